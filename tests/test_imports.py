@@ -5,12 +5,13 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
 LAYERS = [
-    {"building", "errors", "plain_text", "quantities", "shortage"},
+    {"building", "errors", "passwords", "plain_text", "quantities", "shortage", "survivors"},
     {"settings"},
     {"keeper"},
     {"strict_json"},
     {"durability", "processes", "scratch"},
     {"cache"},
+    {"confinement"},
     {"records"},
     {"ptx"},
     {"tasks"},
@@ -21,6 +22,7 @@ LAYERS = [
     {"store"},
     {"sessions"},
     {"models"},
+    {"keeping"},
     {"policies"},
     {"search"},
     {"optimize"},
@@ -32,6 +34,7 @@ LAYERS = [
     {"report"},
     {"api"},
     {"serve"},
+    {"mcp"},
     {"testing"},
     {"cli"},
     {"__init__", "__main__"},

@@ -63,7 +63,7 @@ class World(ExpertLearning):
             state = State(name="plain", primary="latency", metrics={"dram": 0.1})
         return [Target(profile.kernels[0].name, 1.0, state)]
 
-    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+    def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
         return [technique for technique in self.techniques if technique not in attempt.form]
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:

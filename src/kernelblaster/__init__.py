@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         steering_of,
         stop,
     )
+    from kernelblaster.confinement.library import confine_process as confine
 from kernelblaster.errors import KernelBlasterError
 
 __version__ = "0.1.0"
@@ -76,6 +77,7 @@ __all__ = [
     "Task",
     "bench",
     "compile",
+    "confine",
     "emulate",
     "evaluate",
     "load_candidate",
@@ -96,6 +98,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name from `kernelblaster.api` on first use (PEP 562), so that `import kernelblaster`
     does not load torch, which takes seconds."""
+    if name == "confine":
+        from kernelblaster.confinement.library import confine_process
+
+        return confine_process
     if name in __all__:
         from kernelblaster import api
 

@@ -1,70 +1,77 @@
-"""Entry point of the command. API keys are moved into a separate process before anything else is loaded."""
+"""Entry point of the command. What code of tasks must not see (API keys, passwords, most of the
+environment) is hidden before anything else is loaded."""
 
+import json
 import os
-import secrets
-import signal
-import socket
+import re
 import sys
 
-from kernelblaster.settings import KEEPER, KEYS, keeper_address, secret
+from kernelblaster.passwords import shown
+from kernelblaster.settings import KEEPER, KEYS, TRUSTED, keeper_address, task_environment
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+RUN_TASKS = {
+    *("demo", "tasks", "evaluate", "profile", "emulate", "optimize", "resume", "verify", "bench", "ablate"),
+    "export",
+}
+"""The commands that run code of tasks."""
+TAKES_VALUE = "--readable"
+URL = re.compile(r"[a-z0-9+]+://")
 
 
 def main() -> None:
-    """Run the command line. If API keys are in the environment, the process first re-executes itself without
-    them."""
+    """Run the command line. If there is anything to hide, the process first re-executes itself without it."""
     if not keeper_address():
-        hide_keys()
+        hide()
     from kernelblaster.cli.main import main as command
 
     command()
 
 
-def hide_keys() -> None:
-    """Move the API keys of model servers out of this process. If the environment has any, a forked child (the
-    key keeper, models/key_keeper.py) holds them, and this process is re-executed with an environment that
-    lacks them and has the keeper's address instead; then this does not return. Without keys, nothing
-    happens."""
-    keys = {name: key for name in KEYS if (key := secret(name))}
-    if not keys:
+def hide() -> None:
+    """Move what code of tasks must not see out of this process: the keys of model servers; for commands
+    that run tasks, also passwords in arguments, and environment variables that tasks do not need. If there
+    is any of it, it goes into a file in memory, for the keeper (keeper.py), and this process is
+    re-executed without it; then this does not return."""
+    arguments, trusted = sys.argv[1:], bool(os.environ.get(TRUSTED))
+    ahead = _before_verb(arguments)
+    runs_tasks = arguments[len(ahead) : len(ahead) + 1] and arguments[len(ahead)] in RUN_TASKS
+    keys = {name: os.environ[name] for name in KEYS if os.environ.get(name)}
+    harmless, addresses = _without_passwords(arguments) if runs_tasks else (arguments, {})
+    seen = {name: value for name, value in os.environ.items() if name not in KEYS}
+    if runs_tasks and not (trusted or "--trust-tasks" in ahead):
+        seen = task_environment()
+    if runs_tasks or keys:
+        os.environ[KEEPER] = "-1"  # there will be one, with nothing hidden
+    hidden = {name: value for name, value in os.environ.items() if name not in (*seen, *keys, KEEPER)}
+    if not (keys or addresses or hidden):
         return
-    name = f"kernelblaster-{secrets.token_hex(16)}"
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listening.bind(b"\0" + name.encode())
-    listening.listen(64)
-    parent = os.getpid()
-    if os.fork() == 0:
-        _keep(listening, keys, parent)
-    clean = {variable: value for variable, value in os.environ.items() if variable not in keys}
-    clean[KEEPER] = " ".join([name, *keys])
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], clean)
+    file = os.memfd_create("hidden", 0)
+    os.write(file, json.dumps({"keys": keys, "addresses": addresses, "variables": hidden}).encode())
+    before = sys.orig_argv[1 : len(sys.orig_argv) - len(arguments)]
+    clean = {**seen, KEEPER: " ".join([str(file), *keys])}
+    os.execve(sys.executable, [sys.executable, *before, *harmless], clean)
 
 
-def _keep(listening: socket.socket, keys: dict[str, str], parent: int) -> None:
-    """The key keeper's process, after the fork: serves `keys` (variable name to key) on the listening socket
-    and never returns. It cannot be traced or dumped (PR_SET_DUMPABLE), is killed when the process `parent`
-    ends, and exits at once if either cannot be set up."""
-    import ctypes
+def _before_verb(arguments: list[str]) -> list[str]:
+    """The arguments before the command's name: options of all commands."""
+    for index, argument in enumerate(arguments):
+        value = index > 0 and arguments[index - 1] == TAKES_VALUE
+        if not (argument.startswith("-") or value):
+            return arguments[:index]
+    return arguments
 
-    try:
-        prctl = ctypes.CDLL(None, use_errno=True).prctl
-        hidden = prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
-        bound = prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
-        if not (hidden and bound) or os.getppid() != parent:
-            os._exit(1)
-        for number in (signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(nothing, stream)
-        for variable in keys:
-            del os.environ[variable]
-        from kernelblaster.models.key_keeper import keep
 
-        keep(listening, keys)
-    finally:
-        os._exit(1)
+def _without_passwords(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The arguments with *** instead of passwords in database URLs, and the URLs that had one, by the form
+    that is left."""
+    left, addresses = [], {}
+    for argument in arguments:
+        option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+        harmless = shown(value) if URL.match(value) else value
+        if harmless != value:
+            addresses[harmless] = value
+        left.append(option + equals + harmless)
+    return left, addresses
 
 
 if __name__ == "__main__":

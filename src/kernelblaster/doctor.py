@@ -12,7 +12,17 @@ def examine() -> list[Finding]:
     """Check this machine: one finding for each tool, device or folder that the program needs or can use.
     Starts a worker process on the GPU if there is one, so it takes seconds."""
     gpu = _gpu()
-    return [_compiler(), _torch(), _sandbox(), *gpu, _default(gpu), _profiler(), _sanitizer(), _cache()]
+    return [
+        _compiler(),
+        _torch(),
+        _sandbox(),
+        _tasks(),
+        *gpu,
+        _default(gpu),
+        _profiler(),
+        _sanitizer(),
+        _cache(),
+    ]
 
 
 def _compiler() -> Finding:
@@ -76,6 +86,21 @@ def _sandbox() -> Finding:
         advice = "Candidates are not run without it, unless you trust them: kernelblaster --unsafe COMMAND."
         return Finding("sandbox", "missing", f"{gaps}.", advice, needed=True)
     return Finding("sandbox", "ok", "host code of candidates has no files, programs, threads, network or GPU")
+
+
+def _tasks() -> Finding:
+    """Whether code of tasks can be confined on this system: "limited" if not, or not in all respects;
+    tasks of the shipped suites work either way."""
+    from kernelblaster.confinement.confine import lacking, limits
+
+    missing = lacking()
+    if missing:
+        advice = "Only shipped tasks are run, unless you trust others: kernelblaster --trust-tasks COMMAND."
+        return Finding("tasks", "limited", f"cannot be confined: {missing}.", advice)
+    if settings().trusted:
+        return Finding("tasks", "limited", "are run as your own code (KERNELBLASTER_TRUST_TASKS).")
+    detail = "confined to their folder: no other files, no keys, no network, no other processes"
+    return Finding("tasks", "limited" if limits() else "ok", detail, limits())
 
 
 def _default(gpu: list[Finding]) -> Finding:

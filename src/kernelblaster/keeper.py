@@ -1,23 +1,55 @@
-"""Client of the key keeper, a process that holds the API keys of model servers, runs no code of others, and
-makes the calls that need a key. Without one, `is_running` is false.
+"""Client of the keeper, a process that runs no code of others and does for a confined command what that may
+not do itself: call model servers (it has the keys), open the knowledge base, write the files that the user
+named, and build this program's native parts. Without one, `is_running` is false.
 
-Protocol: one connection for each message; a message is a 4-byte big-endian length and a JSON object."""
+Protocol: a connection is one end of a socket pair, handed to the keeper through its door, a socket that this
+process and its workers inherit. A message is a 4-byte big-endian length and a JSON object; the keeper answers
+each with one of its own, before which it may send any number of {"progress": TEXT}."""
 
+import ctypes
 import json
+import os
+import select
+import signal
 import socket
 import struct
+import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass, field
+from multiprocessing.reduction import DupFd
+from pathlib import Path
+from typing import Any, NoReturn
 
+from kernelblaster import survivors
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.settings import keeper_address
 
 LARGEST_BYTES = 64 << 20
 SHORT_S = 30.0
+BUILD_S = 3600.0
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+Data = dict[str, Any]
+Serve = Callable[[socket.socket, int], None]
+"""What the keeper's process does: serve a door; the number is a descriptor of what the command hid, -1 if
+nothing."""
+
+
+@dataclass
+class _Way:
+    """This process's way to the keeper: the `door`, once there is one; what the keeper's process is to do;
+    the knowledge bases that it was told of."""
+
+    door: socket.socket | None = None
+    serve: Serve | None = None
+    kept: set[str] = field(default_factory=set)
+
+
+_way = _Way()
 
 
 class KeeperLost(KernelBlasterError):
-    """The key keeper's process has ended, or does not answer in time."""
+    """The keeper's process has ended, or does not answer in time."""
 
 
 def key_names() -> frozenset[str]:
@@ -28,42 +60,130 @@ def key_names() -> frozenset[str]:
 
 
 def is_running() -> bool:
-    """Whether this process was started with a key keeper. It may have ended since: then `ask` raises
+    """Whether this process was started with a keeper. It may have ended since: then `ask` raises
     KeeperLost."""
     return bool(keeper_address())
 
 
+def use(serve: Serve) -> None:
+    """Say what the keeper's process does. It is started when it is first asked for something, or by
+    `start`."""
+    _way.serve = serve
+
+
+def start() -> None:
+    """Start the keeper's process, unless there is none to be, or it runs already: a fork of this one,
+    which must have one thread. What the command hid is from then on out of this process's reach."""
+    if _way.door is not None or not is_running():
+        return
+    if _way.serve is None:
+        raise KeeperLost("this process has no way to the keeper; start the command again.")
+    hidden = int(keeper_address().partition(" ")[0])
+    _way.door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    parent, mark = _Parent(), survivors.free_mark()
+    if os.fork() == 0:
+        _way.door.close()
+        _live(_way.serve, theirs, hidden, parent, mark)
+    theirs.close()
+    parent.close()
+    if mark is not None:
+        survivors.wear(mark)
+    if hidden >= 0:
+        os.close(hidden)
+
+
 def seal() -> None:
-    """Forbid the keeper to send keys to servers that were not named to it before. Called before candidates or
-    other code of others run. Does nothing if there is no keeper, or it has ended."""
+    """Forbid the keeper to use servers, knowledge bases and files that were not claimed before. Called before
+    code of others runs. Does nothing if there is no keeper, or it has ended."""
     if is_running():
         with suppress(KeeperLost):
             ask({"do": "seal"}, SHORT_S)
 
 
-def ask(message: dict[str, Any], limit_s: float) -> dict[str, Any]:
-    """Send a message to the keeper and return its reply. Raises `KeeperLost` if none comes within `limit_s`
-    seconds."""
-    name = keeper_address().partition(" ")[0]
+def take_environment() -> None:
+    """Have back, in this process, the environment variables that the command hid, except keys of model
+    servers: for a command that talks to databases or other machines itself. Nothing without a keeper, or
+    after `seal`."""
+    if is_running():
+        os.environ.update(ask({"do": "environment"}, SHORT_S).get("variables", {}))
+
+
+def claim(kind: str, name: str) -> None:
+    """Tell the keeper what the user named, so that it may be used after `seal`: a "server" by its address, a
+    "knowledge" base by its path or URL, a "file" to be written by its path. Nothing without a keeper."""
+    if is_running():
+        ask({"do": "claim", kind: name}, SHORT_S)
+        if kind == "knowledge":
+            _way.kept.add(name)
+
+
+def keeps(knowledge: str) -> bool:
+    """Whether this process has claimed the knowledge base at this path or URL, so that the keeper opens
+    it."""
+    return knowledge in _way.kept
+
+
+def build(what: str, tell: Callable[[str], None], **options: str) -> None:
+    """Have the keeper build one of this program's native parts (a name of `keeping/builds.py`); `tell` is
+    called with progress. Raises KernelBlasterError if it cannot be built."""
+    fail_by(ask({"do": "build", "what": what, **options}, BUILD_S, tell))
+
+
+def write(path: Path, text: str, mode: int) -> None:
+    """Have the keeper write a claimed file atomically; `mode` is subject to the umask. Raises
+    KernelBlasterError."""
+    fail_by(ask({"do": "write", "file": str(path), "text": text, "mode": mode}, BUILD_S))
+
+
+def fail_by(reply: Data) -> Data:
+    """The reply, unless it reports a failure: then that is raised as a KernelBlasterError."""
+    if "failure" in reply:
+        raise KernelBlasterError(str(reply["failure"]["message"]))
+    return reply
+
+
+def ask(message: Data, limit_s: float, tell: Callable[[str], None] = lambda text: None) -> Data:
+    """Send a message to the keeper and return its reply; `tell` is called with progress. Raises `KeeperLost`
+    if none comes within `limit_s` seconds."""
+    with connected(limit_s) as connection:
+        return exchange(connection, message, tell)
+
+
+def connected(limit_s: float) -> socket.socket:
+    """A connection to the keeper, on which each wait may take `limit_s` seconds. Raises KeeperLost."""
+    mine, theirs = socket.socketpair()
+    mine.settimeout(limit_s)
+    with theirs:
+        try:
+            socket.send_fds(_opened_door(), [b"."], [theirs.fileno()])
+        except OSError as error:
+            mine.close()
+            raise _lost(error) from error
+    return mine
+
+
+def exchange(
+    connection: socket.socket, message: Data, tell: Callable[[str], None] = lambda text: None
+) -> Data:
+    """As `ask`, on an open connection."""
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(limit_s)
-            connection.connect(b"\0" + name.encode())
-            send(connection, message)
-            return receive(connection)
+        send(connection, message)
+        while True:
+            reply = receive(connection)
+            if "progress" not in reply:
+                return reply
+            tell(str(reply["progress"]))
     except (OSError, ValueError) as error:
-        raise KeeperLost(
-            f"the process that keeps the keys does not answer ({error}); start the command again."
-        ) from error
+        raise _lost(error) from error
 
 
-def send(connection: socket.socket, message: dict[str, Any]) -> None:
+def send(connection: socket.socket, message: Data) -> None:
     """Write one message to a connected socket: a 4-byte big-endian length, then JSON."""
     data = json.dumps(message).encode()
     connection.sendall(struct.pack("!I", len(data)) + data)
 
 
-def receive(connection: socket.socket) -> dict[str, Any]:
+def receive(connection: socket.socket) -> Data:
     """Read one message from a connected socket. Raises `ValueError` if the connection ends early, or if what
     arrives is no JSON object or is larger than LARGEST_BYTES."""
     (size,) = struct.unpack("!I", _exactly(connection, 4))
@@ -73,6 +193,96 @@ def receive(connection: socket.socket) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise ValueError("no message")
     return message
+
+
+class Door:
+    """The way to the keeper for a new process of `multiprocessing`: made where that is started, opened in
+    it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_Carried, (DupFd(_opened_door().fileno()),)) if is_running() else (Door, ())
+
+    def open(self) -> None:
+        """Use this door in this process; nothing if there is no keeper."""
+
+
+class _Carried(Door):
+    """A door as it arrives in the new process."""
+
+    def __init__(self, carried: Any) -> None:
+        self._carried = carried
+
+    def open(self) -> None:
+        _way.door = socket.socket(fileno=self._carried.detach())
+
+
+def _opened_door() -> socket.socket:
+    """The socket through which connections are handed over; starts the keeper if need be."""
+    start()
+    if _way.door is None:
+        raise KeeperLost("there is no keeper.")
+    return _way.door
+
+
+class _Parent:
+    """The command's first process, made in it and followed in the keeper."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._handle: int | None = None
+        with suppress(OSError):  # before Linux 5.3
+            self._handle = os.pidfd_open(self._pid)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def follow(self, mark: int | None) -> None:
+        """When it ends, end what it left behind, by its `mark`, and this process; without a handle, the
+        kernel ends this process, and nothing else."""
+        if self._handle is not None:
+            threading.Thread(target=_follow, args=(self._handle, mark), daemon=True).start()
+            return
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != self._pid:
+            os._exit(1)
+
+    def wait(self) -> None:
+        """Wait for its end, after which this process ends."""
+        while True:
+            signal.pause()
+
+
+def _live(serve: Serve, door: socket.socket, hidden: int, parent: _Parent, mark: int | None) -> NoReturn:
+    """The keeper's process, after the fork. It cannot be traced or dumped, and exits at once if that cannot
+    be set up; it ends after `parent`."""
+    try:
+        _way.kept.clear()
+        if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0:
+            parent.follow(mark)
+            for number in (signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for stream in range(3):
+                os.dup2(nothing, stream)
+            serve(door, hidden)
+            parent.wait()  # nobody asks any more, and the command may still be about to end
+    finally:
+        os._exit(1)
+
+
+def _follow(command: int, mark: int | None) -> NoReturn:
+    """Wait for the end of the command's first process; then end what it left behind, and this process."""
+    try:
+        select.select([command], [], [])
+        if mark is not None:
+            survivors.end_survivors(mark)
+    finally:
+        os._exit(0)
+
+
+def _lost(error: Exception) -> KeeperLost:
+    return KeeperLost(f"the keeper of keys and files does not answer ({error}); start the command again.")
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:

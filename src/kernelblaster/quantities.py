@@ -1,4 +1,4 @@
-"""Speedups and times as text; modelled ones, which were not measured, say so."""
+"""Speedups, shares and times as text; modelled ones, which were not measured, say so."""
 
 MODELLED = " modelled"
 
@@ -16,3 +16,17 @@ def time_text(us: float | None, modelled: bool) -> str:
 def kind_text(modelled: bool) -> str:
     """The suffix of a number: ` modelled`, or nothing if it was measured."""
     return MODELLED if modelled else ""
+
+
+def times(speedup: float | None) -> str:
+    """A speedup as text with about three digits, such as `1.23x`; empty for None."""
+    if speedup is None:
+        return ""
+    if speedup >= 999.5:
+        return f"{speedup:.0f}x"
+    return f"{speedup:.3g}x" if speedup < 0.995 or speedup >= 9.995 else f"{speedup:.2f}x"
+
+
+def percent(share: float | None) -> str:
+    """A share (0 to 1) as whole percent; empty for None."""
+    return "" if share is None else f"{100 * share:.0f}%"

@@ -7,6 +7,7 @@ process, container or machine uses it.
 import contextlib
 import fcntl
 import os
+import secrets
 import shutil
 import tempfile
 import time
@@ -18,13 +19,14 @@ PREFIX = "kernelblaster-scratch-"
 
 
 class Scratch:
-    """A new, locked folder `path` in `parent` (default: the system's folder for temporary files). As a
-    context it gives the path. `close` removes it, unless it was renamed by then."""
+    """A new, locked folder `path` in `parent` (default: the system's folder for temporary files) with these
+    permissions. As a context it gives the path. `close` removes it, unless it was renamed by then."""
 
-    def __init__(self, parent: Path | None = None, prefix: str = PREFIX) -> None:
+    def __init__(self, parent: Path | None = None, prefix: str = PREFIX, mode: int = 0o700) -> None:
         self._handle: int | None = None
         while self._handle is None:
-            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            self.path = Path(parent or tempfile.gettempdir()) / f"{prefix}{secrets.token_hex(8)}"
+            self.path.mkdir(mode)
             self._handle = _locked(self.path)
             if self._handle is not None and not self.path.exists():  # a sweep was quicker
                 os.close(self._handle)

@@ -2,8 +2,10 @@
 
 import math
 import os
+import re
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,11 +24,43 @@ FOR_COMPILERS = (
     *("CPLUS_INCLUDE_PATH", "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "NVCC_CCBIN"),
     *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
 )
+CACHES = {"CUDA_CACHE_PATH": "cuda", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+OF_LIBRARIES = (
+    *("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"),
+    *("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX"),
+)
 LONGEST = 1e6
 UNSAFE = "KERNELBLASTER_UNSAFE"
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 RAY_TOKEN = "RAY_AUTH_TOKEN"
-KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command whose keys are kept apart
+TRUSTED = "KERNELBLASTER_TRUST_TASKS"
+READABLE = "KERNELBLASTER_READABLE"
+PASSED = "KERNELBLASTER_PASS"
+KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command with a keeper (keeper.py)
+CONFINED = "KERNELBLASTER_CONFINED"  # set in confined processes: their part of the cache
+FOR_TASKS = (
+    *FOR_COMPILERS,
+    *("USER", "LOGNAME", "PWD", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"),
+    *("LANGUAGE", "TMPDIR", "VIRTUAL_ENV", "CUDAHOSTCXX", "CXX", "CC"),
+)
+"""The environment variables that code of tasks may see, and beginnings of names of more."""
+FOR_TASKS_TOO = (
+    *(
+        "KERNELBLASTER_",
+        "XDG_",
+        "LC_",
+        "PYTHON",
+        "TORCH",
+        "PYTORCH_",
+        "ATEN_",
+        "TRITON_",
+        "OMP_",
+        "MKL_",
+        "KMP_",
+    ),
+    *("GOMP_", "OPENBLAS_", "BLIS_", "NVPL_", "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_", "NV_", "NVCC_", "LD_"),
+)
+SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -38,11 +72,15 @@ class Settings:
     Set by environment variables: KERNELBLASTER_CACHE (folder of results that can be recomputed),
     KERNELBLASTER_CACHE_GB (its largest size), KERNELBLASTER_DATA (folder of runs and the knowledge base),
     KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT,
-    KERNELBLASTER_DATABASE_PATIENCE, KERNELBLASTER_UNSAFE (run host code of candidates even where it cannot be
-    confined).
+    KERNELBLASTER_DATABASE_PATIENCE, KERNELBLASTER_UNSAFE (run host code of candidates and files of tasks even
+    where they cannot be confined), KERNELBLASTER_TRUST_TASKS (do not confine files of tasks),
+    KERNELBLASTER_READABLE (what they may read beside their own folder, with colons between). `results` is the
+    folder of those cached results that code of a task has a part in: the cache itself, unless the process is
+    `confined`.
     """
 
     cache: Path
+    results: Path
     cache_bytes: int
     data: Path
     nvcc: str | None
@@ -52,6 +90,9 @@ class Settings:
     compile_limit_s: float
     database_patience_s: float
     unsafe: bool
+    trusted: bool
+    readable: tuple[Path, ...]
+    confined: bool
 
 
 def settings() -> Settings:
@@ -61,8 +102,10 @@ def settings() -> Settings:
     default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kernelblaster"
     data = os.environ.get("KERNELBLASTER_DATA")
     share = Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "kernelblaster"
+    part = os.environ.get(CONFINED)
     return Settings(
         cache=Path(cache) if cache else default,
+        results=Path(part) if part else Path(cache) if cache else default,
         cache_bytes=int(1e9 * _number("KERNELBLASTER_CACHE_GB", 5.0)),
         data=Path(data) if data else share,
         nvcc=os.environ.get("KERNELBLASTER_NVCC") or _tool("nvcc") or _wheel_nvcc(),
@@ -72,13 +115,47 @@ def settings() -> Settings:
         compile_limit_s=_number("KERNELBLASTER_COMPILE_LIMIT", 120.0),
         database_patience_s=_number("KERNELBLASTER_DATABASE_PATIENCE", 60.0),
         unsafe=bool(os.environ.get(UNSAFE)),
+        trusted=bool(os.environ.get(TRUSTED)),
+        readable=tuple(Path(path) for path in os.environ.get(READABLE, "").split(":") if path),
+        confined=bool(part),
     )
 
 
 def allow_unsafe() -> None:
-    """From now on, run host code of candidates without a sandbox where the system has none; also in processes
-    that this one starts."""
+    """From now on, run host code of candidates and files of tasks also where the system cannot confine them;
+    also in processes that this one starts."""
     os.environ[UNSAFE] = "1"
+
+
+def trust_tasks() -> None:
+    """From now on, do not confine files of tasks."""
+    os.environ[TRUSTED] = "1"
+
+
+def allow_reading(paths: Sequence[Path]) -> None:
+    """From now on, let files of tasks read these files and folders, too."""
+    os.environ[READABLE] = ":".join([os.environ.get(READABLE, ""), *(str(path.absolute()) for path in paths)])
+
+
+def mark_confined(results: Path, scratch: Path) -> None:
+    """Note, for this process and those that it starts, that it is confined: `results` is its part of the
+    cache, `scratch` its folder for temporary files. Caches of CUDA and PyTorch move into that part."""
+    os.environ[CONFINED] = str(results)
+    os.environ["TMPDIR"] = str(scratch)
+    for name, folder in CACHES.items():
+        os.environ[name] = str(results / folder)
+
+
+def task_environment() -> dict[str, str]:
+    """The environment variables that code of tasks may see: FOR_TASKS and those that begin like
+    FOR_TASKS_TOO, without any that looks like a secret, and those that KERNELBLASTER_PASS names."""
+    passed = {*os.environ.get(PASSED, "").replace(",", " ").split()} - {*KEYS}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in passed
+        or ((name in FOR_TASKS or name.startswith(FOR_TASKS_TOO)) and not SECRET.search(name))
+    }
 
 
 def _number(name: str, otherwise: float) -> float:
@@ -156,14 +233,24 @@ def building_environment(scratch: Path) -> dict[str, str]:
 
 
 def keeper_address() -> str:
-    """The name of the key keeper's (abstract Unix) socket, then the names of the variables whose keys it
-    holds, separated by spaces; empty if there is no keeper."""
+    """The descriptor of the keeper's socket, then the names of the variables whose keys it holds,
+    separated by spaces; empty if there is no keeper."""
     return os.environ.get(KEEPER, "")
 
 
-def library_path() -> str:
-    """LD_LIBRARY_PATH, for the environment of worker processes; empty if unset."""
-    return os.environ.get("LD_LIBRARY_PATH", "")
+def tool_environment() -> dict[str, str]:
+    """Environment variables for players on the GPU, and for NVIDIA's tools around them."""
+    return {
+        "CUDA_VISIBLE_DEVICES": visible_device(),
+        "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""),
+        "PATH": "/usr/bin:/bin",
+    }
+
+
+def library_folders() -> list[Path]:
+    """The folders of libraries, headers and the CUDA toolkit that environment variables name."""
+    texts = (os.environ.get(name, "") for name in OF_LIBRARIES)
+    return [Path(folder) for text in texts for folder in text.split(":") if folder.startswith("/")]
 
 
 def _tool(name: str) -> str | None:

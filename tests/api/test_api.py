@@ -11,9 +11,10 @@ import torch
 
 import kernelblaster as kb
 from kernelblaster import opening
+from kernelblaster.api.asking import AskTell
 from kernelblaster.errors import BadTask, KernelBlasterError, StoreError
 from kernelblaster.records import Candidate, Evaluation, Task
-from kernelblaster.store.run import run_folders
+from kernelblaster.store.run import open_run, run_folders
 from tests.cli.test_breakage import TASK
 from tests.test_optimize import World, WorldJudge
 
@@ -197,3 +198,20 @@ def test_ask_and_tell(places: dict[str, Any], tmp_path: Path, monkeypatch: pytes
     with kb.KnowledgeBase(places["knowledge"]) as knowledge:
         learned = {s.optimization.technique: s.prediction for s in knowledge.optimizations(advice.state)}
     assert learned["my_own_technique"].mean > 0.2
+
+
+def test_a_session_goes_on_with_a_run_as_it_was(places: dict[str, Any], tmp_path: Path) -> None:
+    with kb.session(tmp_path / "task.py", **places) as search:
+        search.tell(Candidate(source="first"))
+        search.tell(Candidate(source="good"), technique="my_own_technique")
+        best, advice = search.best, str(search.ask())
+    task = kb.load_task(tmp_path / "task.py")
+    with (
+        kb.KnowledgeBase(places["knowledge"]) as known,
+        open_run(places["runs"], "last", writing=True) as run,
+    ):
+        again = AskTell(run, known, kb.Session(task, Modelling(), known, run, kb.Search()))
+        assert again.best == best and str(again.ask()) == advice
+        assert len([event for event in run.events if event.kind == "evaluation"]) == 2
+        again.tell(Candidate(source="good/bad"), technique="unrolling")
+        assert [event.key for event in run.events if event.kind == "steps"] == ["0", "1"]

@@ -67,7 +67,7 @@ def test_a_search_is_interrupted_now_and_what_it_recorded_is_kept(folder: Path) 
 
 
 def test_one_that_does_not_listen_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelblaster.api.steering.ENDING_S", 0.4)
+    monkeypatch.setattr("kernelblaster.store.control.ENDING_S", 0.4)
     with working_on(folder, "deaf") as process:
         kb.stop(folder, now=True)
         assert process.wait(5) == -15

@@ -53,7 +53,7 @@ def test_a_study_draws_from_the_covered_tasks_and_lists_the_others(
     search = plan.setup.search
     assert (search.choices, search.near_floor, search.explained) == (1, 1.2, 0)
     page, text = ((tmp_path / "a" / f"studies.{kind}").read_text() for kind in ("html", "md"))
-    for shown in (done.output, page, text):
+    for shown in (done.output, page.replace("<wbr>", ""), text):
         assert all(task in shown for task in REFUSED) and "cumsum" in shown
     again = CliRunner().invoke(app, [*words, *options, "--json"])
     assert again.exit_code == 0, again.output

@@ -18,10 +18,14 @@ BUDGET = 8
 
 
 def ablation(
-    folder: Path, studies: tuple[str, ...] = ("memory",), tasks: int = 12, policy: PolicyName = "expert"
+    folder: Path,
+    studies: tuple[str, ...] = ("memory",),
+    tasks: int = 12,
+    policy: PolicyName = "expert",
+    rollouts: int = 2,
 ) -> Ablation:
     entries = tuple(Entry(name=f"s/t{n}", path="", group="s", number=n) for n in range(tasks))
-    search = Search(evaluations=BUDGET)
+    search = Search(evaluations=BUDGET, rollouts=rollouts)
     setup = Setup(policy=policy, device="emulated", gpu="h200", search=search, knowledge="")
     plan = AblationPlan(studies=studies, suites=("s",), entries=entries, setup=setup, seeds=(0, 1))
     return Ablation.open(folder, plan)
@@ -90,10 +94,10 @@ def test_a_seed_that_was_not_searched_to_the_end_is_left_out(tmp_path: Path) -> 
 
 
 def test_arms_that_search_alike_are_searched_once(tmp_path: Path) -> None:
-    with ablation(tmp_path / "a", ("memory", "breadth", "selection")) as opened:
+    with ablation(tmp_path / "a", ("memory", "breadth", "selection"), rollouts=1) as opened:
         fill(opened, {"empty": (0.5, 1.0), "trained": (0.5, 2.0), "no memory": (0.5, 1.0)})
         jobs = opened.jobs
-        breadth = [job for job in jobs if job.arm == "breadth: 2 rollouts"]
+        breadth = [job for job in jobs if job.arm == "breadth: 1 rollouts"]
         for job in breadth:
             result = result_of(job, "valid").model_copy(update={"gain": 2.0})
             opened._run.once("result", job.key, lambda r=result: r.model_dump(mode="json"))  # type: ignore[misc]
@@ -193,3 +197,15 @@ def test_unknown_studies_and_transfer_without_another_gpu_are_said(tmp_path: Pat
     with pytest.raises(KernelBlasterError, match="give --model"):
         ablation(tmp_path / "a", ("memory", "agents"))
     assert not (tmp_path / "a").exists()
+
+
+def test_every_trajectory_has_a_budget_of_its_own(tmp_path: Path) -> None:
+    with ablation(tmp_path / "a", ("breadth",)) as opened:
+        budgets = {job.arm: job.setup.search.evaluations for job in opened.jobs}
+        assert budgets == {f"breadth: {count} rollouts": count * BUDGET for count in (1, 2, 4, 8)}
+        judged: tuple[float | None, ...] = (0.5, *[None] * 3 * BUDGET, 1.0)
+        fill(opened, {f"{count} rollouts": judged[: count * BUDGET] for count in (1, 2, 4, 8)})
+        found = summarize_study(opened, opened.studies[0])
+        assert [arm.missed for arm in found.arms] == [12 * 2, 12 * 2, 0, 0]
+        counted = [arm.evaluations.estimate for arm in found.arms if arm.evaluations]
+        assert counted == pytest.approx([BUDGET, 2 * BUDGET, 3 * BUDGET + 2, 3 * BUDGET + 2])

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelblaster.bench import initial_knowledge
 from kernelblaster.bench.bench import Bench
 from kernelblaster.bench.cached_judge import CachedJudge
-from kernelblaster.bench.initial_knowledge import start_knowledge
 from kernelblaster.bench.jobs import Job, Setup, result_of
 from kernelblaster.bench.searching import search
 from kernelblaster.bench.suite import entries_of
 from kernelblaster.bench.work_lock import WORKING
 from kernelblaster.errors import KernelBlasterError, NoDevice, Shortage
+from kernelblaster.knowledge import initial
+from kernelblaster.knowledge.initial import start_knowledge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.records import Candidate
@@ -43,7 +43,7 @@ def test_a_knowledge_base_is_there_in_full_or_not_at_all(
 
     where = tmp_path / "kb.db"
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(initial_knowledge, "plant", half)
+        patched.setattr(initial, "plant", half)
         start_knowledge("seed", where)
     assert not where.exists()
     start_knowledge("seed", where)

@@ -3,7 +3,6 @@
 from contextlib import closing
 from pathlib import Path
 
-from kernelblaster.bench.initial_knowledge import start_knowledge
 from kernelblaster.bench.jobs import Job, Setup
 from kernelblaster.bench.pool import WorkerPool, search_all
 from kernelblaster.bench.searching import News, begun_runs
@@ -11,6 +10,7 @@ from kernelblaster.bench.suite import entries_of
 from kernelblaster.fleet.dispatcher import Dispatcher
 from kernelblaster.fleet.leases import PassingLeases
 from kernelblaster.fleet.local_fleet import LocalFleet
+from kernelblaster.knowledge.initial import start_knowledge
 from kernelblaster.sessions.settings import Search
 
 TASK = """

@@ -49,6 +49,9 @@ class Place:
         """In this process, with the model."""
         return CliRunner().invoke(app, self.words("--model", self.model, *more))
 
+    def invoke(self, words: list[str]) -> Result:
+        return CliRunner().invoke(app, words)
+
     def resume(self, *more: str) -> Result:
         words = ["resume", self.run.name, "--runs", str(self.folder / "runs"), "--json", *more]
         return CliRunner().invoke(app, words)
@@ -150,7 +153,7 @@ def _answer(folder: Path, play: Callable[[dict[str, Any]], Action]) -> None:
     action = play({"messages": [{"role": "user", "content": text}]})
     assert isinstance(action, Says)
     value = json.loads(action.text)
-    assert set(json.loads((folder / "schema.json").read_text())["required"]) <= set(value)
+    assert set(json.loads((folder / "schema.json").read_text()).get("required", ())) <= set(value)
     if value.get("source"):
         (folder / "kernel.cu").write_text(value["source"])
         value["source"] = "@file:kernel.cu"

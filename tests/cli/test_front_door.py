@@ -18,6 +18,7 @@ from kernelblaster.bench.record import Row
 from kernelblaster.cli import main, progress
 from kernelblaster.cli.main import VERBS, app, load_command
 from kernelblaster.cli.optimize import _exit_code
+from kernelblaster.cli.start import STOPPED
 from kernelblaster.devices.specs import gpu_named, gpu_specs
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
@@ -126,6 +127,7 @@ def test_the_exit_code_tells_whether_something_faster_was_found(
     assert _exit_code(Accepted(speedup=speedup), None) == 0
     assert _exit_code(Accepted(speedup=speedup), 2.5) == 1
     assert _exit_code(Slower(speedup=speedup), None) == 1 and _exit_code(Slower(speedup=speedup), 1.5) == 0
+    assert _exit_code(Accepted(speedup=speedup), None, by_person=True) == STOPPED
 
 
 def test_a_run_is_named_in_any_way_and_what_is_modelled_is_marked(

@@ -1,6 +1,7 @@
 """`optimize --model` from the outside: whole runs on the emulated device, with all that can go wrong."""
 
 import json
+import re
 import signal
 import time
 from collections import Counter
@@ -246,7 +247,24 @@ def test_no_key_is_left_anywhere(
     assert [path for path in files if key.encode() in path.read_bytes()] == []
 
 
-@pytest.mark.parametrize("strategy", ["zero-shot", "minimal", "no-memory", "cycles-only"])
+def test_with_cycles_only_the_roles_and_the_memory_are_the_same(
+    clean: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the paper: only what the profiler says beside times is missing, in every role."""
+    use(monkeypatch, tmp_path)
+    with model_place(tmp_path, "openai") as place:
+        found = told(place.optimize(*SHORT, "--strategy", "cycles-only"))
+        assert found["speedup"]["estimate"] > 1.5
+        asked = {role_of(call): prompt_of(call) for call in place.script.calls}
+    assert {"proposer", "lowerer", "gap-analyst", "knowledge-updater"} <= set(asked)
+    for prompt in asked.values():
+        assert not re.search(r"device memory \d|occupancy \d|reached: \d|registers\b.* to", prompt)
+    assert "busy: unknown" in asked["lowerer"] and "Only its time is known" in asked["lowerer"]
+    with KnowledgeBase(tmp_path / "kb.db", create=False) as knowledge:
+        assert any("Fuse pointwise" in n for e in knowledge.content().living_entries for n in e.notes)
+
+
+@pytest.mark.parametrize("strategy", ["zero-shot", "minimal", "no-memory"])
 def test_strategies_to_compare_with(
     clean: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str
 ) -> None:

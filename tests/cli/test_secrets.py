@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 from kernelblaster.cli.main import app
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge import compile
-from kernelblaster.knowledge.address import opened, shown
+from kernelblaster.knowledge.address import opened
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.passwords import shown
 from kernelblaster.records import Candidate
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store.files import write_whole

@@ -299,6 +299,14 @@ def test_one_that_dies_ends_all(recorder: Recorder, host: Recordable) -> None:
     assert isinstance(results[0], CandidateDied) and isinstance(results[-1], CandidateDied)
 
 
+def test_all_recordings_together_have_a_limit(recorder: Recorder, host: Recordable) -> None:
+    start = time.monotonic()
+    results = recorder.record(host, [call(17)] * 8, limit_s=60.0, all_s=0.3)
+    assert [type(one) for one in results] == [CandidateHung] * 8
+    assert time.monotonic() - start < 30.0  # and not 60 for each
+    assert told(one(recorder, host, 18)) == [7]  # the next candidate gets a recorder that works
+
+
 def test_memory_between_calls_shows(recorder: Recorder, host: Recordable) -> None:
     again = CallToRecord(call(5).arguments, window.SCRATCH, False, STREAM, before=((1, call(5).arguments),))
     alone, later = recorder.record(host, [call(5), again], LIMIT_S)

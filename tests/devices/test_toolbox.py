@@ -1,6 +1,5 @@
 """The toolbox with a stand-in for the launcher, under a tool that only runs it."""
 
-import os
 import subprocess
 import sys
 import time
@@ -47,7 +46,7 @@ def toolbox(folder: Path, answer: str = '{"ok": true}') -> Toolbox:
     launcher.write_text(LAUNCHER.format(python=sys.executable, folder=folder, answer=answer))
     launcher.chmod(0o755)
     load: Any = lambda player, _: Loaded(player)  # noqa: E731
-    return Toolbox(launcher, {"PATH": os.environ["PATH"]}, load)
+    return Toolbox(launcher, load)
 
 
 def job(folder: Path) -> ProfileJob:

@@ -9,6 +9,7 @@ from kernelblaster.devices.device import Runner
 from kernelblaster.judge.baseline import ModuleBaseline
 from kernelblaster.judge.cases import CasePlanner
 from kernelblaster.judge.layout import slot_bytes, spare_bytes
+from kernelblaster.judge.stop import Leash
 from kernelblaster.judge.timing import Timer, conclude
 from kernelblaster.judge.verify import Verifier
 from kernelblaster.records import Outcome, Task, Timing, Verification
@@ -92,7 +93,7 @@ class Bench:
         if not isinstance(verification, Verification):
             return verification
         allowed = verifier.primary_errors()
-        timer = Timer(self.device, self.task, self.baseline, runner, self.seed, allowed)
+        timer = Timer(self.device, self.task, self.baseline, runner, self.seed, allowed, Leash(self.device))
         return timer.time(floor_of(self.task))
 
 

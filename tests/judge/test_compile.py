@@ -64,8 +64,10 @@ def test_forbidden_sources_are_not_even_compiled(compiler: str, softmax: Task) -
     assert isinstance(built, Rejected) and "thread" in built.evidence
 
 
-def test_defines_reach_the_compiler(compiler: str, softmax: Task) -> None:
-    source = GOOD.replace("out[0] = 1", "out[0] = VALUE")
+def test_defines_and_the_standard_library_reach_the_compiler(compiler: str, softmax: Task) -> None:
+    source = GOOD.replace("out[0] = 1", "out[0] = VALUE").replace(
+        "<<<1,", "<<<std::min(2, int(std::beta(1, 1))),"
+    )
     assert isinstance(compile_candidate(softmax, Candidate(source=source), "sm_90a"), CompileFailed)
     chosen = Candidate(source=source).with_defines({"VALUE": 3})
     assert isinstance(compile_candidate(softmax, chosen, "sm_90a"), Binary)

@@ -9,6 +9,7 @@ import torch
 from kernelblaster.devices.device import Pointer, ProfileJob
 from kernelblaster.devices.emulated import PAGE, REPEATED_BYTES, EmulatedDevice
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge import size_check
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.modelled import MODEL_ERROR, ModelledTimer, modelled_speedup, total_us
 from kernelblaster.judge.options import EvaluationOptions
@@ -161,6 +162,42 @@ def test_a_cuda_task_is_compared_with_its_own_kernel(device: Numbered, scale_tas
     assert isinstance(faster.outcome, Accepted) and faster.outcome.speedup.estimate == 4.0
     assert faster.timing is not None and faster.timing.baseline == "original kernel"
     assert isinstance(wrong.outcome, Incorrect | Rejected)
+
+
+WRONG_WHEN_LARGE = {
+    "the last row": ("weight[i % cols]", "weight[i % cols] + (n > 100000 && i >= n - cols)"),
+    "at most three": ("x[i] *", "(n > 100000 ? fminf(x[i], 3.0f) : x[i]) *"),
+    "eleven bits": ("x[i] *", "(n > 100000 ? __uint_as_float(__float_as_uint(x[i]) & ~8191u) : x[i]) *"),
+}
+
+
+def test_what_is_wrong_at_the_modelled_size_is_not_faster(device: Numbered, scale_task: Task) -> None:
+    judge = DeviceJudge(device)
+    for name, change in WRONG_WHEN_LARGE.items():
+        wrong = Candidate(source=SCALE_TASK.replace(*change))
+        assert wrong.source != SCALE_TASK
+        found = judge.evaluate(scale_task, wrong)
+        if device.durations_us == (50.0,):  # as slow as the original kernel
+            assert isinstance(found.outcome, Inconclusive)
+            found = judge.confirmed(scale_task, wrong, found)
+        assert isinstance(found.outcome, Incorrect) and found.timing is None, name
+        assert "primary workload {'rows': 3000000, 'cols': 8}" in found.outcome.evidence
+        device.durations_us = (10.0,)
+    judge.close()
+
+
+def test_what_takes_too_long_at_the_modelled_size_is_inconclusive(
+    device: Numbered, scale_task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size_check, "SAMPLED_WORK", 100)
+    monkeypatch.setattr(size_check, "WHOLE_WORK", 100)
+    judge = DeviceJudge(device)
+    judge.evaluate(scale_task, Candidate(source=SCALE_TASK))
+    device.durations_us = (10.0,)
+    found = judge.evaluate(scale_task, Candidate(source=SCALE_TASK))
+    judge.close()
+    assert isinstance(found.outcome, Inconclusive) and found.outcome.speedup.estimate == 5.0
+    assert "192 MB" in found.outcome.reason
 
 
 def test_only_the_beginnings_of_the_primary_workload_are_filled(device: Numbered, scale_task: Task) -> None:

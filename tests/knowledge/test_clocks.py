@@ -8,8 +8,9 @@ from kernelblaster.knowledge import KnowledgeBase
 from kernelblaster.knowledge.differences import score
 from kernelblaster.knowledge.events import OptimizationAdded, Provenance, StateAdded
 from kernelblaster.knowledge.evidence import Evidence, platform
+from kernelblaster.knowledge.retrieval import Neighbourhood
 from kernelblaster.knowledge.summary import summarize
-from kernelblaster.policies.llm.knowledge_view import techniques
+from kernelblaster.policies.llm.knowledge_view import technique_pieces
 from kernelblaster.records import Optimization, State
 from kernelblaster.records.step import Gained
 from kernelblaster.report.knowledge_page import knowledge_page
@@ -87,7 +88,8 @@ def test_pages_and_prompts_say_which(taught) -> None:  # type: ignore[no-untyped
     page = knowledge_page(taught)
     assert "4 measured, 4 modelled" in page and "sm_90a (modelled) 0.5" in page and "sm_90a 2" in page
     assert "taught." in page and "H200, H200 (modelled)" in page
-    pieces = "\n".join(
-        piece.text for _, pair in techniques(taught.content(), "memory", MEASURED, 9) for piece in pair
-    )
-    assert "tried 8 times (4 measured, 4 modelled)" in pieces and "tried 4 times (4 modelled)" in pieces
+    content = taught.content()
+    known = Neighbourhood(content, content.states["memory"].state).techniques(MEASURED)
+    pieces = "\n".join(piece.text for piece in technique_pieces(known))
+    assert "in this state: 2.00x, 8 of 8 valid (4 measured, 4 modelled)" in pieces
+    assert "in this state: 0.50x, 4 of 4 valid (4 modelled)" in pieces

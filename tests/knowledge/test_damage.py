@@ -9,12 +9,14 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner
 
-from kernelblaster.bench.initial_knowledge import start_knowledge
 from kernelblaster.cli.main import app
 from kernelblaster.errors import KnowledgeError
-from kernelblaster.knowledge import Content, KnowledgeBase, KnowledgeEvent, Provenance, plant
+from kernelblaster.knowledge import Content, KnowledgeBase, KnowledgeEvent, Provenance, plant, tables
 from kernelblaster.knowledge.check import problems, repair
 from kernelblaster.knowledge.drivers import sentence
+from kernelblaster.knowledge.events import Revised
+from kernelblaster.knowledge.initial import start_knowledge
+from kernelblaster.knowledge.rows import summed
 
 Known = tuple[Content, list[KnowledgeEvent]]
 
@@ -111,6 +113,21 @@ def test_an_earlier_format_is_brought_to_the_present_one(path: Path) -> None:
     with KnowledgeBase(path) as kb:
         kb.note(next(iter(kb.content().states)), "goes on")
     assert len(known(path)[1]) == len(expected[1]) + 1
+
+
+def test_a_file_of_the_format_before_opens_and_takes_new_kinds_of_events(path: Path) -> None:
+    expected = known(path)
+    with KnowledgeBase(path) as kb:
+        counts = {"rebuilt": 0, "version": kb.version, "states": len(kb.content().states)}
+        counts["optimizations"] = sum(map(len, kb.content().entries.values()))
+    row = summed(tables.about, {"format": 2, **counts})
+    changed(path, f"UPDATE kb_about SET format = 2, rebuilt = 0, sum = '{row['sum']}'")
+    assert known(path) == expected and problems(path) == []
+    with KnowledgeBase(path) as kb:
+        state, technique = next((s, t) for s, row in kb.content().entries.items() for t in row)
+        kb.record([Revised(state=state, technique=technique, description="better", notes=("one",))])
+        assert kb.content().entry(state, technique).description == "better"
+    assert problems(path) == []
 
 
 @pytest.mark.parametrize(

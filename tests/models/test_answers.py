@@ -98,7 +98,7 @@ DIES = textwrap.dedent("""
     from tests.models.asked import QUESTION, ROLES
 
     class Dying(Ledger):
-        def settle(self, *_):
+        def settle(self, *_, **__):
             os.kill(os.getpid(), signal.SIGKILL)
 
     folder = Path(sys.argv[2])

@@ -17,7 +17,10 @@ LIVE = {
     "processes/leashed.py": "under a time limit, on a leash",
     "devices/recorder.py": "every answer has a deadline; it ends with this process",
     "devices/player_process.py": "every answer has a deadline; it ends with its socket",
-    "devices/toolbox.py": "starting, every answer and ending have limits",
+    "serve/resuming.py": "a search of its own, which outlives the server; it is asked, not waited for",
+    "fleet/node.py": "starting and ending it have limits; it is meant to outlive this process",
+    "testing/postgres_server.py": "starting it has a limit; it ends by a signal that it cannot put off",
+    "confinement/tool_starter.py": "starting, every answer and ending have limits",
 }
 """Where processes are started that live beside this one, and what ends the waiting for them."""
 

@@ -66,3 +66,29 @@ def test_whoever_watches_is_told_and_otherwise_standard_error(capsys: Any) -> No
     assert begun == "building the emulator once, about a minute ..." and ended.startswith(
         "built the emulator"
     )
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_many_files_share_a_precompiled_header_where_it_can_be_made(
+    sources: list[Path], monkeypatch: pytest.MonkeyPatch, works: bool
+) -> None:
+    more = [sources[0].with_name(f"{name}.cpp") for name in "def"]
+    for file in more:
+        file.write_text("//\n")
+    commands: list[list[str]] = []
+
+    def run_leashed(command: list[str], **limits: object) -> tuple[int, str]:
+        commands.append(command)
+        if "c++-header" in command and not works:
+            return 1, "no space left"
+        Path(command[-1]).write_text("")
+        return 0, ""
+
+    monkeypatch.setattr(build, "run_leashed", run_leashed)
+    build.compiled("g++", [*sources, *more], "about", lambda text: None)
+    header, *others = commands
+    assert "c++-header" in header and len(others) == 6
+    for command in others:
+        given = command[command.index("-include") + 1] if "-include" in command else None
+        assert (f"{given}.gch" == header[-1]) is works
+    assert not Path(header[-1]).exists()  # it is large

@@ -121,8 +121,9 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
 
-    def open(self, page: Path) -> None:
-        self.ask("Page.navigate", url=page.resolve().as_uri())
+    def open(self, page: Path | str) -> None:
+        """A file, or an address."""
+        self.ask("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         self.wait("document.documentElement?.dataset.ready === 'yes'")
 
     def click(self, selector: str) -> None:
@@ -137,6 +138,16 @@ class Browser:
             self.ask(
                 "Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1
             )
+
+    def press(self, key: str) -> None:
+        """A key, as a person presses it."""
+        about: dict[str, Any] = {"key": key}
+        if len(key) == 1:
+            about["text"] = key
+        if key == "Enter":
+            about |= {"text": "\r", "windowsVirtualKeyCode": 13}
+        self.ask("Input.dispatchKeyEvent", type="keyDown", **about)
+        self.ask("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     def type(self, text: str) -> None:
         self.ask("Input.insertText", text=text)

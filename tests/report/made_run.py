@@ -48,7 +48,8 @@ class MadeRun:
             {"speedup": {"estimate": ratio} | between} if correct else {"reason": "r", "evidence": "e"} | said
         )
         timing = {"candidate_us": us, "baseline_us": BASELINE_US, "floor_us": FLOOR_US, "modelled": modelled}
-        verdict = {"device": "PTX machine (NVIDIA H200)", "device_seconds": 1.0}
+        verdict: dict[str, Any] = {"candidate": Candidate(source=source).digest, "device_seconds": 1.0}
+        verdict |= {"device": "PTX machine (NVIDIA H200)"}
         verdict |= {"outcome": {"kind": outcome} | told, "timing": timing if correct else None}
         verdict |= {"profile": _profile(us) if correct else None}
         data = {"source": self.run.files.put(source), "evaluation": verdict}

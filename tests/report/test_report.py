@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kernelblaster.bench.tables import times
 from kernelblaster.knowledge import KnowledgeBase, Provenance, plant
+from kernelblaster.quantities import times
 from kernelblaster.report.bench_page import bench_page
 from kernelblaster.report.chart import Bar, Bars, ChartAxis, ChartLine, LineChart, shown
 from kernelblaster.report.contents import Contents, summary_dict

@@ -36,7 +36,7 @@ def test_no_candidate_is_judged_twice(tmp_path: Path) -> None:
 class Twins(World):
     """Two names for everything: `x`, and `x_too`, which leads to the same candidate."""
 
-    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+    def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
         return [name for one in super().proposals(attempt, target) for name in (one, f"{one}_too")]
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
@@ -75,7 +75,7 @@ class Looking(World):
     knowledge: KnowledgeBase = field(default_factory=lambda: KnowledgeBase("sqlite://"))
     moves_left: int = 1000
 
-    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+    def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
         found = super().proposals(attempt, target)
         return found[::-1] if self.knowledge.content().entries.get(target.state.name) else found
 
@@ -107,7 +107,7 @@ class Stubborn(World):
 
     told: list[str] = field(default_factory=list)
 
-    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+    def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
         return ["fuse"] if not attempt.form else []
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:

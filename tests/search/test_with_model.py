@@ -33,7 +33,8 @@ def test_frozen_knowledge_keeps_names_and_nothing_else(tmp_path: Path) -> None:
 def test_an_estimate_names_the_roles_that_a_model_plays() -> None:
     search, cast = Search(evaluations=20, iterations=2, rollouts=1), cast_of([])[0]
     calls = {one.role: one.calls for one in expected_calls(search, "maic-rl", cast)}
-    assert set(calls) == {"proposer", "lowerer", "soft-verifier", "gap-analyst"} and calls["lowerer"] == 20
+    learning = {"policy-evaluator", "gap-analyst", "knowledge-updater"}
+    assert set(calls) == {"proposer", "lowerer", "soft-verifier", *learning} and calls["lowerer"] == 20
     without = {one.role for one in expected_calls(search, "no-memory", cast)}
     assert without == {"proposer", "lowerer", "soft-verifier"}
     assert {one.role for one in expected_calls(search, "zero-shot", cast)} == {

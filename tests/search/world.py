@@ -72,7 +72,7 @@ class World(ExpertLearning):
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
         return [Target("kernel", 1.0, STATES[state_of(attempt.form)], "family")]
 
-    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+    def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
         names = (*GAINS[target.state.name], FRAGILE)
         return [name for name in names if name not in attempt.form]
 

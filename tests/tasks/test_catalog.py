@@ -57,7 +57,7 @@ def test_half_precision_is_a_cast(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("def f(:\n", "syntax error"),
-        ("import nothing_of_that_name\n", "ModuleNotFoundError"),
+        ("import nothing_of_that_name\n", "needs the package nothing_of_that_name, which is not installed"),
         ("x = 1\n", "Model and get_inputs and get_init_inputs missing"),
         (GOOD.replace("class Model", "class Block") + "class Net(nn.Module): pass\n", "classes Block, Net"),
         (GOOD + "class Model(nn.Module): pass\n", "Model is defined on lines 5 and 17"),

@@ -18,12 +18,12 @@ from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_can
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.retrieval import Neighbourhood
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.opening import DeviceKind
 from kernelblaster.policies.expert.states import extract_states, possible_gain
 from kernelblaster.records import Candidate, Evaluation, Optimization, Step, StepId, Target
 from kernelblaster.records.kernel_name import source_name
-from kernelblaster.records.recipe import is_recipe
 from kernelblaster.records.signature import Dtype
 from kernelblaster.records.step import compare
 from kernelblaster.sessions.session import Advice, Session
@@ -36,8 +36,9 @@ NEUTRAL = 1.0  # predicted speedup of an unknown technique
 
 
 class AskTell:
-    """A search whose candidates you write, see `session`. Candidates are judged and recorded in a run; a step
-    with a named technique also teaches the knowledge base. `run` is the run's folder."""
+    """A search whose candidates you write, see `session`. Candidates are judged and recorded in a run, which
+    may have some already; a step with a named technique also teaches the knowledge base. `run` is the run's
+    folder."""
 
     def __init__(self, run: Run, knowledge: KnowledgeBase, session: Session) -> None:
         self.run = run.folder
@@ -48,6 +49,7 @@ class AskTell:
         self._applied: dict[str, tuple[str, ...]] = {}
         self._advice: Advice | None = None
         self._steps = 0
+        self._recall()
 
     @property
     def best(self) -> Evaluation | None:
@@ -94,9 +96,26 @@ class AskTell:
             self._run.conclude("finished", lambda: {"best": self._run.files.put(best.source)})
             leave_results(self._run, best, self._applied[best.code], self._knowledge)
 
+    def _recall(self) -> None:
+        """Take over what the run has recorded already: its candidates with their verdicts, none of which is
+        judged again, and the techniques that led to each."""
+        recorded = [event.data["steps"] for event in self._run.events if event.kind == "steps"]
+        self._steps = len(recorded)
+        for step in (Step.model_validate(one) for steps in recorded for one in steps):
+            self._applied[step.child] = (*step.before, step.technique)
+        for event in [event for event in self._run.events if event.kind == "evaluation"]:
+            defines = Evaluation.model_validate(event.data["evaluation"]).defines
+            source = self._run.files.get(event.data["source"])
+            known = Candidate(source=source, origin=f"run {self._run.name}", defines=defines)
+            self._session.judging.judge(known)
+            self._applied.setdefault(known.code, ())
+        ranked = self._session.judging.ranked()
+        self._parent = ranked[0][0] if ranked else None
+
     def _advise(self, parent: Candidate) -> Advice:
         """Advice on a candidate: profiles it, picks the kernel with the largest possible gain, and ranks all
-        techniques known in its state. Raises KernelBlasterError if it launches no kernel."""
+        techniques known in its state and in those around it. Raises KernelBlasterError if it launches no
+        kernel."""
         session = self._session
         profile = session.judging.profile([parent])[0]
         kernels = extract_states(profile, session.judging.floor_bytes) if profile else ()
@@ -105,8 +124,8 @@ class AskTell:
         worst = max(kernels, key=possible_gain)
         target = Target(source_name(worst.kernel), worst.share, worst.state)
         session.begin_iteration(self._steps)
-        known = session.memory.theta.entries.get(session.memory.match(worst.state), {})
-        techniques = [name for name, e in known.items() if e.retired is None and not is_recipe(name)]
+        around = Neighbourhood(session.memory.theta, worst.state)
+        techniques = [one.technique for one in around.techniques(session.memory.architecture)]
         advice = session.ask(target, techniques, self._applied[parent.code], parent)
         return replace(advice, options=tuple(sorted(advice.options, key=lambda one: -one.promise)))
 

@@ -1,33 +1,34 @@
 """`bench`: search every task of a suite, and measure the results against each baseline."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelblaster.api.searching import named_models, search_of
 from kernelblaster.bench.bench import Bench, bench_knowledge
-from kernelblaster.bench.initial_knowledge import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.jobs import Setup
 from kernelblaster.bench.pool import default_workers
 from kernelblaster.bench.record import BenchPlan, Pace, Row
 from kernelblaster.bench.searching import News
-from kernelblaster.bench.suite import entries_of
+from kernelblaster.bench.suite import entries_of, new_folder
 from kernelblaster.bench.tables import GroupSummary, cells, summaries
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.fleet.opening import fleet_named, machines_of
-from kernelblaster.judge.baseline import BaselineName
-from kernelblaster.knowledge.address import is_url, knowledge_at, shown
+from kernelblaster.knowledge.address import knowledge_at
+from kernelblaster.knowledge.initial import EMPTY, SEED, recorded_start, start_knowledge
+from kernelblaster.knowledge.kept import open_knowledge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.opening import DeviceKind, kind_here
+from kernelblaster.passwords import is_url
 from kernelblaster.quantities import kind_text
+from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.signature import Dtype
 from kernelblaster.search.model_use import ModelUse
 from kernelblaster.sessions.settings import Search
-from kernelblaster.settings import settings
 
 BASELINES: tuple[BaselineName, ...] = ("eager", "compile", "max-autotune")
+NAMED_BASELINES: tuple[BaselineName, ...] = (*BASELINES, "iree")  # the last only where it is asked for
 
 
 @dataclass(frozen=True)
@@ -141,11 +142,6 @@ def open_bench(folder: Path, plan: BenchPlan | None, start: str, store: str | No
     return bench
 
 
-def recorded_start(start: str) -> str:
-    """The initial knowledge base as a plan records it: without password, with an absolute path."""
-    return shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute())
-
-
 def check_teaching(start: str, teach: bool) -> None:
     """Raise KernelBlasterError if `teach` is wanted but `start` names no knowledge base that could be
     taught."""
@@ -158,15 +154,9 @@ def teach_from(folder: Path, knowledge: str) -> int:
     new events. Repeating it changes nothing."""
     with (
         KnowledgeBase(bench_knowledge(folder), create=False) as own,
-        KnowledgeBase(knowledge_at(knowledge)) as to,
+        open_knowledge(knowledge_at(knowledge)) as to,
     ):
         return to.merge(own)
-
-
-def new_folder(suite: str) -> Path:
-    """The path for a new bench, named by the time and the suite, in the user's data folder; not created."""
-    name = Path(suite.rstrip("/")).name.replace(":", "-") or "bench"
-    return settings().data / "benches" / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
 
 
 def gpu_key(gpu: str | None) -> str | None:
@@ -176,15 +166,16 @@ def gpu_key(gpu: str | None) -> str | None:
 
 
 def chosen_baselines(given: str, kind: str) -> tuple[BaselineName, ...]:
-    """The baselines in a comma-separated list such as `eager,compile`; if empty, all that the device (`kind`:
-    `cuda` or `emulated`) supports. Always includes eager, which the searches are timed against. Raises
-    KernelBlasterError for unknown or unsupported ones."""
+    """The baselines in a comma-separated list such as `eager,iree`; if empty, those of PyTorch that the
+    device (`kind`: `cuda` or `emulated`) supports. Always includes eager, which the searches are timed
+    against. Raises KernelBlasterError for unknown or unsupported ones."""
     if not given:
         return BASELINES if kind == "cuda" else ("eager",)
     wanted = [name.strip() for name in given.split(",")]
-    unknown = [name for name in wanted if name not in BASELINES]
+    unknown = [name for name in wanted if name not in NAMED_BASELINES]
     if unknown:
-        raise KernelBlasterError(f"--baselines {given}: {unknown[0]} is none of {', '.join(BASELINES)}.")
+        names = ", ".join(NAMED_BASELINES)
+        raise KernelBlasterError(f"--baselines {given}: {unknown[0]} is none of {names}.")
     if kind == "emulated" and wanted != ["eager"]:
         raise KernelBlasterError(f"--baselines {given}: needs a GPU: only eager PyTorch is modelled.")
-    return tuple(name for name in BASELINES if name in wanted or name == "eager")
+    return tuple(name for name in NAMED_BASELINES if name in wanted or name == "eager")

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kernelblaster.api.result import OptimizeResult
 from kernelblaster.api.searching import (
     SearchRequest,
-    models_of,
     named_models,
     runs_folder,
     search_of,
@@ -20,7 +19,7 @@ from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.opening import DeviceKind
 from kernelblaster.records import Task
 from kernelblaster.records.signature import Dtype
-from kernelblaster.search.model_use import ModelUse
+from kernelblaster.search.model_use import ModelUse, models_of
 from kernelblaster.sessions.log import Progress
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store.run import open_run
@@ -60,6 +59,8 @@ def optimize(
     knowledge: str | Path | None = None,
     runs: str | Path | None = None,
     dtype: Dtype | None = None,
+    filter: Literal["emulated"] | None = None,
+    sanitize: bool = False,
     fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
@@ -72,6 +73,8 @@ def optimize(
     budget: candidates to judge; or a `Search`, which says more.
     knowledge: the knowledge base that is read and taught, a file or a URL; the user's own if left out.
     runs: the folder in which the run is kept; the user's own if left out.
+    filter, sanitize: on a GPU, have the PTX machine check candidates before it runs them, and
+        compute-sanitizer those that are correct.
     fleet: whose devices judge: `local` (all of this machine), `auto`, `ray://HOST:PORT`; this machine's
         first one if left out.
     on_step: called with a `Progress` after each step.
@@ -88,6 +91,8 @@ def optimize(
         gpu=gpu,
         dtype=dtype,
         models=models,
+        filter=filter,
+        sanitize=sanitize,
     )
     with start_run(loaded, wanted, runs_folder(runs)) as run:
         search_run(run, models, wanted.knowledge, StepWatch(on_step), fleet_named(fleet))

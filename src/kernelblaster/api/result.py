@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.export.run import Format, export_run
+from kernelblaster.models.spending import ModelCall, calls_of
 from kernelblaster.quantities import speedup_text, time_text
 from kernelblaster.records import Candidate, Step
 from kernelblaster.records.evaluation import Timing
@@ -115,6 +116,12 @@ class OptimizeResult:
         return self._history.learned
 
     # To go on with
+
+    @property
+    def calls(self) -> list[ModelCall]:
+        """Every call to a language model: role, step, tokens, dollars and seconds; empty without a model. The
+        run's `question` and `answer` events have what was asked and answered."""
+        return calls_of(self.run)
 
     def export(self, path: str | Path | None = None, format: Format | None = None) -> str:
         """The text of a file that does not depend on KernelBlaster, also written to `path` if given.

@@ -7,21 +7,23 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from kernelblaster import opening
-from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice, StoreError
+from kernelblaster.errors import DeviceLost, KernelBlasterError, KnowledgeError, NoDevice
 from kernelblaster.fleet.fleet_judge import FleetJudge
 from kernelblaster.fleet.lines import DirectLine
 from kernelblaster.fleet.opening import FleetChoice, open_machines
 from kernelblaster.fleet.requests import JudgeChoice
 from kernelblaster.judge.protocol import Judge
-from kernelblaster.knowledge.address import lacks_password, opened, shown
+from kernelblaster.knowledge.address import lacks_password, opened
+from kernelblaster.knowledge.kept import open_knowledge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.models.choice import ModelChoice
 from kernelblaster.optimize import Optimized, expert_for
 from kernelblaster.optimize import optimize as search_for
+from kernelblaster.passwords import shown
 from kernelblaster.records import Task
 from kernelblaster.search.frozen_knowledge import FrozenKnowledge
 from kernelblaster.search.model_use import (
@@ -31,7 +33,6 @@ from kernelblaster.search.model_use import (
     check_models,
     model_use_of,
     open_strategy,
-    recorded_model_use,
     retries_with,
 )
 from kernelblaster.search.strategy import StrategyMaker
@@ -41,7 +42,7 @@ from kernelblaster.settings import settings
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.leases import leases_of
 from kernelblaster.store.results import leave_results
-from kernelblaster.store.run import Run, SharedRuns, create_run, discard_unbegun
+from kernelblaster.store.run import Run, SharedRuns, begin_run, create_run, discard_unbegun
 from kernelblaster.store.subject import keep_task, task_of
 
 NO_PASSWORD = "A run does not keep a password: give --kb URL again, or PGPASSWORD, or a line in ~/.pgpass."
@@ -64,7 +65,8 @@ class Watch(Protocol):
 class SearchRequest:
     """What a new run is to do. `task` is as the user named it, `knowledge` a file or a URL (see
     `knowledge_at`); `gpu` is the GPU that the emulated device stands for; `dtype` None: the task's own;
-    `models` None: no model takes part."""
+    `models` None: no model takes part. `filter` and `sanitize` are as in `EvaluationOptions`. `by` says who
+    writes the candidates, if it is no search."""
 
     task: str
     search: Search
@@ -73,6 +75,9 @@ class SearchRequest:
     gpu: str | None = None
     dtype: str | None = None
     models: ModelUse | None = None
+    filter: Literal["emulated"] | None = None
+    sanitize: bool = False
+    by: str | None = None
 
     @property
     def about(self) -> dict[str, Any]:
@@ -80,6 +85,8 @@ class SearchRequest:
         data: dict[str, Any] = {"task": self.task, "dtype": self.dtype}
         data |= {"device": self.device, "gpu": self.gpu}
         data |= {"kb": shown(self.knowledge), "search": self.search.model_dump()}
+        data |= {"filter": self.filter, "sanitize": self.sanitize}
+        data |= {"by": self.by} if self.by else {}
         return data | ({"models": self.models.model_dump(mode="json")} if self.models else {})
 
 
@@ -104,19 +111,30 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
     return usual if budget is None else Search(retries=usual.retries, evaluations=budget)
 
 
-@contextmanager
-def start_run(task: Task, wanted: SearchRequest, runs: Path, store: str | None = None) -> Iterator[Run]:
-    """A new run in the folder `runs` that keeps the task, open for writing; deleted again if nothing was
-    judged in it when the block ends. With `store`, the URL of a shared store, its events are there. Raises
+def new_run(
+    task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
+) -> Run:
+    """A new run that keeps the task, open for writing, in a new folder under `runs`, or in `folder` if one
+    was reserved there. With `store`, the URL of a shared store, its events are there. Raises
     KernelBlasterError for a model or GPU that cannot be used, before the run is created."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
         opening.kind_here(wanted.device, wanted.gpu)  # an unknown name is an error before the run exists
     kept = None if store is None else SharedRuns(store)
-    with create_run(runs, kept=kept, **wanted.about) as run:
+    about = wanted.about
+    run = begin_run(folder, kept=kept, **about) if folder else create_run(runs, kept=kept, **about)
+    keep_task(run, task)
+    return run
+
+
+@contextmanager
+def start_run(
+    task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
+) -> Iterator[Run]:
+    """As `new_run`, deleted again if nothing was judged in it when the block ends."""
+    with new_run(task, wanted, runs, folder, store) as run:
         try:
-            keep_task(run, task)
             yield run
             discard_unbegun(run)
         except KernelBlasterError as error:
@@ -124,17 +142,6 @@ def start_run(task: Task, wanted: SearchRequest, runs: Path, store: str | None =
                 raise
             cause = error.__cause__  # without "go on"
             raise cause if isinstance(cause, KernelBlasterError) else error from None
-
-
-def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
-    """The models that take part in an existing run, with new budgets (dollars, tokens) if given; None if none
-    does. Raises StoreError if the run has no events."""
-    if not run.events:
-        raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
-    models = recorded_model_use(run.events[0].data)
-    if models is not None:
-        check_models(models)
-    return models and models.allowing(usd, tokens)
 
 
 def search_run(
@@ -171,7 +178,7 @@ def _search_once(
         _judging(run, watch, fleet) as judge,
         _strategy(run, models, judge, watch.say) as make,
     ):
-        _check_device(run, judge.device.name)
+        check_device(run, judge.device.name)
         optimized = search_for(task_of(run), judge, knowledge, run, search, watcher=watch, make=make)
         if optimized.stopped is None:
             leave_results(run, optimized.candidate, optimized.applied, knowledge)
@@ -183,9 +190,11 @@ def _search_once(
 @contextmanager
 def _judging(run: Run, watch: Watch, fleet: FleetChoice | None) -> Iterator[Judge]:
     """A context with the judge of a search: on a device of this process, or on those of a fleet."""
-    device, gpu = run.events[0].data["device"], run.events[0].data["gpu"]
+    about = run.events[0].data
+    device, gpu = about["device"], about["gpu"]
+    checks = {name: about[name] for name in ("filter", "sanitize") if name in about}  # not in older runs
     if fleet is None:
-        with opening.open_searching(device, gpu, progress=watch.stage) as judge:
+        with opening.open_searching(device, gpu, progress=watch.stage, **checks) as judge:
             yield judge
         return
     with open_machines(fleet) as machines:
@@ -194,7 +203,7 @@ def _judging(run: Run, watch: Watch, fleet: FleetChoice | None) -> Iterator[Judg
             machines.dispatcher(kind, leases_of(run), watch.say) as dispatcher,
             closing(DirectLine(dispatcher)) as line,
         ):
-            yield FleetJudge.open(line, JudgeChoice(kind, gpu))
+            yield FleetJudge.open(line, JudgeChoice(kind, gpu, **checks))
 
 
 def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:
@@ -203,7 +212,7 @@ def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:
     if models is not None and not models.remembers:
         return FrozenKnowledge(run.folder / "no-memory.db")
     try:
-        knowledge = KnowledgeBase(where)
+        knowledge = open_knowledge(where)
     except KnowledgeError as error:
         recorded = run.events[0].data["kb"]
         if lacks_password(recorded) and where == opened(recorded):
@@ -224,7 +233,7 @@ def _strategy(
     return open_strategy(models, run.folder, expert_for(judge), say)
 
 
-def _check_device(run: Run, name: str) -> None:
+def check_device(run: Run, name: str) -> None:
     """Record the device's name in a new run. Raises NoDevice if the run was begun on another one: the times
     could not be compared."""
     first = run.once("device", "begun", lambda: {"name": name})["name"]

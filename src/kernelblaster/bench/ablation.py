@@ -11,7 +11,6 @@ from pathlib import Path
 from random import Random
 
 from kernelblaster.bench.coverage import LeftOut
-from kernelblaster.bench.initial_knowledge import EMPTY, SEED, start_knowledge
 from kernelblaster.bench.jobs import Job, JobResult, Setup
 from kernelblaster.bench.pool import WorkerPool, open_fleet, search_all
 from kernelblaster.bench.searching import News, Tell
@@ -21,6 +20,7 @@ from kernelblaster.bench.work_folder import WorkFolder, create_work, holds_work
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.fleet.dispatcher import Dispatcher
 from kernelblaster.fleet.opening import Machines
+from kernelblaster.knowledge.initial import EMPTY, SEED, start_knowledge
 from kernelblaster.records.record import Record
 
 TRAINING = "training"
@@ -182,8 +182,11 @@ class Ablation(WorkFolder):
         """The job of one arm on one task with one seed: the common setup with the arm's settings and
         knowledge."""
         setup = self.plan.setup
-        search = setup.search.model_copy(update=arm.settings)
-        own = {"search": search, "knowledge": str(self._knowledge_path(arm.start)), "alone": True}
+        own = {
+            "search": arm.search(setup.search),
+            "knowledge": str(self._knowledge_path(arm.start)),
+            "alone": True,
+        }
         own |= {"strategy": arm.strategy}
         return Job(
             arm=f"{study.name}: {arm.name}", entry=entry, seed=seed, setup=setup.model_copy(update=own)

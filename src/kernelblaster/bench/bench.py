@@ -14,21 +14,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.bench.initial_knowledge import start_knowledge
 from kernelblaster.bench.jobs import Job, JobResult, Measured
 from kernelblaster.bench.measuring import measure_all, warm
 from kernelblaster.bench.pool import WorkerPool, open_fleet, search_all
-from kernelblaster.bench.record import KIND, BenchPlan, BenchRecord, Pace, Row
+from kernelblaster.bench.record import KIND, KNOWLEDGE, BenchPlan, BenchRecord, Pace, Row
 from kernelblaster.bench.searching import News, Tell
 from kernelblaster.bench.work_folder import WorkFolder, create_work, holds_work
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.fleet.dispatcher import Dispatcher
 from kernelblaster.fleet.opening import Machines
 from kernelblaster.knowledge.address import opened
+from kernelblaster.knowledge.initial import start_knowledge
 from kernelblaster.store.database import own_schema
 from kernelblaster.store.pointer import pointer_of
-
-KNOWLEDGE = "knowledge.db"
 
 
 class Bench(WorkFolder):

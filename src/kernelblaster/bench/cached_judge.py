@@ -30,6 +30,9 @@ class CachedJudge:
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         return self._judge.confirmed(task, candidate, evaluation)
 
+    def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
+        return self._judge.estimate(task, candidates)
+
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         """The evaluations in the order of `jobs`; those that are not kept are judged together first, then
         kept, except where there is no verdict because the process that judged was lost."""

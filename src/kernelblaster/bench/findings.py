@@ -59,7 +59,7 @@ class StudyAnswer:
 class StudyFindings:
     """Results of one study so far. `tasks` is the number that all arms have; `left_out` the others, with the
     reason. `seeds` is how many of the `planned` seeds are complete enough to count; `budget` the evaluations
-    of each search."""
+    of each search, at most."""
 
     study: Study
     tasks: int
@@ -93,14 +93,14 @@ def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
                 else:
                     by_key[arm.name, entry.name, seed] = result
     tasks = sorted({task for _, task, _ in by_key} - left_out.keys())
-    budget = plan.setup.search.evaluations
-    searches = _Searches(by_key, tasks, seeds, budget)
+    budgets = {arm.name: arm.search(plan.setup.search).evaluations for arm in study.arms}
+    searches = _Searches(by_key, tasks, seeds, budgets)
     return StudyFindings(
         study=study,
         tasks=len(tasks),
         seeds=len(seeds),
         planned=len(plan.seeds),
-        budget=budget,
+        budget=max(budgets.values()),
         arms=[searches.arm(arm) for arm in study.arms],
         answers=[_answer(claim, searches) for claim in study.claims],
         left_out=left_out,
@@ -128,16 +128,20 @@ def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, JobR
 
 class _Searches:
     """The searches of a study on the tasks that all arms have, and statistics of them. `results` are by arm,
-    task and seed; `budget` is the number of evaluations of a search. The goal of a task is the best speedup
+    task and seed; `budgets` are the evaluations of a search, by arm. The goal of a task is the best speedup
     that any of its searches reached."""
 
     def __init__(
-        self, results: Mapping[Key, JobResult], tasks: Sequence[str], seeds: Sequence[int], budget: int
+        self,
+        results: Mapping[Key, JobResult],
+        tasks: Sequence[str],
+        seeds: Sequence[int],
+        budgets: Mapping[str, int],
     ) -> None:
         self._results = results
         self.tasks = tasks
         self._seeds = seeds
-        self._budget = budget
+        self._budgets = budgets
         self._goals = {
             task: max(s for key, r in results.items() if key[1] == task for s in r.judged if s is not None)
             for task in tasks
@@ -163,7 +167,7 @@ class _Searches:
     def values(self, arm: str, measure: Measure) -> list[list[float]]:
         """The measure for each search of an arm: a list for each task with one value for each seed."""
         return [
-            [self._value(task, self._results[arm, task, seed], measure) for seed in self._seeds]
+            [self._value(arm, task, self._results[arm, task, seed], measure) for seed in self._seeds]
             for task in self.tasks
         ]
 
@@ -176,14 +180,14 @@ class _Searches:
         pairs = zip(mine, theirs, strict=True)
         return geometric_mean_interval([[a / b for a, b in zip(x, y, strict=True)] for x, y in pairs])
 
-    def _value(self, task: str, result: JobResult, measure: Measure) -> float:
+    def _value(self, arm: str, task: str, result: JobResult, measure: Measure) -> float:
         """The measure of one search: tokens, best speedup, or evaluations until 95 % of the task's goal (the
         budget if never)."""
         if measure == "tokens":
             return float(result.spent.tokens)
         if measure == "best":
             return max(speedup for speedup in result.judged if speedup is not None)
-        return float(evaluations_until(result.judged, REACHED * self._goals[task]) or self._budget)
+        return float(evaluations_until(result.judged, REACHED * self._goals[task]) or self._budgets[arm])
 
     def _curve(self, arm: str) -> tuple[Interval, ...]:
         """The best so far relative to the goal, after 1, 2, ... evaluations, as means over the tasks; empty
@@ -191,11 +195,11 @@ class _Searches:
         if not self.tasks:
             return ()
         curves = {
-            task: [best_so_far(self._results[arm, task, s].judged, self._budget) for s in self._seeds]
+            task: [best_so_far(self._results[arm, task, s].judged, self._budgets[arm]) for s in self._seeds]
             for task in self.tasks
         }
         points = []
-        for index in range(self._budget):
+        for index in range(self._budgets[arm]):
             groups = [
                 [value / self._goals[task] for curve in its_curves if (value := curve[index]) is not None]
                 for task, its_curves in curves.items()

@@ -110,13 +110,14 @@ class Job(Record):
 
 class Spent(Record):
     """What a search cost, as `Cost` in the form that is recorded: candidates judged, device and wall-clock
-    seconds, tokens and dollars (None: a price is unknown)."""
+    seconds, tokens and dollars (None: a price is unknown). `estimated`: no server counted the tokens."""
 
     evaluations: int
     device_seconds: float
     seconds: float
     tokens: int = 0
     usd: float | None = 0.0
+    estimated: bool = False
 
     @property
     def cost(self) -> Cost:

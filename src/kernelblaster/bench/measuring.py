@@ -17,17 +17,21 @@ from kernelblaster.fleet.dispatcher import Dispatcher
 from kernelblaster.fleet.fleet_judge import FleetJudge
 from kernelblaster.fleet.lines import LineServer, PipeLine
 from kernelblaster.fleet.requests import JudgeChoice
-from kernelblaster.judge.baseline import COMPILED, BaselineName, forget_compiled
+from kernelblaster.judge.baseline import COMPILED, forget_compiled
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.opening import open_device
 from kernelblaster.processes.workers import JobPipe, LostJob, run_jobs, run_with_retry
 from kernelblaster.records import Candidate, Evaluation, Task
+from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.outcome import CORRECT, Speedup
 from kernelblaster.store.history import History
 from kernelblaster.store.run import open_run
 from kernelblaster.store.subject import task_of
+
+OPTIONAL: tuple[BaselineName, ...] = (*COMPILED, "iree")
+"""Baselines that may be unable to run a module; it is measured without them then."""
 
 
 class Measuring:
@@ -64,7 +68,7 @@ class Measuring:
         return measurements
 
     def _beside(self, name: BaselineName, judge: Judge, task: Task, best: Candidate, job: str) -> Measured:
-        """The measurement against one baseline. A torch.compile baseline that does not run is `absent`. If
+        """The measurement against one baseline. One of OPTIONAL that does not run is `absent`. If
         eager PyTorch does not run, nothing is known of the candidate."""
         try:
             return _measured(_evaluated(judge, task, best), name, job)
@@ -75,7 +79,7 @@ class Measuring:
                 raise
             words = str(error).strip().splitlines()
             reason = f"the baseline does not run: {words[0] if words else type(error).__name__}"
-            absent = name in COMPILED
+            absent = name in OPTIONAL
             return Measured(job=job, baseline=name, outcome="Absent", reason=reason, absent=absent)
 
     def _over_first(

@@ -4,16 +4,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelblaster.bench.initial_knowledge import SEED
 from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured, Setup, result_of
 from kernelblaster.bench.metrics import against_best
 from kernelblaster.bench.suite import Entry
-from kernelblaster.judge.baseline import BaselineName
+from kernelblaster.knowledge.initial import SEED
+from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.record import Record
 from kernelblaster.store.events import RunEvent
 
 ARM = "bench"
 KIND = "plan"
+KNOWLEDGE = "knowledge.db"  # in the folder of a bench
 BEST = "best"  # names the fastest baseline of each task
 BUSY_WITH = {
     "evaluate": "verdicts",

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelblaster.bench.coverage import status_of
-from kernelblaster.bench.initial_knowledge import copy_knowledge
 from kernelblaster.bench.jobs import NOTHING, Job, JobResult, Spent, Status, result_of
-from kernelblaster.bench.spending import spent_on_models
 from kernelblaster.bench.suite import load_entry
 from kernelblaster.errors import (
     BadTask,
@@ -26,8 +24,10 @@ from kernelblaster.errors import (
 )
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.address import opened
+from kernelblaster.knowledge.initial import copy_knowledge
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.models.failures import BadAnswer, BudgetSpent, ModelError
+from kernelblaster.models.spending import spent_on_models
 from kernelblaster.optimize import Optimized, expert_for, optimize
 from kernelblaster.records import Evaluation, Task
 from kernelblaster.records.outcome import CORRECT
@@ -208,13 +208,14 @@ def _spent(job: Job, run: Run | None, start: float) -> Spent:
     if run is None:
         return NOTHING.model_copy(update={"seconds": seconds})
     judged = [event.data["evaluation"] for event in run.events if event.kind == "evaluation"]
-    tokens, usd = spent_on_models(run.folder, job.setup.models.prices)
+    paid = spent_on_models(run.folder, job.setup.models.prices)
     return Spent(
         evaluations=len(judged),
         device_seconds=sum(verdict["device_seconds"] for verdict in judged),
         seconds=seconds,
-        tokens=tokens,
-        usd=usd,
+        tokens=paid.tokens,
+        usd=paid.usd,
+        estimated=paid.estimated,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.search.names import StrategyName
+from kernelblaster.sessions.settings import Search
 
 Start = Literal["empty", "seed", "trained", "trained elsewhere"]
 Measure = Literal["best", "evaluations", "tokens"]
@@ -18,13 +19,24 @@ LITTLE = 1.1  # a smaller factor between two arms counts as little
 @dataclass(frozen=True)
 class Arm:
     """One way to search, to be compared with others. `settings` are the fields of `Search` in which it
-    differs from the common setup. `start` is its initial knowledge: nothing, the seed, what the first half of
+    differs from the common setup; with `budget_each`, each of its rollouts has the budget of evaluations that
+    others have in all. `start` is its initial knowledge: nothing, the seed, what the first half of
     the tasks taught, or what they taught for another GPU; a strategy without memory ignores it."""
 
     name: str
     start: Start = "seed"
     settings: dict[str, Any] = field(default_factory=dict)
     strategy: StrategyName = "maic-rl"
+    budget_each: bool = False
+
+    def search(self, common: Search) -> Search:
+        """The settings of the arm's searches, where those of the common setup are `common`."""
+        own = common.model_copy(update=self.settings)
+        return (
+            own.model_copy(update={"evaluations": own.evaluations * own.rollouts})
+            if self.budget_each
+            else own
+        )
 
 
 @dataclass(frozen=True)
@@ -97,15 +109,17 @@ STUDIES = (
     Study(
         "breadth",
         "How many trajectories?",
-        tuple(Arm(f"{count} rollouts", settings={"rollouts": count}) for count in (1, 2, 4, 8)),
+        tuple(
+            Arm(f"{count} rollouts", settings={"rollouts": count}, budget_each=True) for count in (1, 2, 4, 8)
+        ),
         (
             Claim(
                 "8 rollouts",
                 "1 rollouts",
                 "best",
                 "more",
-                "more trajectories find more, with diminishing returns beyond 8 (section 6.2; there each "
-                "has a budget of its own, here all share one)",
+                "more trajectories, each with a budget of its own, find more, with diminishing returns "
+                "beyond 8 (section 6.2)",
             ),
             Claim(
                 "8 rollouts",

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import redirect_stdout
@@ -12,6 +13,7 @@ from kernelblaster.errors import BadTask
 from kernelblaster.records import Task
 from kernelblaster.records.record import Record
 from kernelblaster.records.signature import Dtype
+from kernelblaster.settings import settings
 from kernelblaster.tasks.catalog import KERNELBENCH, find, load_file
 
 LEVEL = re.compile(r"level(\d+)$")
@@ -53,6 +55,12 @@ def entries_of(
     if not entries:
         raise BadTask(f"{', '.join(suites)}: no task is left with these levels and problems.")
     return entries
+
+
+def new_folder(suite: str) -> Path:
+    """The path for a new bench, named by the time and the suite, in the user's data folder; not created."""
+    name = Path(suite.rstrip("/")).name.replace(":", "-") or "bench"
+    return settings().data / "benches" / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
 
 
 def sample(entries: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:

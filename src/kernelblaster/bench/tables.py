@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kernelblaster.bench.jobs import INITIAL
 from kernelblaster.bench.metrics import BenchSummary, geometric_mean, summarize
 from kernelblaster.bench.record import BEST, BenchPlan, Row
+from kernelblaster.quantities import percent, times
 
 ALL = "all"
 COLUMNS = ("valid", "average", "geomean", "median", "min", "max", "> 1x", "< 1x", "kept")
@@ -68,17 +69,3 @@ def cells(summary: BenchSummary) -> list[str]:
         percent(summary.slower),
         times(summary.kept),
     ]
-
-
-def times(speedup: float | None) -> str:
-    """A speedup as text with about three digits, such as `1.23x`; empty for None."""
-    if speedup is None:
-        return ""
-    if speedup >= 999.5:
-        return f"{speedup:.0f}x"
-    return f"{speedup:.3g}x" if speedup < 0.995 or speedup >= 9.995 else f"{speedup:.2f}x"
-
-
-def percent(share: float | None) -> str:
-    """A share (0 to 1) as whole percent; empty for None."""
-    return "" if share is None else f"{100 * share:.0f}%"

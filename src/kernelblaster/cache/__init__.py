@@ -5,17 +5,19 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kernelblaster.cache.contents import is_whole, seal
-from kernelblaster.cache.eviction import evict_sometimes
+from kernelblaster.cache.eviction import BUILT, PARTS, evict_sometimes
 from kernelblaster.durability import sync
 from kernelblaster.errors import Shortage
 from kernelblaster.scratch import Scratch, sweep
 from kernelblaster.settings import settings
 
 SCRATCH = ".scratch-"
+OWN = (*BUILT, "ptx-objects")  # parts of this program, which no code of a task may change
+SHARED = 0o755  # others than the owner may read a result: the recorder's child is another user
 _elsewhere: dict[str, Path] = {}
 _known_files: dict[tuple[object, ...], Path] = {}
 
@@ -24,15 +26,19 @@ def entry(kind: str, digest: str) -> Path:
     """The folder of one cached result. `kind` is a subfolder of the cache ("native", "ptx", ...);
     `digest` is a hex digest of everything the result depends on. The folder may not exist: see
     `is_stored`."""
-    return _elsewhere.get(kind, settings().cache) / kind / digest[:2] / digest
+    known = settings()
+    root = known.cache if kind in OWN else _elsewhere.get(kind, known.results)
+    return root / kind / digest[:2] / digest
 
 
 def is_stored(target: Path) -> bool:
     """Whether the result in the folder `target` (from `entry`) exists and is intact. A damaged one is
     deleted. Marks the result as used now, for eviction. Raises Shortage if a damaged one cannot be
-    deleted."""
+    deleted. A confined process leaves damaged parts of this program to the keeper, which builds them."""
     if not target.is_dir():
         return False
+    if settings().confined and target.parts[-3] in OWN:
+        return is_whole(target)
     if not is_whole(target):
         with alone(target):
             if not is_whole(target):
@@ -43,16 +49,23 @@ def is_stored(target: Path) -> bool:
     return True
 
 
+def temporary(kind: str = "") -> Scratch:
+    """A new folder within the cache, among the results of this kind if one is given; deleted at the end of
+    the context or, if this process is killed, by the next sweep. Raises Shortage if the cache cannot be
+    written."""
+    parent = settings().results / kind if kind else settings().cache
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        return Scratch(parent, SCRATCH)
+    except OSError as error:
+        raise _cannot_write(parent, error) from error
+
+
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
     """A context in which results of this kind are looked up and stored in a temporary folder instead of
     the cache, by this process only: none made earlier is found, and new ones are deleted at the end."""
-    try:
-        settings().cache.mkdir(parents=True, exist_ok=True)
-        folder = Scratch(settings().cache, SCRATCH)
-    except OSError as error:
-        raise _cannot_write(settings().cache / kind, error) from error
-    with folder as path:
+    with temporary(kind) as path:
         _elsewhere[kind] = path
         try:
             yield
@@ -81,7 +94,7 @@ def filling(target: Path) -> Iterator[Path]:
     that one stays. Raises Shortage if the cache cannot be written."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Scratch(target.parent.parent, SCRATCH)
+        scratch = Scratch(target.parent.parent, SCRATCH, SHARED)
     except OSError as error:
         raise _cannot_write(target, error) from error
     try:
@@ -96,7 +109,8 @@ def filling(target: Path) -> Iterator[Path]:
         raise _cannot_write(target, error) from error
     finally:
         scratch.close()
-    evict_sometimes(settings().cache, settings().cache_bytes)
+    if not settings().confined:
+        evict_sometimes(settings().cache, settings().cache_bytes)
 
 
 def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
@@ -121,13 +135,23 @@ def text_file(kind: str, text: str, suffix: str) -> Path:
     return target / f"text{suffix}"
 
 
+def make_folders(folders: Iterable[Path]) -> None:
+    """Make folders in the cache. Raises Shortage if it cannot be written."""
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _cannot_write(folder, error) from error
+
+
 def sweep_cache() -> None:
-    """Delete temporary folders that killed processes left in the cache."""
+    """Delete temporary folders that killed processes left in the cache, and, sometimes, what is too much."""
     cache = settings().cache
-    sweep(cache, SCRATCH)
     with contextlib.suppress(OSError):
-        for kind in cache.iterdir():
-            sweep(kind, SCRATCH)
+        for folder in (cache, *cache.iterdir(), *cache.glob(f"{PARTS}/*/*")):
+            sweep(folder, SCRATCH)
+            sweep(folder)
+    evict_sometimes(cache, settings().cache_bytes)
 
 
 def _discard(target: Path) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from kernelblaster.durability import sync
@@ -13,7 +14,8 @@ def seal(folder: Path, target: Path) -> None:
     """Write the manifest (CONTENTS: a digest of each file) into a folder that is about to be renamed to
     `target`, and fsync everything in it."""
     (folder / CONTENTS).write_bytes(_listed(folder, target))
-    (folder / CONTENTS).chmod(0o644)
+    with suppress(PermissionError):  # a confined process may not, and need not
+        (folder / CONTENTS).chmod(0o644)
     for path in folder.rglob("*"):
         sync(path)
     sync(folder)

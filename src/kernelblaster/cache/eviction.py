@@ -12,6 +12,7 @@ EVERY_S = 3600.0  # between two scans of the whole cache
 IN_USE_S = 3600.0  # what was used since then may be in use
 LEFT = 0.9  # share of the limit that eviction leaves, so that the next one has little to do
 BUILT = ("native", "ptx")  # parts of this program, which long runs keep using
+PARTS = "tasks"  # the folder of parts that tasks which are not shipped have for themselves
 MARK = ".looked-at"
 
 
@@ -62,7 +63,7 @@ def evict(root: Path, limit: int, in_use_s: float = IN_USE_S) -> int:
 def _results(root: Path) -> list[_Result]:
     """Every result in the cache, of all kinds; those that vanish meanwhile are skipped."""
     results = []
-    for path in root.glob("*/??/*"):
+    for path in (*root.glob("*/??/*"), *root.glob(f"{PARTS}/*/*/??/*")):
         with contextlib.suppress(OSError):
             if path.is_dir():
                 size = sum(file.stat().st_size for file in path.rglob("*"))

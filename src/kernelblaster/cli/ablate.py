@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from kernelblaster.cli.bench import numbers
+from kernelblaster.cli.confined_work import confine_to_work
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.options import (
@@ -80,6 +81,11 @@ def ablate(
     are for arms that do not vary them. Writes studies.md and studies.html into the folder. One that was
     interrupted goes on with `ablate --folder FOLDER`.
     """
+    if not suites and folder is None:
+        raise KernelBlasterError("name a suite, or a --folder to go on with.")
+    use = models.use() if suites else None
+    kept = folder or settings().data / "ablations" / time.strftime("%Y%m%d-%H%M%S")
+    confine_to_work(kept, suites or [], use, "ablation", where.device, on.network(store))
     from kernelblaster.bench.ablation import Ablation, AblationPlan, studies_for
     from kernelblaster.bench.jobs import Setup
     from kernelblaster.bench.pool import default_workers
@@ -90,7 +96,6 @@ def ablate(
     if suites:
         with on.machines() as machines:
             kind = (machines.kind if machines else kind_here)(where.device, where.gpu)
-        use = models.use()
         search = far.search(evaluations=budget, retries=retries_with(use))
         setup = Setup(
             device=kind,
@@ -113,9 +118,6 @@ def ablate(
             elsewhere=elsewhere,
             split=split,
         )
-    elif folder is None:
-        raise KernelBlasterError("name a suite, or a --folder to go on with.")
-    kept = folder or settings().data / "ablations" / time.strftime("%Y%m%d-%H%M%S")
     with on.machines() as machines, Ablation.open(kept, plan) as opened:
         jobs = {job.key: job for job in opened.jobs}
         if plan:

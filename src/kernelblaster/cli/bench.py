@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
+from kernelblaster.bench.suite import entries_of, new_folder
+from kernelblaster.cli.confined_work import claim_knowledge, confine_to_work
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.options import (
@@ -24,7 +26,8 @@ from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import Terminal
 from kernelblaster.cli.with_model import ModelOptions, StrategyOption, print_estimates
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.knowledge.address import shown
+from kernelblaster.knowledge.initial import recorded_start
+from kernelblaster.passwords import shown
 from kernelblaster.search.model_use import ModelUse, retries_with
 from kernelblaster.search.names import BY_ROLES, StrategyName
 
@@ -58,7 +61,10 @@ def bench(
     ] = None,
     strategy: StrategyOption = "maic-rl",
     baselines: Annotated[
-        str, typer.Option(help="What to beat: eager, compile, max-autotune. All on a GPU if left out.")
+        str,
+        typer.Option(
+            help="What to beat: eager, compile, max-autotune, iree. If left out: on a GPU the first three."
+        ),
     ] = "",
     start: Annotated[
         str, typer.Option("--kb", help="What it knows at first: seed, empty, or a knowledge base to copy.")
@@ -86,23 +92,24 @@ def bench(
     Exit codes: 0 every task that was begun has a result, 1 the code of a task ended the process in which it
     ran (its result says so, and the others went on), 2 the bench could not be done.
     """
-    from kernelblaster.api import benching
-    from kernelblaster.bench.jobs import Setup
-    from kernelblaster.bench.pool import default_workers
-    from kernelblaster.bench.record import BenchPlan
-    from kernelblaster.bench.suite import entries_of
-    from kernelblaster.opening import kind_here
-
     if not suites and folder is None:
         raise KernelBlasterError(
             "name a suite (core, a folder, kernelbench:PATH), or a --folder to go on with."
         )
+    use = _model_use(policy, models, strategy) if suites else None
+    kept = folder or new_folder((suites or [""])[0])
+    claim_knowledge(recorded_start(start), kept)
+    confine_to_work(kept, suites or [], use, "plan", where.device, on.network(store))
+    from kernelblaster.api import benching
+    from kernelblaster.bench.jobs import Setup
+    from kernelblaster.bench.pool import default_workers
+    from kernelblaster.bench.record import BenchPlan
+    from kernelblaster.opening import kind_here
+
     plan: BenchPlan | None = None
-    kept = folder or benching.new_folder((suites or [""])[0])
     benching.check_teaching(start, teach)
     with on.machines() as machines:
         if suites:
-            use = _model_use(policy, models, strategy)
             kind = (machines.kind if machines else kind_here)(where.device, where.gpu)
             plan = BenchPlan(
                 suites=tuple(suites),
@@ -117,7 +124,7 @@ def bench(
                 ).asking(use),
                 seeds=tuple(numbers(seeds, "--seeds")),
                 baselines=benching.chosen_baselines(baselines, kind),
-                start=benching.recorded_start(start),
+                start=recorded_start(start),
             )
         print_estimates(plan.jobs if plan else [])
         with benching.open_bench(kept, plan, start, store) as opened:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from kernelblaster.cli.confined import confine_command, make_folder
 from kernelblaster.cli.options import DeviceName, DeviceOption, show_status
 from kernelblaster.cli.show import out
 from kernelblaster.errors import KernelBlasterError
@@ -43,6 +44,8 @@ def demo(
     time, when the emulator is built.
     """
     folder = _unused(folder)
+    make_folder(folder)
+    confine_command([RACY[0], FIRST, SECOND], device=device, fills=[folder])
     _print_title("1. What works here")
     _show_machine()
     _print_title(

@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from kernelblaster.cli.confined import confine_command
 from kernelblaster.cli.groups import grouped
-from kernelblaster.cli.options import DeviceOptions, JsonOption, SanitizeOption, TaskOptions, show_status
+from kernelblaster.cli.options import CheckOptions, DeviceOptions, JsonOption, TaskOptions, show_status
 from kernelblaster.cli.show import exit_code, print_evaluation, print_sweep
 from kernelblaster.records import Evaluation
 
@@ -17,19 +18,15 @@ def evaluate(
     candidate: Annotated[Path, typer.Argument(help="A .cu file, see docs/candidates.md.")],
     where: DeviceOptions,
     of: TaskOptions,
+    checks: CheckOptions,
     baseline: Annotated[
-        Literal["eager", "compile", "max-autotune"],
-        typer.Option("--baseline", help="What to beat: PyTorch as it is, or torch.compile."),
+        Literal["eager", "compile", "max-autotune", "iree"],
+        typer.Option("--baseline", help="What to beat: PyTorch as it is, torch.compile, or IREE."),
     ] = "eager",
     profile: Annotated[bool, typer.Option("--profile", help="Profile it as well.")] = False,
-    sanitize: SanitizeOption = False,
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Try every combination of its tunable constants.")
     ] = False,
-    filter_: Annotated[
-        Literal["emulated"] | None,
-        typer.Option("--filter", help="Let the PTX machine check it before the GPU runs it."),
-    ] = None,
     json_: JsonOption = False,
 ) -> None:
     """Judge a candidate: correct or not, faster or not, by how much.
@@ -39,6 +36,7 @@ def evaluate(
     Exit codes: 0 accepted, 1 correct but not faster, 3 incorrect, 4 does not compile, 5 failed or
     timed out, 6 rejected, 2 the evaluation could not be done.
     """
+    confine_command([task], device=where.device, reads=[candidate])
     from kernelblaster.api import load_candidate, open_judge
 
     loaded = of.load(task)
@@ -48,8 +46,8 @@ def evaluate(
         options = {
             "baseline": baseline,
             "profile": profile,
-            "sanitize": sanitize,
-            "filter": filter_,
+            "sanitize": checks.sanitize,
+            "filter": checks.filter,
             "progress": progress,
         }
         with open_judge(where.device, where.gpu, **options) as judge:

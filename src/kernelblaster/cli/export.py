@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from kernelblaster import keeper
+from kernelblaster.cli.confined import confine_to_run, write_output
 from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption, runs_folder
 from kernelblaster.cli.show import out
 from kernelblaster.plain_text import printable
-from kernelblaster.store.files import write_whole
 from kernelblaster.store.run import open_run
 
 
@@ -27,13 +28,16 @@ def export(
     json_: JsonOption = False,
 ) -> None:
     """Write the best candidate of a run as a file that needs nothing of KernelBlaster."""
-    from kernelblaster.export.run import export_run
-
+    if output is not None:
+        keeper.claim("file", str(output.absolute()))
     with open_run(runs_folder(runs), run) as opened:
+        confine_to_run(opened, device="emulated")
+        from kernelblaster.export.run import export_run
+
         text = export_run(opened, format_)
         name = opened.name
     if output is not None:
-        write_whole(output.absolute(), text, mode=0o666)
+        write_output(output, text)
     if json_:
         written = {"file": str(output)} if output else {"text": text}
         print(json.dumps({"run": name, "format": format_, **written}, indent=1))

@@ -24,7 +24,7 @@ from kernelblaster.knowledge import (
     export_document,
     import_changes,
 )
-from kernelblaster.knowledge.address import knowledge_at, shown
+from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.content import OptimizationEntry
 from kernelblaster.knowledge.differences import Difference, Score, score
 from kernelblaster.knowledge.document import LARGEST_BYTES
@@ -32,6 +32,7 @@ from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.knowledge.seed import seed_document
 from kernelblaster.knowledge.summary import search as find
 from kernelblaster.knowledge.summary import summarize
+from kernelblaster.passwords import shown
 from kernelblaster.records.recipe import is_recipe
 from kernelblaster.strict_json import InvalidJson, read_bounded
 
@@ -349,6 +350,8 @@ def _line(event: KnowledgeEvent) -> str:
     change = event.change.model_dump(
         mode="json", exclude={"kind", "evidence", "entries"}, exclude_defaults=True
     )
+    if "exemplar" in change:
+        change["exemplar"] = f"{change['exemplar']['task']} at {change['exemplar']['reach']:.2f} of the floor"
     if "optimization" in change:
         change["optimization"] = change["optimization"]["technique"]
     if isinstance(change.get("state"), dict):

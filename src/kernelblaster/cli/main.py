@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 import kernelblaster
 from kernelblaster.cli.start import STOPPED, prepare
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.settings import allow_unsafe
+from kernelblaster.settings import allow_reading, allow_unsafe, trust_tasks
 from kernelblaster.shortage import shortage
 
 UsageError: Any = typer.BadParameter.__mro__[2]  # click's own, which some versions of typer contain
@@ -68,6 +68,10 @@ VERBS = {
     "serve": Verb(
         "serve.serve",
         "A page that shows searches while they run, and lets you stop, resume and steer them.",
+    ),
+    "mcp": Verb(
+        "mcp.mcp",
+        "The judge, the knowledge base and searches as tools for coding agents (Model Context Protocol).",
     ),
     "export": Verb(
         "export.export",
@@ -129,13 +133,25 @@ def _options(
     unsafe: Annotated[
         bool,
         typer.Option(
-            "--unsafe", help="Run candidates' host code also where it cannot be confined (docs/security.md)."
+            "--unsafe", help="Run candidates and tasks also where they cannot be confined (docs/security.md)."
         ),
     ] = False,
+    trust: Annotated[
+        bool,
+        typer.Option("--trust-tasks", help="Do not confine tasks: run their files as code of your own."),
+    ] = False,
+    readable: Annotated[
+        list[Path] | None,
+        typer.Option(help="What tasks may read beside their own folder; may be given again."),
+    ] = None,
 ) -> None:
     """Make CUDA kernels faster, and judge them: correct or not, faster or not, and why."""
     if unsafe:
         allow_unsafe()
+    if trust:
+        trust_tasks()
+    if readable:
+        allow_reading(readable)
 
 
 def main() -> None:

@@ -5,11 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernelblaster import keeper
+from kernelblaster.cli.confined import confine_command, confine_to_run, reserved_run
+from kernelblaster.cli.confined_work import model_folders
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.interruption import explain_resuming
 from kernelblaster.cli.live import show_search
 from kernelblaster.cli.options import (
     DEFAULTS,
+    CheckOptions,
     DeviceOptions,
     FleetOptions,
     JsonOption,
@@ -18,6 +22,7 @@ from kernelblaster.cli.options import (
     SearchOptions,
     StoreOption,
     TaskOptions,
+    runs_folder,
 )
 from kernelblaster.cli.show import exit_code, out, print_evaluation
 from kernelblaster.cli.start import STOPPED
@@ -31,9 +36,11 @@ from kernelblaster.cli.with_model import (
     print_bill,
     print_estimate,
 )
+from kernelblaster.knowledge.address import knowledge_at
+from kernelblaster.knowledge.address import opened as opened_address
 from kernelblaster.quantities import speedup_text
-from kernelblaster.records.outcome import CORRECT
-from kernelblaster.search.model_use import ModelUse, check_models, retries_with
+from kernelblaster.records.outcome import CORRECT, Outcome
+from kernelblaster.search.model_use import ModelUse, models_of, retries_with
 from kernelblaster.store.run import Run, open_run
 from kernelblaster.tasks.cuda_prepare import inferred_lines
 
@@ -57,6 +64,7 @@ def optimize(
     far: SearchOptions,
     models: ModelOptions,
     of: TaskOptions,
+    checks: CheckOptions,
     on: FleetOptions,
     kb: KbOption = None,
     budget: Annotated[
@@ -81,26 +89,31 @@ def optimize(
     Exit codes: 0 faster than the baseline, 1 correct but not faster (with --fail-under, below that speedup),
     2 it could not be done, 130 stopped.
     """
-    from kernelblaster.api.benching import gpu_key
-    from kernelblaster.api.searching import SearchRequest, runs_folder, start_run
-    from kernelblaster.knowledge.address import knowledge_at
-
     use = models.use(strategy)
     limits = {"evaluations": budget, "wall_seconds": seconds, "gpu_seconds": gpu_seconds}
     search = far.search(**limits, retries=retries_with(use), seed=seed)
-    if use is not None:
-        check_models(use)
-    on.choice()  # one that cannot be is an error before anything is created
+    network = on.network(store)  # a fleet that cannot be is an error before anything is created
+    reads, fills = model_folders(use)
+    knowledge = knowledge_at(kb)
+    keeper.claim("knowledge", knowledge)
+    folder = reserved_run(runs_folder(runs))
+    fills = [*fills, *([folder] if folder else [])]
+    confine_command([task], device=where.device, reads=reads, fills=fills, network=network)
+    from kernelblaster.api.benching import gpu_key
+    from kernelblaster.api.searching import SearchRequest, start_run
+
     loaded = of.load(task)  # a bad task is an error before anything is created
     if not json_:
         _show_inferred(loaded)
     gpu = gpu_key(where.gpu)
-    wanted = SearchRequest(task, search, knowledge_at(kb), where.device, gpu, of.dtype, use)
+    wanted = SearchRequest(
+        task, search, knowledge, where.device, gpu, of.dtype, use, checks.filter, checks.sanitize
+    )
     if use is not None:
         print_estimate(expected(use, search))
-    with start_run(loaded, wanted, runs_folder(runs), store) as run:
-        optimized = _search(run, use, wanted.knowledge, on, json_)
-    raise typer.Exit(_exit_code(optimized, fail_under))
+    with start_run(loaded, wanted, runs_folder(runs), folder, store) as run:
+        optimized = _search(run, use, knowledge, on, json_)
+    raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under, optimized.by_person))
 
 
 def _show_inferred(task: "Task") -> None:
@@ -130,11 +143,13 @@ def resume(
 
     Exit codes are those of `optimize`.
     """
-    from kernelblaster.api.searching import models_of, runs_folder
-
     with open_run(runs_folder(runs), run, writing=True) as opened:
-        optimized = _search(opened, models_of(opened, usd, tokens), kb, on, json_)
-    raise typer.Exit(_exit_code(optimized, fail_under))
+        use = models_of(opened, usd, tokens)
+        reads, fills = model_folders(use)
+        keeper.claim("knowledge", opened_address(opened.events[0].data["kb"], kb))
+        confine_to_run(opened, reads=reads, fills=fills, network=on.network())
+        optimized = _search(opened, use, kb, on, json_)
+    raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under, optimized.by_person))
 
 
 def _search(run: Run, models: ModelUse | None, kb: str | None, on: FleetOptions, json_: bool) -> "Optimized":
@@ -159,11 +174,10 @@ def _search(run: Run, models: ModelUse | None, kb: str | None, on: FleetOptions,
     return optimized
 
 
-def _exit_code(optimized: "Optimized", fail_under: float | None) -> int:
+def _exit_code(outcome: Outcome, fail_under: float | None, by_person: bool = False) -> int:
     """0 if the best candidate is at least `fail_under` times as fast as the baseline, else 1; with None, the
     code of its outcome. STOPPED where a person has ended the search."""
-    outcome = optimized.evaluation.outcome
-    if optimized.by_person:
+    if by_person:
         return STOPPED
     assert isinstance(outcome, CORRECT)
     if fail_under is None:

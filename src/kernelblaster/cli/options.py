@@ -53,6 +53,10 @@ GpuOption = Annotated[
 SanitizeOption = Annotated[
     bool, typer.Option("--sanitize", help="Run compute-sanitizer on a correct candidate.")
 ]
+FilterOption = Annotated[
+    Literal["emulated"] | None,
+    typer.Option("--filter", help="Let the PTX machine check a candidate before the GPU runs it."),
+]
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,18 @@ class FleetOptions:
         token = "" if self.token is None else f" --token {self.token}"
         return "" if self.fleet is None else f" --fleet {self.fleet}{token}"
 
+    def network(self, store: str | None = None) -> str:
+        """What needs the network, as options: a fleet of other machines, a shared `store`; empty if nothing
+        does. Raises KernelBlasterError for a fleet that cannot be."""
+        from kernelblaster.fleet.address import parse_fleet
+        from kernelblaster.fleet.node_file import read_node
+
+        address = None if self.fleet is None else parse_fleet(self.fleet)
+        far = address is not None and (
+            address.kind == "ray" or (address.kind == "auto" and read_node() is not None)
+        )
+        return " and ".join([f"--fleet {self.fleet}"] * far + ["--store"] * (store is not None))
+
     def choice(self) -> "FleetChoice | None":
         """The fleet; None if none is named. Raises KernelBlasterError for one that cannot be."""
         from kernelblaster.fleet.opening import fleet_named
@@ -96,6 +112,14 @@ class FleetOptions:
         from kernelblaster.fleet.opening import machines_of
 
         return machines_of(self.choice())
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Further checks of candidates on a GPU."""
+
+    filter: FilterOption = None
+    sanitize: SanitizeOption = False
 
 
 DtypeOption = Annotated[
@@ -141,6 +165,10 @@ class SearchOptions:
     near_floor: Annotated[
         float, typer.Option(help="A search ends where its time is within this factor of the floor.", min=1)
     ] = DEFAULTS.near_floor
+    samples: Annotated[
+        int,
+        typer.Option(help="Candidates written for each choice; the PTX machine's model picks one.", min=1),
+    ] = DEFAULTS.samples
     explained: Annotated[
         int, typer.Option(help="Surprising results that are profiled after each iteration.", min=0)
     ] = DEFAULTS.explained

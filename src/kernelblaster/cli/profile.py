@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kernelblaster.cli.confined import confine_command
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.options import DeviceOptions, JsonOption, TaskOptions, show_status
 from kernelblaster.cli.show import exit_code, print_outcome, print_profile
@@ -24,6 +25,7 @@ def profile(
 
     Candidates are verified first; one that fails gets its outcome instead of a profile.
     """
+    confine_command([task], device=where.device, reads=candidates)
     from kernelblaster.api import load_candidate, open_judge
 
     loaded = of.load(task)

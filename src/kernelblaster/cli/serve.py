@@ -38,7 +38,7 @@ def serve(
     open_: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     json_: JsonOption = False,
 ) -> None:
-    """A page that shows searches while they run, and lets you stop, resume and steer them (docs/serve.md).
+    """A page that shows searches while they run, and lets you stop, resume and steer them.
 
     It reads what searches write, and keeps none of them waiting. It listens on this machine only, unless a
     token is given. Ctrl-C ends it; searches go on.

@@ -70,6 +70,8 @@ def print_outcome(outcome: Outcome, subject: str) -> None:
     out.print(f"[{colour} bold]{outcome.kind}[/]  {plain(subject)}", markup=True, highlight=False)
     if isinstance(outcome, CORRECT):
         out.print(f"  {_speedup(outcome.speedup)}", highlight=False)
+        if isinstance(outcome, Inconclusive) and outcome.reason:
+            out.print(f"  {outcome.reason}", markup=False, highlight=False, soft_wrap=True)
     elif isinstance(outcome, TimedOut):
         out.print(f"  no answer within {outcome.limit_s:g} s ({outcome.stage})", highlight=False)
     elif isinstance(outcome, CompileFailed):

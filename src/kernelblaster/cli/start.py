@@ -2,9 +2,11 @@
 
 import contextlib
 import resource
+import socket
 import tempfile
 from pathlib import Path
 
+from kernelblaster import keeper
 from kernelblaster.cache import sweep_cache
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.scratch import sweep
@@ -22,6 +24,14 @@ def prepare() -> None:
     with contextlib.suppress(FileNotFoundError):  # no such folder can be written: then nothing is left in one
         sweep(Path(tempfile.gettempdir()))
     sweep_cache()
+    keeper.use(_serve)
+
+
+def _serve(door: socket.socket, hidden: int) -> None:
+    """The keeper's process, see `keep`."""
+    from kernelblaster.keeping.keeper_process import keep
+
+    keep(door, hidden)
 
 
 def _allow(kind: int, needed: int, what: str, how: str) -> None:

@@ -7,6 +7,7 @@ import typer
 from rich.progress import track
 from rich.table import Table
 
+from kernelblaster.cli.confined import confine_command
 from kernelblaster.cli.groups import grouped
 from kernelblaster.cli.options import JsonOption, TaskOptions
 from kernelblaster.cli.terminal import Terminal, plain
@@ -46,6 +47,7 @@ def show(
     json_: JsonOption = False,
 ) -> None:
     """Show a task's signature, workloads and floor."""
+    confine_command([task], device="emulated")
     loaded = of.load(task)
     if json_:
         print(loaded.model_dump_json(indent=1))
@@ -72,6 +74,7 @@ def check(
 ) -> None:
     """Say whether tasks are fit to be scored; of one task, also its types and sizes, and which verbs will
     work on it. Exit code 1 if one is not fit."""
+    confine_command([where], device="emulated")
     from kernelblaster.tasks.fitness import fitness_of
 
     rows: list[tuple[str, Fitness]] = []
@@ -81,14 +84,14 @@ def check(
             _check_one(of.load(where), json_)
             return
         except BadTask as error:
-            rows.append((where, Fitness(problems=(str(error),))))
+            rows.append((where, Fitness(problems=(str(error).removeprefix(f"{where}: "),))))
     tasks = [] if one else find(where)
     console = Terminal(stderr=True)
     for name, path in track(tasks, "checking", console=console, disable=json_ or len(tasks) == 1):
         try:
             rows.append((name, fitness_of(load_file(name, path, of.dtype))))
         except BadTask as error:
-            rows.append((name, Fitness(problems=(str(error),))))
+            rows.append((name, Fitness(problems=(str(error).removeprefix(f"{name}: "),))))
     if json_:
         print(json.dumps([{"name": n, "fit": f.fit, **f.model_dump()} for n, f in rows], indent=1))
     else:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from kernelblaster import keeper
+from kernelblaster.cli.confined import confine_command, confine_to_run, write_output
 from kernelblaster.cli.options import (
     DeviceName,
     GpuOption,
@@ -52,22 +54,28 @@ def verify(
         raise KernelBlasterError("name a run, or a proof with --repeat.")
     if repeat is not None:
         _repeat(repeat, device or "auto", gpu, sanitize, json_)
-    from kernelblaster.api import open_judge
-    from kernelblaster.proof import prove
-    from kernelblaster.store.history import History
-    from kernelblaster.store.subject import task_of
-    from kernelblaster.verify import verify as judge_again
-
     assert run is not None
-    with open_run(runs_folder(runs), run) as opened, show_status(json_) as progress:
+    if proof is not None:
+        keeper.claim("file", str(proof.absolute()))
+    with open_run(runs_folder(runs), run) as opened:
+        confine_to_run(opened, device=device or ("auto" if gpu else None))
+        from kernelblaster.api import open_judge
+        from kernelblaster.proof import prove
+        from kernelblaster.store.history import History
+        from kernelblaster.store.subject import task_of
+        from kernelblaster.verify import verify as judge_again
+
         about = opened.events[0].data
         kind = device or ("auto" if gpu else about.get("device", "auto"))
         where = gpu if device or gpu else about.get("gpu")
         options = {"sanitize": sanitize, "keep_samples": proof is not None}
-        with open_judge(kind, where, progress=progress, **options) as judge:
+        with (
+            show_status(json_) as progress,
+            open_judge(kind, where, progress=progress, **options) as judge,
+        ):
             if proof is not None:
                 document = prove(task_of(opened), History(opened).best_candidate()[0], judge)
-                proof.write_text(document.model_dump_json(indent=1) + "\n")
+                write_output(proof, document.model_dump_json(indent=1) + "\n")
             verified = judge_again(opened, judge)
     if json_:
         print(verified.model_dump_json(indent=1))
@@ -81,6 +89,7 @@ def verify(
 def _repeat(path: Path, device: DeviceName, gpu: str | None, sanitize: bool, json_: bool) -> None:
     """Judge the candidate of a proof file again with the recorded seeds, print the comparison, and exit with
     0 if the verdict holds, else 1."""
+    confine_command(device=device, reads=[path], stranger=str(path.absolute()))
     from kernelblaster.api import open_judge
     from kernelblaster.proof import read_proof
     from kernelblaster.proof import repeat as judge_proof

@@ -143,7 +143,8 @@ def bill(model_use: ModelUse, run: Run) -> dict[str, Any]:
 def print_bill(costs: dict[str, Any], print_line: Callable[[str], None]) -> None:
     if "calls" in costs:
         cost = f"${costs['usd']:.4f}" + (f" and {costs['unpriced']} unpriced" if costs["unpriced"] else "")
-        print_line(f"  model      {costs['calls']} calls, {costs['tokens']} tokens, {cost}")
+        guess = " (estimated)" if costs["estimated"] else ""
+        print_line(f"  model      {costs['calls']} calls, {costs['tokens']} tokens{guess}, {cost}")
     for failure, count in costs["answers_of_no_use"].items():
         print_line(f"  no use     {failure}: {count}")
     for review in costs["reviews"]:
@@ -159,6 +160,8 @@ def _total_dict(total: Total) -> dict[str, Any]:
         "tokens_cached": total.usage.tokens_cached,
         "usd": total.usd,
         "unpriced": total.unpriced,
+        "estimated": total.estimated,
+        "seconds": total.seconds,
     }
 
 

@@ -1,14 +1,9 @@
 """A real GPU as a device. One process holds it at a time and others wait, so that nothing disturbs a
 timing."""
 
-import contextlib
 import ctypes
-import fcntl
 import itertools
-import os
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,6 +13,7 @@ from kernelblaster.devices import activity, ncu, sanitizer, window
 from kernelblaster.devices.cuda_memory import SharedSlots
 from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung, GpuFacts, ProfileJob, Slot
 from kernelblaster.devices.device_code import CUBIN
+from kernelblaster.devices.gpu_lock import lock_gpu
 from kernelblaster.devices.native_build import launcher_executable
 from kernelblaster.devices.nvml import sm_clock_mhz
 from kernelblaster.devices.player_process import PlayerPool, PlayerProcess, start_player
@@ -28,7 +24,7 @@ from kernelblaster.devices.toolbox import Toolbox
 from kernelblaster.devices.window import rounded
 from kernelblaster.errors import DeviceLost, NoDevice
 from kernelblaster.records import Profile
-from kernelblaster.settings import library_path, settings, visible_device
+from kernelblaster.settings import settings, tool_environment
 
 FLUSH_BYTES = 256 << 20
 HOPPER_AND_LATER = 9
@@ -63,19 +59,15 @@ class CudaDevice:
             )
         self.torch_device = torch.device("cuda", 0)
         self._properties = torch.cuda.get_device_properties(0)
-        self._lock = _own(str(self._properties.uuid))
+        self._lock = lock_gpu(str(self._properties.uuid), _say)
         torch.zeros(1, device=self.torch_device)
         self.spec = self._spec()
-        environment = {
-            "CUDA_VISIBLE_DEVICES": visible_device(),
-            "LD_LIBRARY_PATH": library_path(),
-            "PATH": "/usr/bin:/bin",
-        }
+        environment = tool_environment()
         executable = launcher_executable(self.spec.architecture)
         self._recorder = Recorder()
         options = [str(FLUSH_BYTES), str(window.BEGIN), str(window.BYTES)]
         self._pool = PlayerPool(lambda: start_player(executable, options, environment), spares)
-        self._toolbox = Toolbox(executable, environment, self._loaded)
+        self._toolbox = Toolbox(executable, self._loaded)
         self.facts: GpuFacts | None = None  # known once a player has started
         self._memory: SharedSlots | None = None
         self._arena: Arena | None = None
@@ -224,25 +216,5 @@ class _Runner(ReplayRunner):
             self.retire(self._player)
 
 
-def _own(uuid: str):  # type: ignore[no-untyped-def]
-    """Lock the GPU with this UUID for this process; returns the open lock file, and closing it unlocks. If
-    another process has it, says so on standard error and waits."""
-    path = Path(tempfile.gettempdir()) / f"kernelblaster-{uuid}.lock"
-    file = path.open("a+")
-    with contextlib.suppress(OSError):
-        path.chmod(0o666)
-    announced = False
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except OSError:
-            if not announced:
-                file.seek(0)
-                print(f"waiting for the GPU: process {file.read().strip()} owns it", file=sys.stderr)
-                announced = True
-            time.sleep(0.2)
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
-    return file
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

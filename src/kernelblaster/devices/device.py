@@ -263,10 +263,12 @@ class Device(Protocol):
 class ProfileJob:
     """A candidate to profile: its shared object and the arguments of the call, which point into the arena.
     `workload` is a name to record; `depth` selects how many metrics; `limit_s` is the time allowed beyond the
-    tool's start."""
+    tool's start. `shift`: a modelled device models time from fewer blocks, moved by this share of the grid;
+    None: from the usual ones."""
 
     binary: Path
     arguments: tuple[Argument, ...]
     workload: str
     depth: Depth = "detailed"
     limit_s: float = 30.0
+    shift: float | None = None

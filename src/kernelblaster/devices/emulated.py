@@ -26,9 +26,10 @@ from kernelblaster.devices.device import (
 )
 from kernelblaster.devices.device_code import PTX, device_code
 from kernelblaster.devices.launch_list import LaunchList, RecordedLaunch
+from kernelblaster.devices.modelled_facts import facts_of
 from kernelblaster.devices.modelled_profile import modelled_profile
 from kernelblaster.devices.native_build import emulating_player
-from kernelblaster.devices.occupancy import WARP, blocks_per_sm, capability, limits_of
+from kernelblaster.devices.occupancy import WARP, blocks_per_sm, limits_of
 from kernelblaster.devices.player_process import PlayerProcess, start_player
 from kernelblaster.devices.recorder import Recorder
 from kernelblaster.devices.replay import ReplayRunner
@@ -42,10 +43,7 @@ from kernelblaster.settings import settings
 DEFAULT_GPU = "h200"
 REPEATED_BYTES = 16 << 20  # of each tensor: what a caller of `profile` fills; the rest repeats it
 PAGE = 4096  # slots of the arena are multiples of this: the machine knows every tensor's own bounds
-WIDE_GB_S = 1500  # beyond that, memory is stacked and its bus wide
-MODELLED_MEMORY = 80 << 30
 PORTABLE_CLUSTER = 8
-CLUSTERS_SINCE = 9  # compute capability
 PATIENCE = 6
 
 
@@ -65,7 +63,7 @@ class EmulatedDevice:
         self.spec: GpuSpec = gpu_named(gpu) if isinstance(gpu, str) else gpu
         self._executable = emulating_player()
         self._recorder = Recorder()
-        self._gpu = facts or _facts(self.spec)
+        self._gpu = facts or facts_of(self.spec)
         self._memory: int | None = None  # descriptor of the file behind the arena
         self._arena: Arena | None = None
 
@@ -164,9 +162,11 @@ class EmulatedRunner(ReplayRunner):
     """A candidate on the PTX machine. `model` gives the modelled profile of a call with these arguments, for
     its times; `resident` how many clusters (or blocks) of a launch the GPU runs at once; `answer` is as in
     `ReplayRunner`. `doubtful`: in the last call, some volatile or relaxed read might have returned an older
-    value on real hardware."""
+    value on real hardware. `exhausted`: the last call was ended because it took more work than
+    `Draws.most_work`."""
 
     doubtful = False
+    exhausted = False
 
     def __init__(
         self,
@@ -201,6 +201,7 @@ class EmulatedRunner(ReplayRunner):
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)
+        self.exhausted = any(report.get("exhausted", False) for report in reports)
         faulty = any(report.get("findings") for report in reports)
         for work in answer.get("work", []):
             report = work.get("report", {})
@@ -266,43 +267,6 @@ class EmulatedRunner(ReplayRunner):
         """The report with modelled durations for each piece of work."""
         pairs = zip(called.work, self._model(arguments).kernels, strict=True)
         return replace(called, work=tuple(replace(w, duration_us=k.duration_us) for w, k in pairs))
-
-
-def _facts(spec: GpuSpec) -> GpuFacts:
-    """The device attributes (numbers of `cudaDeviceAttr`) and memory of a GPU that is only modelled."""
-    limits = limits_of(spec.architecture)
-    major, minor = divmod(capability(spec.architecture), 10)
-    attributes = {
-        1: 1024,  # threads of a block
-        2: 1024, 3: 1024, 4: 64, 5: 2**31 - 1, 6: 65535, 7: 65535,  # extents of blocks and grids
-        8: 48 << 10,  # shared memory of a block, by default
-        9: 65536,  # constant memory
-        10: 32,  # threads of a warp
-        11: 2**31 - 1,  # bytes of a pitch
-        12: limits.registers,  # registers of a block
-        13: 1_980_000, 36: 3_201_000,  # clock rates in kHz
-        14: 512, 30: 512, 51: 32,  # alignments of textures and surfaces
-        15: 1, 19: 1, 40: 3, 41: 1, 78: 1, 79: 1, 80: 1, 83: 1, 90: 1,  # what every such GPU can do
-        16: spec.multiprocessors,
-        31: 1,  # concurrent kernels
-        32: 1,  # error correction
-        33: 0x1B, 50: 0,  # where it is plugged in
-        37: 6144 if spec.dram_gb_s > WIDE_GB_S else 384,  # bits of the memory's bus
-        38: int(spec.l2_mb * 1e6),
-        39: limits.threads,  # of an SM
-        75: major,
-        76: minor,
-        81: limits.shared_bytes,  # of an SM
-        82: limits.registers,  # of an SM
-        95: 1,  # cooperative launches
-        97: limits.shared_bytes - limits.reserved_shared_bytes,  # of a block that asks for it
-        106: limits.blocks,  # of an SM
-        108: int(spec.l2_mb * 0.6e6),  # L2 that may persist
-        111: limits.reserved_shared_bytes,
-        115: 1,  # stream-ordered allocation
-        120: int(major >= CLUSTERS_SINCE),
-    }  # fmt: skip
-    return GpuFacts(spec.title, MODELLED_MEMORY, attributes)
 
 
 def _resident(spec: GpuSpec, binary: Path, launch: RecordedLaunch) -> int:

@@ -61,14 +61,13 @@ def _counters(
     """Counter metrics as (section, name, unit, value), scaled from the sampled blocks to the whole grid."""
     counts, costs = report["counts"], report["costs"]
     scale = blocks_of(work) / max(costs["sampled"], 1)
-    requests = counts["shared_load_requests"] + counts["shared_store_requests"]
     wavefronts = counts["shared_load_wavefronts"] + counts["shared_store_wavefronts"]
     instructions = counts["total_warp_instructions"]
     shared = "l1tex__data_{}_mem_shared.sum"
     each = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
     yield COUNTERS, "dram__bytes_read.sum", "byte", time.dram_read_bytes
     yield COUNTERS, "dram__bytes_write.sum", "byte", time.dram_write_bytes
-    yield COUNTERS, shared.format("bank_conflicts_pipe_lsu"), "", max(0, wavefronts - requests) * scale
+    yield COUNTERS, shared.format("bank_conflicts_pipe_lsu"), "", counts["shared_bank_conflicts"] * scale
     yield COUNTERS, shared.format("pipe_lsu_wavefronts"), "", wavefronts * scale
     for name, way in (("load", "ld"), ("store", "st")):
         yield COUNTERS, each.format("requests", way), "", counts[f"global_{name}_requests"] * scale

@@ -15,6 +15,7 @@ from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import KernelProfile, Profile, Resources
 
 MOST_BLOCKS = 64
+FEW_BLOCKS = 16  # for a second look
 UNEVEN = 8  # times the average: the longest block of a launch whose blocks share out work
 MOST_INSTRUCTIONS = 20_000_000  # of warps, in one launch: no further block is begun after so many
 UNKNOWN = dict.fromkeys(
@@ -23,13 +24,12 @@ UNKNOWN = dict.fromkeys(
 
 
 def modelled_profile(
-    runner: ReplayRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int, shift: float = 0.0
+    runner: ReplayRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int
 ) -> Profile:
     """The kernels of the job's call in launch order, with modelled durations for the GPU `spec`; `device` is
-    the name to record. Reads beyond the first `period` bytes of a tensor wrap around to its beginning;
-    `shift` moves the blocks that are sampled by this share of the grid. Raises CandidateDied if the call
-    fails, NotEmulated if a kernel's time can be modelled neither from a sample of its blocks nor from all of
-    them."""
+    the name to record. Reads beyond the first `period` bytes of a tensor wrap around to its beginning. Raises
+    CandidateDied if the call fails, NotEmulated if a kernel's time can be modelled neither from a sample of
+    its blocks nor from all of them."""
     plan = runner.recorded(job.arguments)
     if plan.errors or plan.violations:
         raise CandidateDied((*plan.errors, *plan.violations)[0])
@@ -44,13 +44,14 @@ def modelled_profile(
         for launch in plan.launches:
             work = {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes}
             residency = residency_of(spec, work, _of(resources, launch.kernel))
-            values += model_values(spec, residency, MOST_BLOCKS, MOST_INSTRUCTIONS, sampled)
+            values += model_values(spec, residency, blocks, MOST_INSTRUCTIONS, sampled)
         words = " ".join(f"{value:.17g}" for value in values)
         return runner.ask(f"count {number} {secrets.randbelow(256)} {len(plan.launches)} {words}")
 
     # Blocks may need what those before them left, or wait for those behind them.
     together = any(launch.cooperative for launch in plan.launches)
-    ways = (SampledBlocks("spread", shift), SampledBlocks("first"), SampledBlocks("all"))
+    blocks = MOST_BLOCKS if job.shift is None else FEW_BLOCKS
+    ways = (SampledBlocks("spread", job.shift or 0.0), SampledBlocks("first"), SampledBlocks("all"))
     for sampled in ways[2:] if together else ways:
         answer = count(sampled)
         if answer["error"] and not answer["work"]:

@@ -2,21 +2,21 @@
 the cache."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kernelblaster import cache
+from kernelblaster import cache, keeper
 from kernelblaster.building import building
 from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.processes.leashed import run_leashed
 from kernelblaster.ptx.build import machine_library
-from kernelblaster.settings import building_environment
+from kernelblaster.settings import building_environment, settings
 
 NATIVE = Path(__file__).parent / "native"
 TITLES = {"emulated": "the emulator's player"}
 LIMIT_S = 900.0  # of building one of them
-HEADERS = ("launcher.h", "operations.h", "protocol.h", "recording.h")
+HEADERS = ("device_properties.h", "launcher.h", "operations.h", "protocol.h", "recording.h")
 
 
 def recorder_executable() -> Path:
@@ -34,7 +34,7 @@ def launcher_executable(architecture: str) -> Path:
     number = architecture.removeprefix("sm_")
     options = ["-cudart", "static", f"-gencode=arch=compute_{number},code=sm_{number}"]
     sources = ("launcher.cpp", "launcher_memory.cpp", "launcher_facts.cpp", "flush.cu")
-    return _built("launcher", sources, options)
+    return _built("launcher", sources, options, architecture=architecture)
 
 
 def emulating_player() -> Path:
@@ -46,16 +46,18 @@ def emulating_player() -> Path:
     return _built("emulated", ("emulated.cpp",), options)
 
 
-def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
+def _built(name: str, sources: Sequence[str], options: Sequence[str], **about: str) -> Path:
     """The path of an executable, remembered for this process; `sources` are files in NATIVE, `options`
-    nvcc's."""
-    about = (name, *options)
-    return cache.find_once("native", about, lambda: _found_or_built(name, sources, options))
+    nvcc's, `about` what else the keeper must know to build it."""
+    key = (name, *options)
+    return cache.find_once("native", key, lambda: _found_or_built(name, sources, options, about))
 
 
-def _found_or_built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
+def _found_or_built(
+    name: str, sources: Sequence[str], options: Sequence[str], about: Mapping[str, str]
+) -> Path:
     """The path of an executable in the cache, keyed by sources, options and compiler; compiled first if it is
-    missing. Raises KernelBlasterError if that fails."""
+    missing, for a confined process by the keeper. Raises KernelBlasterError if that fails."""
     tools = toolchain()
     digest = hashlib.sha256(f"{tools.version} {name} {' '.join(options)}".encode())
     for file in (*sources, *HEADERS):
@@ -63,6 +65,10 @@ def _found_or_built(name: str, sources: Sequence[str], options: Sequence[str]) -
     target = cache.entry("native", digest.hexdigest()[:32])
     executable = target / name
     if cache.is_stored(target):
+        return executable
+    if settings().confined:
+        with building(TITLES.get(name, f"the {name}"), "a few seconds") as tell:
+            keeper.build(name, tell, **about)
         return executable
     with building(TITLES.get(name, f"the {name}"), "a few seconds"), cache.filling(target) as folder:
         command = [tools.nvcc, "-O2", "-std=c++17"]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernelblaster.confinement.tool_starter import StartedTool
 from kernelblaster.devices.device import CandidateDied, CandidateHung
 from kernelblaster.errors import DeviceLost
 
@@ -25,7 +26,7 @@ class PlayerProcess:
     for each command, one JSON line for each answer. It is ready once `wait_ready` returns; any command may
     end it."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", channel: socket.socket) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes] | StartedTool", channel: socket.socket) -> None:
         self._process = process
         self._channel = channel
         self._buffer = b""

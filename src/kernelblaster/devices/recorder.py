@@ -5,6 +5,7 @@ the arguments of one call and nothing else. Its output is parsed as untrusted da
 """
 
 import contextlib
+import math
 import os
 import select
 import subprocess
@@ -103,12 +104,12 @@ class Recorder:
         return ", host code not confined" if settings().unsafe and self.gaps() else ""
 
     def record(
-        self, candidate: Recordable, calls: Sequence[CallToRecord], limit_s: float
+        self, candidate: Recordable, calls: Sequence[CallToRecord], limit_s: float, all_s: float = math.inf
     ) -> "list[LaunchList | CandidateDied | CandidateHung]":
-        """Record calls, each in a process of its own with at most `limit_s` seconds. For each call its launch
-        list, or the exception for how its process ended. After a failure the remaining calls may be skipped;
-        they get the same failure. Raises NoDevice where host code cannot be confined, DeviceLost if the
-        recorder itself fails."""
+        """Record calls, each in a process of its own with at most `limit_s` seconds, and all together at most
+        `all_s`. For each call its launch list, or the exception for how its process ended. After a failure
+        the remaining calls may be skipped; they get the same failure. Raises NoDevice where host code cannot
+        be confined, DeviceLost if the recorder itself fails."""
         process = self._started()
         if self._gaps and not settings().unsafe:
             raise NoDevice(
@@ -120,13 +121,16 @@ class Recorder:
         assert process.stdin and process.stdout
         header = f"{len(data)} {limit_s:.3f} {len(calls)}\n".encode()
         rounds = -(-len(calls) // 2)  # at least two run side by side
-        deadline = time.monotonic() + limit_s * rounds + MARGIN_S
+        deadline = time.monotonic() + min(limit_s * rounds + MARGIN_S, all_s)
         try:
             process.stdin.write(header + data)
             process.stdin.flush()
             answers = [self._answer(process, deadline) for _ in calls]
         except (OSError, ValueError) as error:
+            ended = process.poll() is not None
             self.close()
+            if not ended and all_s < limit_s * rounds + MARGIN_S:
+                return [CandidateHung(all_s)] * len(calls)
             raise DeviceLost(f"the recorder ended: {error}") from error
         self.seconds = [seconds for _, _, seconds in answers]
         done = [_result(status, text, limit_s) for status, text, _ in answers if status != "skipped"]

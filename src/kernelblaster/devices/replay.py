@@ -31,6 +31,7 @@ from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder
 
 MOST_QUESTIONS = 16
 RECORD_LIMIT_S = 5.0  # for host code that does nothing but plan launches
+RECORDINGS_LIMIT_S = 30.0  # for all recordings of one candidate
 COLD = 0.3  # share of verified calls before which the L2 cache is emptied, as it is before timed ones
 RESTORED = 0.3  # share of verified calls before which global variables are reset to their initial values
 MANY_TIMES = 500  # calls of host code before the recorded one, for one call of each set
@@ -70,6 +71,7 @@ class ReplayRunner:
         self._arena = arena
         self._answer = answer
         self._limit_s = limit_s
+        self._recordings_left_s = RECORDINGS_LIMIT_S
         self._rng = random.Random(secrets.randbits(60))
         self._stream = self._rng.getrandbits(46) * 16
         code = device_code(binary.parent)
@@ -167,7 +169,11 @@ class ReplayRunner:
             # At addresses and on a stream that no judge gives, as it may be in use.
             repeated.append(replace(call, arguments=moved, before=((1, call.arguments),), stream=0))
         limit_s = min(RECORD_LIMIT_S, self._limit_s)
-        results = self._recorder.record(self._candidate, repeated, limit_s)
+        if self._recordings_left_s <= 0:
+            raise CandidateHung(RECORDINGS_LIMIT_S)
+        start = time.monotonic()
+        results = self._recorder.record(self._candidate, repeated, limit_s, self._recordings_left_s)
+        self._recordings_left_s -= time.monotonic() - start
         for result in results:
             if isinstance(result, CandidateDied | CandidateHung):
                 raise result

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kernelblaster.confinement.tool_starter import start_tool
 from kernelblaster.devices import window
 from kernelblaster.devices.device import CallReport, CandidateDied, CandidateHung, ProfileJob
 from kernelblaster.devices.player_process import PlayerProcess
@@ -26,9 +27,8 @@ class Toolbox:
     runner of a started player and a candidate's shared object. A tool that will be wanted again can be
     started ahead, since it takes a second or two to reach the player's first command."""
 
-    def __init__(self, executable: Path, environment: dict[str, str], load: Load) -> None:
+    def __init__(self, executable: Path, load: Load) -> None:
         self._executable = executable
-        self._environment = environment
         self._load = load
         self._ahead: dict[tuple[str, ...], _Started] = {}
 
@@ -71,13 +71,13 @@ class Toolbox:
         self._ahead.clear()
 
     def _start(self, tool: list[str]) -> "_Started":
-        return _Started(tool, self._executable, self._environment)
+        return _Started(tool, self._executable)
 
 
 class _Started:
     """A tool that was started, with a player under it that connects to a socket in a scratch folder."""
 
-    def __init__(self, tool: list[str], executable: Path, environment: dict[str, str]) -> None:
+    def __init__(self, tool: list[str], executable: Path) -> None:
         self._tool = tool[0]
         self._folder = Scratch()
         name = str(self._folder.path)
@@ -87,13 +87,9 @@ class _Started:
         self._listening.listen(1)
         self._player: PlayerProcess | None = None
         self._output = (Path(name) / "output").open("w+b")
-        self._process = subprocess.Popen(
-            [*tool, str(executable), str(FLUSH_BYTES), str(window.BEGIN), str(window.BYTES), path],
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            env=environment | {"HOME": name, "TMPDIR": name},
-        )
+        numbers = (FLUSH_BYTES, window.BEGIN, window.BYTES)
+        command = [*tool, str(executable), *(str(number) for number in numbers), path]
+        self._process = start_tool(command, self._folder.path, self._output.fileno())
 
     @property
     def ended(self) -> bool:

@@ -233,7 +233,7 @@ class ExportedKernel:
             with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
                 empty = [torch.empty_like(v) if isinstance(v, torch.Tensor) else v for v in inputs]
                 result = self.original(module, *empty)
-            self._derived[key] = [tuple(leaf.shape) for leaf in pytree.tree_leaves(result)]
+            self._derived[key] = [tuple(t.shape) for t in pytree.tree_leaves(result) if t is not None]
         return self._derived[key]
 
 

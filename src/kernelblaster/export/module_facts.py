@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records import Task
-from kernelblaster.tasks.derive import cast, cast_of, convert, parameter_names
 from kernelblaster.tasks.module_file import ModuleFile, is_task
+from kernelblaster.tasks.module_state import cast, cast_of, convert, parameter_names
 from kernelblaster.tasks.small import find_small
 
 
@@ -62,10 +62,15 @@ def _modes(module: torch.nn.Module) -> list[bool]:
 
 def _same_modes(module: torch.nn.Module, inputs: list[Any], result: Any) -> list[bool]:
     """Whether the module in training mode, and in inference mode, gives this result: two booleans."""
-    leaves = pytree.tree_leaves(result)
+    leaves = _tensors(result)
     # Inference first: in training mode the module may change its buffers.
-    evaluated, trained = (pytree.tree_leaves(module.train(training)(*inputs)) for training in (False, True))
+    evaluated, trained = (_tensors(module.train(training)(*inputs)) for training in (False, True))
     return [_equal(leaves, trained), _equal(leaves, evaluated)]
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    """The tensors of a result, in order."""
+    return [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
 
 
 def _buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -85,15 +90,17 @@ def _expression(task: str, result: Any) -> str:
     """The structure of the result as Python code, with `out[i]` for its tensors in order. Raises
     KernelBlasterError for types that cannot be written."""
     leaves, structure = pytree.tree_flatten(result)
-    result_of_names = pytree.tree_unflatten([f"out[{i}]" for i in range(len(leaves))], structure)
+    numbers = iter(range(len(leaves)))
+    names = [None if leaf is None else f"out[{next(numbers)}]" for leaf in leaves]
+    result_of_names = pytree.tree_unflatten(names, structure)
     return _written(task, result_of_names)
 
 
 def _written(task: str, value: Any) -> str:
-    """A structure of the names `out[i]` as Python code. Raises KernelBlasterError for other types than
-    tuples, lists, dicts and the task's own named tuples; `task` is for the message."""
-    if isinstance(value, str):
-        return value
+    """A structure of the names `out[i]` and of None as Python code. Raises KernelBlasterError for other
+    types than tuples, lists, dicts and the task's own named tuples; `task` is for the message."""
+    if value is None or isinstance(value, str):
+        return str(value)
     if type(value) is dict:
         return "{" + ", ".join(f"{key!r}: {_written(task, part)}" for key, part in value.items()) + "}"
     if type(value) is list:

@@ -3,6 +3,7 @@
 from kernelblaster.errors import BadTask, DeviceLost
 from kernelblaster.fleet.requests import (
     ConfirmRequest,
+    EstimateRequest,
     EvaluateRequest,
     PrepareRequest,
     ProfileRequest,
@@ -27,6 +28,8 @@ def abandoned_answer(request: Request, why: str) -> object:
             )
         case ProfileRequest():
             return [outcome for _ in request.candidates]
+        case EstimateRequest():
+            return [None for _ in request.candidates]
         case ConfirmRequest():
             return request.evaluation.model_copy(update={"outcome": outcome, "timing": None})
         case PrepareRequest():

@@ -12,6 +12,7 @@ from kernelblaster.fleet.requests import (
     ConfirmRequest,
     DescribeRequest,
     DeviceFacts,
+    EstimateRequest,
     EvaluateRequest,
     JudgeChoice,
     OwnedKind,
@@ -84,6 +85,9 @@ class DeviceOwner:
             case ConfirmRequest():
                 judge = self._judge(request.choice, (request.task, ()))
                 return judge.confirmed(request.task, request.candidate, request.evaluation)
+            case EstimateRequest():
+                judge = self._judge(request.choice, (request.task, ()))
+                return judge.estimate(request.task, request.candidates)
             case _:
                 raise AssertionError(request)
 
@@ -101,7 +105,10 @@ class DeviceOwner:
         if choice not in self._judges:
             device = self._device(choice)
             profile = choice.searching and device.modelled
-            judge = DeviceJudge(device, EvaluationOptions(baseline=choice.baseline, profile=profile))
+            options = EvaluationOptions(
+                baseline=choice.baseline, profile=profile, sanitize=choice.sanitize, filter=choice.filter
+            )
+            judge = DeviceJudge(device, options)
             self._judges[choice] = self._open.enter_context(closing(judge))
         needed = {(choice, task.digest) for task, _ in wanted}
         kept = self._tasks | needed

@@ -12,6 +12,7 @@ from kernelblaster.fleet.requests import (
     ConfirmRequest,
     DescribeRequest,
     DeviceFacts,
+    EstimateRequest,
     EvaluateRequest,
     JudgeChoice,
     PrepareRequest,
@@ -63,6 +64,9 @@ class FleetJudge:
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         return self._ask(ConfirmRequest(self._choice, task, candidate, evaluation))  # type: ignore[no-any-return]
+
+    def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
+        return self._ask(EstimateRequest(self._choice, task, tuple(candidates)))  # type: ignore[no-any-return]
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         """Evaluations in the order of the jobs. Up to WINDOW are under way at once, so that they can be

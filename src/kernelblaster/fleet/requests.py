@@ -2,14 +2,12 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.records import Candidate, Evaluation, Task
+from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.profile import Depth
-
-if TYPE_CHECKING:  # PyTorch is not needed to pass requests on
-    from kernelblaster.judge.baseline import BaselineName
 
 OwnedKind = Literal["cuda", "emulated"]
 
@@ -27,12 +25,15 @@ class DeviceFacts:
 class JudgeChoice:
     """Which judge answers: on a GPU (`cuda`) or the PTX machine (`emulated`); `gpu` is the short name of the
     GPU that is wanted, or that the PTX machine stands for (None: any, the default one). Candidates are timed
-    beside `baseline`. `searching`: evaluations include a profile where that costs nothing."""
+    beside `baseline`. `searching`: evaluations include a profile where that costs nothing. `filter` and
+    `sanitize` are as in `EvaluationOptions`."""
 
     kind: OwnedKind
     gpu: str | None = None
-    baseline: "BaselineName" = "eager"
+    baseline: BaselineName = "eager"
     searching: bool = True
+    filter: Literal["emulated"] | None = None
+    sanitize: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,25 @@ class ProfileRequest:
     depth: Depth
 
 
-Request = DescribeRequest | PrepareRequest | EvaluateRequest | ConfirmRequest | ProfileRequest
+@dataclass(frozen=True)
+class EstimateRequest:
+    """Asks for `Judge.estimate`: answered by a list with microseconds, or None, for each candidate."""
+
+    choice: JudgeChoice
+    task: Task
+    candidates: tuple[Candidate, ...]
+
+
+Request = (
+    DescribeRequest | PrepareRequest | EvaluateRequest | ConfirmRequest | ProfileRequest | EstimateRequest
+)
 KINDS: dict[type, str] = {
     DescribeRequest: "describe",
     PrepareRequest: "prepare",
     EvaluateRequest: "evaluate",
     ConfirmRequest: "confirm",
     ProfileRequest: "profile",
+    EstimateRequest: "estimate",
 }
 """The names of requests in statistics and messages."""
 
@@ -101,7 +114,7 @@ def work_of(request: Request) -> str:
         parts.append(request.task.digest)
     if isinstance(request, EvaluateRequest | ConfirmRequest):
         parts.append(request.candidate.code)
-    if isinstance(request, ProfileRequest):
+    if isinstance(request, ProfileRequest | EstimateRequest):
         parts += [candidate.code for candidate in request.candidates]
     return hashlib.sha256("/".join(parts).encode()).hexdigest()[:32]
 
@@ -119,6 +132,6 @@ def described(request: Request) -> str:
     codes = ""
     if isinstance(request, EvaluateRequest | ConfirmRequest):
         codes = f" candidate {request.candidate.code} of"
-    if isinstance(request, ProfileRequest):
+    if isinstance(request, ProfileRequest | EstimateRequest):
         codes = f" candidates {', '.join(one.code for one in request.candidates)} of"
     return f"{kind}{codes} {request.task.name}"

@@ -3,23 +3,24 @@ kernel."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 
 from kernelblaster.devices.device import Device, Runner
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge.iree_baseline import iree_run
 from kernelblaster.judge.layout import Layout
 from kernelblaster.records import Task, Workload
-from kernelblaster.records.evaluation import ORIGINAL_KERNEL
+from kernelblaster.records.evaluation import ORIGINAL_KERNEL, BaselineName
 from kernelblaster.tasks.cuda_file import CudaFile
 from kernelblaster.tasks.domain import Domain, declared_domain, domain_of
 from kernelblaster.tasks.reference import open_reference
 from kernelblaster.tasks.values import ValuePool, pool_from_distribution
 
-BaselineName = Literal["eager", "compile", "max-autotune"]
 COMPILED: tuple[BaselineName, ...] = ("compile", "max-autotune")
 
 
@@ -74,8 +75,8 @@ class Baseline(Protocol):
 
 
 class ModuleBaseline:
-    """The task's PyTorch module, eager or compiled by torch.compile, run in the judge's own process. `small`:
-    built for the small workload instead of the primary one."""
+    """The task's PyTorch module, eager or compiled by torch.compile or IREE, run in the judge's own process.
+    `small`: built for the small workload instead of the primary one."""
 
     def __init__(
         self, task: Task, device: Device, name: BaselineName = "eager", *, small: bool = False
@@ -90,7 +91,9 @@ class ModuleBaseline:
         self.pools = self._reference.pools
         self.parameters = self._reference.parameters
         self._fast: Callable[[list[torch.Tensor]], list[torch.Tensor]] = self._reference.run
-        if name != "eager":
+        if name == "iree":
+            self._fast = iree_run(self._reference, device.spec.architecture)
+        elif name != "eager":
             mode = "max-autotune-no-cudagraphs" if name == "max-autotune" else "default"
             self._fast = self._reference.compiled(mode)
 
@@ -111,10 +114,25 @@ class ModuleBaseline:
             self._other = ModuleBaseline(self._task, self._device, small=True)
         return self._other
 
+    def large(self, scalars: Sequence[Any]) -> "ModuleBaseline":
+        """A baseline for the primary workload, with these scalars and the values of this one to draw from,
+        so that nothing of the primary workload's size is made."""
+        made = copy(self)
+        made._reference = self._reference.at_primary(scalars)
+        made._construction, made._other = "primary", None
+        made.pools, made.parameters = made._reference.pools, made._reference.parameters
+        made._fast = made._reference.run
+        return made
+
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
         signature = self._task.signature
-        self._reference.bind([layout.view(t) for t in signature.parameters])
-        return self._reference.run([layout.view(t) for t in signature.input_tensors])
+        inputs = [layout.view(t) for t in signature.input_tensors]
+        return self.computed(inputs, [layout.view(t) for t in signature.parameters])
+
+    def computed(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs in the task's own precision on these values."""
+        self._reference.bind(parameters)
+        return self._reference.run(inputs)
 
     def adopt(self, layout: Layout) -> None:
         """Copy parameters into the module's own tensors, in the memory layout PyTorch prefers."""
@@ -160,21 +178,20 @@ class KernelBaseline:
         self.scalars: list[Any] = []
         self._parameter_pools = pools[count:]
         self.parameters: list[torch.Tensor] = []
-        self._drawn: dict[tuple[int, ...], list[torch.Tensor]] = {}
+        self._drawn: dict[tuple[tuple[int, ...], ...], list[torch.Tensor]] = {}
         self._device = device
         self._runner: Runner | None = None
 
     def at(self, workload: Workload) -> "KernelBaseline":
         """This baseline, with `parameters` in the workload's shapes; their values are drawn once for each set
-        of sizes."""
-        sizes = tuple(workload.sizes.values())
-        if sizes not in self._drawn:
-            tensors = zip(self._task.signature.parameters, self._parameter_pools, strict=True)
-            self._drawn[sizes] = [
-                p.values[torch.randint(len(p.values), workload.shape(t), device=p.values.device)]
-                for t, p in tensors
+        of shapes."""
+        shapes = tuple(workload.shape(tensor) for tensor in self._task.signature.parameters)
+        if shapes not in self._drawn:
+            self._drawn[shapes] = [
+                p.values[torch.randint(len(p.values), shape, device=p.values.device)]
+                for shape, p in zip(shapes, self._parameter_pools, strict=True)
             ]
-        self.parameters = self._drawn[sizes]
+        self.parameters = self._drawn[shapes]
         return self
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:

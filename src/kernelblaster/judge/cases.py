@@ -223,7 +223,8 @@ class _Plan:
         own = (sizes.base,) if small else (task.held_out or (task.primary,))
         cheap = min(own, key=lambda w: w.total_bytes(task.signature))
         few = sizes.of("few") or [cheap]
-        self._few = cycle(rng.sample(few, len(few)))
+        # All that are longer than the base somewhere come in every plan, as far as there are cases for them.
+        self._few = cycle(sorted(rng.sample(few, len(few)), key=self._within_base))
         self._kinds = self._drawn_kinds()
         self._all = tuple(self._kinds)
 
@@ -247,6 +248,10 @@ class _Plan:
         cases.sort(key=self._cost)
         last = [Case(base, "written", stays=True) for _ in range(ROUNDS)]
         return [first, *cases, *(last if self._small else [Case(base, "written", runs=3, moved=False)])]
+
+    def _within_base(self, workload: Workload) -> bool:
+        base = self._sizes.base.sizes
+        return all(extent <= base[name] for name, extent in workload.sizes.items())
 
     def _edge(self) -> Workload:
         """A workload with some extents of 1, 2 or 3 if there is one, else any cheap one."""

@@ -10,7 +10,9 @@ import resource
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from kernelblaster import cache
@@ -32,7 +34,7 @@ from kernelblaster.records import (
     TimedOut,
 )
 from kernelblaster.settings import compiler_environment, settings
-from kernelblaster.tasks.header import judge_header
+from kernelblaster.tasks.header import judge_header, left_out
 
 COMPILER_MEMORY_BYTES = 24 << 30
 LOG_CHARACTERS = 4000
@@ -74,7 +76,7 @@ def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Bi
     built = _build(task.signature, task.name, candidate, architecture)
     if not isinstance(built, Binary):
         return built
-    findings = screen_host((built.path.parent / HOST).read_text()) + screen_binary(built.path)
+    findings = _screened(built.path, built.path.stat().st_mtime_ns)
     return _rejected(findings) if findings else built
 
 
@@ -82,6 +84,13 @@ def compiler_threads() -> int:
     """How many candidates are compiled at once: as many as there are cores, less one that is left to the
     process that times."""
     return max(1, (os.cpu_count() or 1) - 1)
+
+
+@lru_cache(maxsize=256)
+def _screened(path: Path, changed_ns: int) -> list[ScreenFinding]:
+    """What the screens find in a compiled candidate, whose files the cache has just compared with their
+    digests. `changed_ns` is when its shared object was written; the same candidate is screened once."""
+    return screen_host((path.parent / HOST).read_text()) + screen_binary(path)
 
 
 def compilers() -> ThreadPoolExecutor:
@@ -104,6 +113,7 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
     tools = toolchain()
     header = judge_header(signature, title, candidate.source)
     options = flags(architecture, candidate.defines)
+    options += [f"-D{name}" for name in left_out(candidate.source)]
     key = json.dumps([FORMAT, candidate.source, header, options, tools.version])
     target = cache.entry(CACHED, hashlib.sha256(key.encode()).hexdigest()[:32])
     if cache.is_stored(target):
@@ -137,8 +147,8 @@ def _build(signature: Signature, title: str, candidate: Candidate, architecture:
             for file in folder.iterdir():
                 if file.name not in KEPT:
                     file.unlink()
-            folder.chmod(0o755)  # the recorder's child is another user
-            (folder / OBJECT).chmod(0o755)
+            with suppress(PermissionError):  # a confined process may not, and need not
+                (folder / OBJECT).chmod(0o755)  # the recorder's child is another user
             compilation = Compilation(
                 seconds=time.perf_counter() - start,
                 cached=False,

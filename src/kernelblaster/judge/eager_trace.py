@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kernelblaster.errors import BadTask
 from kernelblaster.judge.eager_launches import EagerCall, EagerLaunch, attention, launches_of, recurrent
 from kernelblaster.records import Task, Workload
-from kernelblaster.tasks.derive import cast, cast_of, convert
 from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.module_state import cast, cast_of, convert
 from kernelblaster.tasks.small import find_small
 
 # Aliases that the dispatcher does not mark as views.

@@ -41,7 +41,6 @@ def counters(device: str, workload: str, work: Sequence[LaunchedWork]) -> Profil
 
 def _metrics(counts: Mapping[str, Any]) -> tuple[Metric, ...]:
     """A kernel's counts as metrics; ratios without a denominator are left out."""
-    conflicts = counts["shared_load_wavefronts"] - counts["shared_load_requests"]
     values = {
         "Warp Instructions": ("inst", counts["total_warp_instructions"]),
         "Active Lanes": ("thread", _ratio(counts, "thread_instructions", "total_warp_instructions")),
@@ -50,7 +49,7 @@ def _metrics(counts: Mapping[str, Any]) -> tuple[Metric, ...]:
             "sector",
             _ratio(counts, "global_store_sectors", "global_store_requests"),
         ),
-        "Shared Bank Conflicts": ("wavefront", max(conflicts, 0)),
+        "Shared Bank Conflicts": ("wavefront", counts["shared_bank_conflicts"]),
         "Divergent Branches": ("inst", counts["divergent_branches"]),
     }
     return tuple(

@@ -14,10 +14,12 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.cases import Case, SecretDraw
 from kernelblaster.judge.clock import clock_of
 from kernelblaster.judge.compile import Binary, compile_candidate, compilers
+from kernelblaster.judge.estimate import Estimator
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.order_check import OrderCheck, with_note
 from kernelblaster.judge.prepare import Prepared, TaskPreparer
 from kernelblaster.judge.sanitize import sanitize
+from kernelblaster.judge.size_check import SizeCheck, SizesRun, was_run
 from kernelblaster.judge.sweep import variants
 from kernelblaster.judge.under_test import CandidateUnderTest, Checked, Judged
 from kernelblaster.judge.verified_profiles import VerifiedProfiles
@@ -27,9 +29,11 @@ from kernelblaster.records import (
     Evaluation,
     Fitness,
     Floor,
+    Inconclusive,
     Outcome,
     Profile,
     Rejected,
+    RuntimeFailed,
     Task,
 )
 from kernelblaster.records.outcome import CORRECT
@@ -53,6 +57,8 @@ class DeviceJudge:
         self._tasks = TaskPreparer(device, self.options, self.compile, self._clock.largest_bytes)
         self._profiles = VerifiedProfiles(self._clock, self._check, self.options.progress)
         self._order_check = OrderCheck(device.spec, lambda: device.facts)
+        self._size_check = SizeCheck(device)
+        self._estimator = Estimator(device.spec, lambda: device.facts)
 
     def evaluate(self, task: Task, candidate: Candidate, draw: SecretDraw | None = None) -> Evaluation:
         """Compile, verify and time one candidate. A bad candidate is an outcome, not an exception. `draw`
@@ -123,6 +129,16 @@ class DeviceJudge:
         ]
         return self._profiles.profile(compiled, depth)
 
+    def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
+        """As `Judge.estimate`; candidates are compiled in parallel."""
+        self.options.progress("estimating")
+        with compilers() as pool:
+            binaries = list(pool.map(lambda candidate: self.compile(task, candidate), candidates))
+        return [
+            self._estimator.microseconds(task, binary) if isinstance(binary, Binary) else None
+            for binary in binaries
+        ]
+
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
         """Fitness and floor of a task, computed on this device the first time. Raises BadTask if the task is
         unfit."""
@@ -130,16 +146,21 @@ class DeviceJudge:
         return prepared.fitness, prepared.floor
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate after the emulator's check for races and memory order, which
-        is run if it was not before: with a note, or with the objection as its outcome. Other evaluations are
-        returned unchanged."""
+        """The evaluation of a correct candidate after the emulator's check for races and memory order and,
+        where times are modelled, after it was run at the sizes that they are modelled for; each is done if it
+        was not before. With a note, or with the objection as its outcome. Other evaluations are returned
+        unchanged."""
+        if self.device.modelled:
+            evaluation = self._confirmed_at_size(task, candidate, evaluation)
         return self._order_check.confirmed(task, candidate, evaluation)
 
     def close(self) -> None:
-        """Forget all prepared tasks and close the order check; the device stays open."""
+        """Forget all prepared tasks and close what runs on the emulator; the device stays open."""
         self._tasks.close()
         self._clock.forget()
         self._order_check.close()
+        self._size_check.close()
+        self._estimator.close()
 
     def compile(self, task: Task, candidate: Candidate) -> Binary | Outcome:
         """Screen and compile a candidate for this device; a failure is returned as its outcome. Thread-safe:
@@ -204,6 +225,10 @@ class DeviceJudge:
         if isinstance(note, Rejected):
             return Judged(note)
         judged = self._under_test(prepared, binary, draw).verify_and_time()
+        if isinstance(judged.outcome, Accepted) and not measured:
+            judged = self._at_size(prepared, binary, judged, draw)
+        if isinstance(judged.outcome, RuntimeFailed) and measured:
+            return replace(judged, outcome=self._located(prepared.task, binary, judged.outcome))
         if isinstance(judged.outcome, Accepted):
             # It may be faster because it lacks a synchronization, which rarely shows in its results.
             note = note or self._look(prepared.task, binary)
@@ -224,8 +249,44 @@ class DeviceJudge:
             judged = replace(judged, profile=profile.shortened())
         return judged
 
+    def _at_size(self, prepared: Prepared, binary: Binary, judged: Judged, draw: SecretDraw) -> Judged:
+        """What becomes of a candidate that seems faster by a model, once it was run at the modelled sizes:
+        wrong, as before, or inconclusive because too little of it could be run."""
+        assert judged.timing is not None and judged.verification is not None
+        self.options.progress("running at the primary sizes")
+        found = self._size_check.look(prepared, binary, judged.profile, draw.seeds[2])
+        if not isinstance(found, SizesRun):
+            return replace(judged, outcome=found, timing=None)
+        outcome = judged.outcome
+        if found.missing is not None:
+            reason = f"not run at the primary sizes: {found.missing}"
+            outcome = Inconclusive(speedup=judged.timing.speedup, reason=reason)
+        return replace(judged, outcome=outcome, verification=with_note(judged.verification, found.note))
+
+    def _confirmed_at_size(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """The part of `confirmed` that runs a candidate at large sizes."""
+        verification = evaluation.verification
+        if not isinstance(evaluation.outcome, CORRECT) or verification is None or was_run(verification):
+            return evaluation
+        binary = self.compile(task, candidate)
+        assert isinstance(binary, Binary)
+        prepared = self._tasks.prepare(task)
+        found = self._size_check.look(prepared, binary, evaluation.profile, secrets.randbits(60))
+        if not isinstance(found, SizesRun):
+            return evaluation.model_copy(update={"outcome": found, "timing": None})
+        return evaluation.model_copy(update={"verification": with_note(verification, found.note)})
+
     def _under_test(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> CandidateUnderTest:
         return CandidateUnderTest(self.device, self._clock, prepared, binary, draw, self.options.progress)
+
+    def _located(self, task: Task, binary: Binary, failed: RuntimeFailed) -> RuntimeFailed:
+        """A failure on a GPU, which seldom says where it happened, with what the emulator finds in the same
+        candidate: the access, its line and its thread."""
+        found = self._look(task, binary)
+        if not isinstance(found, Rejected):
+            return failed
+        where = found.evidence.splitlines()[0]
+        return failed.model_copy(update={"evidence": f"{failed.evidence}; on the PTX machine: {where}"})
 
     def _look(self, task: Task, binary: Binary) -> Rejected | str:
         """The emulator's order check of a candidate: Rejected if it objects, else a note on what it

@@ -47,7 +47,9 @@ def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
     known to cancel."""
     whole = raw.numel() // 8 * 8
     words = raw[:whole].view(torch.int64)
-    total = _mixed_sum(raw[whole:].long(), key ^ 0x5BD1E995)
+    total = torch.zeros((), dtype=torch.int64, device=raw.device)
+    if whole < raw.numel():
+        total = _mixed_sum(raw[whole:].long(), key ^ 0x5BD1E995)
     for start in range(0, words.numel(), PIECE):
         total = total + _mixed_sum(words[start : start + PIECE], key + start)
     return total
@@ -55,8 +57,8 @@ def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
 
 def _mixed_sum(words: torch.Tensor, key: int) -> torch.Tensor:
     """The sum of all words, each mixed with its index and the key."""
-    index = torch.arange(words.numel(), device=words.device)
-    mixed = (index * _MIX[1] + (key & 0x7FFF_FFFF_FFFF_FFFF)) ^ words
+    mixed = torch.arange(words.numel(), device=words.device)
+    mixed.mul_(_MIX[1]).add_(key & 0x7FFF_FFFF_FFFF_FFFF).bitwise_xor_(words)
     for factor in _MIX:
-        mixed = (mixed ^ ((mixed >> 32) & _LOW)) * factor
-    return (mixed ^ ((mixed >> 32) & _LOW)).sum()
+        mixed.bitwise_xor_((mixed >> 32).bitwise_and_(_LOW)).mul_(factor)
+    return mixed.bitwise_xor_((mixed >> 32).bitwise_and_(_LOW)).sum()

@@ -2,6 +2,7 @@
 workload. Its results are marked as modelled wherever they are shown."""
 
 import random
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelblaster.devices.device import Argument, Device, ProfileJob
+from kernelblaster.devices.device_code import PTX
 from kernelblaster.devices.emulated import PAGE, REPEATED_BYTES
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, KernelBaseline
@@ -29,6 +31,10 @@ from kernelblaster.tasks.values import ValuePool, fill, pool_of
 # (results/model.md).
 MODEL_ERROR = 1.5
 LARGEST_GRID = (2**31 - 1, 65535, 65535)
+READS_CLOCK = re.compile(r"%(clock(_hi|64)?|globaltimer(_lo|_hi)?)\b")
+AGAIN_BY_CLOCK = 16
+AGREE = 1.2  # ratio of times that other blocks may differ by
+KEPT_BYTES = 64 << 20  # of drawn values, from one candidate of a task to the next
 
 
 class ModelledTimer:
@@ -40,6 +46,11 @@ class ModelledTimer:
         self._device = device
         self._task = task
         self._baseline = baseline
+        self._kept: dict[str, torch.Tensor] = {}
+
+    def forget_values(self) -> None:
+        """Free the values that are kept for the next candidate (up to KEPT_BYTES); all can be drawn again."""
+        self._kept.clear()
 
     def profiles(self, binaries: Sequence[Binary]) -> list[Profile]:
         """One modelled profile for each compiled candidate, at the primary workload, with ptxas' resources.
@@ -48,6 +59,20 @@ class ModelledTimer:
         profiles = self._device.profile(self._jobs([b.path for b in binaries]))
         architecture = self._device.spec.architecture
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
+
+    def slowest(self, binary: Binary, profile: Profile, rng: random.Random) -> Profile:
+        """This profile of a candidate, or the longest of others if that takes AGREE times as long. Each is
+        from other blocks, with other clocks and other contents of fresh memory: one more, or AGAIN_BY_CLOCK
+        if the device code reads a clock, by which it may do more work at some times than at others. Raises as
+        `profiles` does."""
+        text = (binary.path.parent / PTX).read_text()
+        times = AGAIN_BY_CLOCK if READS_CLOCK.search(text) else 1
+        jobs = [replace(job, shift=rng.random()) for job in self._jobs([binary.path] * times)]
+        others = self._device.profile(jobs)
+        architecture = self._device.spec.architecture
+        found = [with_resources(one, binary.compilation.resources, architecture) for one in others]
+        longest = max(found, key=total_us)
+        return longest if total_us(longest) > AGREE * total_us(profile) else profile
 
     def time(self, profile: Profile, floor: Floor) -> Timing | Rejected | RuntimeFailed:
         """The timing of a candidate from its modelled profile. Rejected if it launches nothing or is faster
@@ -109,7 +134,12 @@ class ModelledTimer:
         for position, (tensor, pool) in enumerate(pools):
             # From the first whole page on, which is what is shown over and over.
             beginning = layout.raw(tensor)[: REPEATED_BYTES + PAGE].view(getattr(torch, tensor.dtype))
+            if tensor.name in self._kept:
+                beginning.copy_(self._kept[tensor.name])
+                continue
             fill(beginning, pool, "written", workload, position)
+            if beginning.nbytes + sum(kept.nbytes for kept in self._kept.values()) <= KEPT_BYTES:
+                self._kept[tensor.name] = beginning.clone()
         return layout
 
     @cached_property
@@ -124,12 +154,16 @@ class ModelledTimer:
 
     @cached_property
     def _scalars(self) -> list[Any]:
-        """The scalar arguments at the primary workload, found without allocating its tensors."""
-        if self._task.kind == "cuda":
-            return []
-        file = ModuleFile(self._task.source, self._task.path)
-        with FakeTensorMode(allow_non_fake_inputs=True):
-            return [value for value in file.inputs() if not isinstance(value, torch.Tensor)]
+        return primary_scalars(self._task)
+
+
+def primary_scalars(task: Task) -> list[Any]:
+    """The scalar arguments of a task at its primary workload, found without allocating its tensors."""
+    if task.kind == "cuda":
+        return []
+    file = ModuleFile(task.source, task.path)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        return [value for value in file.inputs() if not isinstance(value, torch.Tensor)]
 
 
 def total_us(profile: Profile) -> float:

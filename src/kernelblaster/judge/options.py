@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelblaster.judge.baseline import BaselineName
+from kernelblaster.records.evaluation import BaselineName
 
 Progress = Callable[[str], None]
 

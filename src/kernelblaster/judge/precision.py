@@ -16,9 +16,10 @@ from kernelblaster.records.evaluation import Errors
 
 TILE = 256
 PIECE = 1 << 24
-# A candidate's error may be this many times PyTorch's own. Where that is TF32 (convolutions), TF32 with
-# operands cut off instead of rounded is up to 5 times as far off, bfloat16 more than 8 times.
-OWN = 5
+# A candidate's error may be this many times PyTorch's own; where that comes from operands rounded to TF32,
+# and the output has TELLING elements or more, ROUNDED_OWN times. bfloat16 has 3 bits less: 8 times.
+OWN, ROUNDED_OWN = 5, 2
+TELLING = 1 << 9
 # Or it may be the effect of this many roundings: one for every PER_ROUNDING terms of the longest sum, at
 # least FEWEST and at most MOST (reached at 6144 terms). 16-bit types are summed in float32 and get NARROW.
 FEWEST, PER_ROUNDING, MOST = 16, 16, 384
@@ -122,24 +123,36 @@ def roundings(terms: int, dtype: torch.dtype) -> float:
 
 
 def bound(
-    baseline: Errors | None, condition: Errors | None, dtype: torch.dtype, count: int, terms: int = 1
+    baseline: Errors | None,
+    condition: Errors | None,
+    dtype: torch.dtype,
+    count: int,
+    terms: int = 1,
+    coarse: Errors | None = None,
 ) -> Errors:
     """The bound on a candidate's errors over `count` elements, for each measure: the larger of OWN times
     PyTorch's own errors (`baseline`) and the effect of `roundings(terms)` roundings of output and inputs.
-    `condition` is the effect of one rounding of the inputs, None if unknown. Without a baseline: what two
-    orders of summation may differ by."""
+    `condition` is the effect of one rounding of the inputs, None if unknown. `coarse` is the effect of
+    operands rounded to TF32, where the baseline rounds them at the primary workload: it counts as PyTorch's
+    own error if that is smaller here, and the factor is ROUNDED_OWN. Without a baseline: what two orders of
+    summation may differ by."""
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}
+    factor = ROUNDED_OWN if coarse and count >= TELLING else OWN
     for measure in MEASURES:
         if baseline is None:
             allowed[measure] = getattr(AGREEMENT_ROUNDINGS, measure) * unit
             continue
         own, moved = getattr(baseline, measure), getattr(condition, measure) if condition else 0.0
+        own = max(own, getattr(coarse, measure)) if coarse else own
         if not unit or measure == "lost":  # whole numbers, and shares of elements: roundings do not add up
             allowed[measure] = OWN * max(own, moved)
         else:
             one = max(moved, getattr(ROUNDED, measure) * unit)
-            allowed[measure] = max(OWN * own, roundings(terms, dtype) * getattr(SPREAD, measure) * one)
+            allowed[measure] = max(
+                factor * getattr(SPREAD, measure) * own if coarse else OWN * own,
+                roundings(terms, dtype) * getattr(SPREAD, measure) * one,
+            )
     least = max(LOST_SHARE, LOST_ELEMENTS / max(count, 1)) if unit else 0.0
     return Errors(**allowed | {"lost": max(allowed["lost"], least)})
 
@@ -153,7 +166,14 @@ def share_of(errors: Errors, allowed: Errors) -> float:
 
 def pooled(errors: Sequence[Errors]) -> Errors:
     """The errors of several draws of values together: for each measure the root mean square."""
+    if len(errors) == 1:
+        return errors[0]
     return Errors(**{m: hypot(*(getattr(e, m) for e in errors)) / len(errors) ** 0.5 for m in MEASURES})
+
+
+def scaled(errors: Errors, factor: float) -> Errors:
+    """Every measure times a factor."""
+    return Errors(**{m: getattr(errors, m) * factor for m in MEASURES})
 
 
 def all_finite(values: torch.Tensor) -> bool:
@@ -236,7 +256,7 @@ def _rms(values: torch.Tensor) -> float:
 def _percentile(pieces: list[torch.Tensor]) -> float:
     """The 95th percentile of sampled relative errors."""
     ratios = torch.cat(pieces) if pieces else torch.zeros(1)
-    return float(torch.sort(ratios).values[max(0, int(0.95 * ratios.numel()) - 1)])
+    return float(torch.kthvalue(ratios, max(1, int(0.95 * ratios.numel()))).values) if ratios.numel() else 0.0
 
 
 def _strange(got: torch.Tensor, right: torch.Tensor) -> int | None:

@@ -11,6 +11,7 @@ from kernelblaster.judge.cases import CasePlanner
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.emulate import small_workload
 from kernelblaster.judge.layout import slot_bytes, spare_bytes
+from kernelblaster.judge.operand_rounding import OperandRounding, expected_rounding, measured_rounding
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.records import Candidate, Fitness, Floor, Outcome, Task
 from kernelblaster.tasks.fitness import fitness_of
@@ -21,15 +22,17 @@ Compile = Callable[[Task, Candidate], Binary | Outcome]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is computed once for a task and a device, before its candidates are judged. `slots` are the bytes
-    of each tensor's slot in the arena, `spare` the bytes beyond the slots that the float64 reference
-    needs."""
+    """What is computed once for a task and a device, before its candidates are judged. `rounding` is what the
+    baseline does to the operands of products at the primary workload, as candidates may too. `slots` are
+    the bytes of each tensor's slot in the arena, `spare` the bytes beyond the slots that the float64
+    reference needs."""
 
     task: Task
     baseline: Baseline
     fitness: Fitness
     floor: Floor
     planner: CasePlanner
+    rounding: OperandRounding
     slots: list[int]
     spare: int
 
@@ -71,6 +74,10 @@ class TaskPreparer:
             prepared.baseline.close()
         self._prepared.clear()
 
+    def _rounding(self, task: Task, baseline: Baseline) -> OperandRounding:
+        """Measured on a GPU; on the emulator, that of the modelled baseline."""
+        return OperandRounding(expected_rounding(task)) if self._small else measured_rounding(task, baseline)
+
     @property
     def _small(self) -> bool:
         """Whether candidates are executed at small workloads only (on the emulator)."""
@@ -86,12 +93,15 @@ class TaskPreparer:
             small_workload(task)  # or BadTask
         baseline = self.baseline(task)
         planner = CasePlanner(task, baseline, small=self._small, most_bytes=self._largest_bytes)
+        rounding = self._rounding(task, baseline)
+        floor = floor_of(task, fitness)
         return Prepared(
             task=task,
             baseline=baseline,
             fitness=fitness,
-            floor=floor_of(task, fitness),
+            floor=floor.model_copy(update={"rounded": rounding.products}),
             planner=planner,
+            rounding=rounding,
             slots=slot_bytes(task.signature, planner.workloads),
             spare=spare_bytes(task.signature, planner.workloads),
         )

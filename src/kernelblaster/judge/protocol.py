@@ -43,6 +43,11 @@ class Judge(Protocol):
         with a note, or with the objection as its outcome. Other evaluations are returned unchanged."""
         ...
 
+    def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
+        """Modelled microseconds of each candidate at the primary workload, from the emulator alone, without
+        verification; None where it does not compile, fails, or cannot be modelled."""
+        ...
+
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:

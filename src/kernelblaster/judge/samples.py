@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelblaster.judge.precision import FEW, MEASURES, Comparison, bound, pooled, share_of
+from kernelblaster.judge.precision import FEW, MEASURES, Comparison, bound, pooled, scaled, share_of
 from kernelblaster.records import Tensor
 from kernelblaster.records.evaluation import Errors
 
@@ -17,7 +17,8 @@ FAR = 4.0  # times the bound: a single draw decides
 class OutputSample:
     """The errors of one output on one draw of input values. `found` compares each run of the candidate with
     the truth, `own` are PyTorch's errors, `moved` the effect of one rounding of the inputs (None: not
-    computed). `at_worst` is the candidate's element where it was furthest off; `count` the number of
+    computed), `coarse` that of operands rounded as the baseline does at the primary workload (None: it does
+    not). `at_worst` is the candidate's element where it was furthest off; `count` the number of
     elements. `excused`: PyTorch's own result is of no use for these values. `lenience` is a factor on the
     bound, `terms` the length of the longest sum."""
 
@@ -30,6 +31,7 @@ class OutputSample:
     excused: bool
     lenience: float = 1.0
     terms: int = 1
+    coarse: Errors | None = None
 
     @property
     def errors(self) -> Errors | None:
@@ -77,6 +79,8 @@ def allowed(samples: Sequence[OutputSample]) -> Errors:
     moved = [one.moved for one in samples if one.moved is not None]
     dtype = getattr(torch, samples[0].tensor.dtype)
     condition = pooled(moved) if moved else None
+    rounded = [one.coarse for one in samples if one.coarse is not None]
+    coarse = pooled(rounded) if rounded else None
     first = samples[0]
-    limits = bound(pooled(own) if own else None, condition, dtype, first.count, first.terms)
-    return Errors(**{m: getattr(limits, m) * first.lenience for m in MEASURES})
+    limits = bound(pooled(own) if own else None, condition, dtype, first.count, first.terms, coarse)
+    return scaled(limits, first.lenience)

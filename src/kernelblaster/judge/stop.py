@@ -1,6 +1,8 @@
 """How a stage of the judge ends early: maps a candidate's failure to its outcome."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from kernelblaster.devices.device import (
@@ -14,7 +16,7 @@ from kernelblaster.records import Incorrect, Rejected, RuntimeFailed, TimedOut
 from kernelblaster.settings import settings
 
 _STRAY = "IllegalAddress"
-WHOLE = 6  # a stage may take this many times the limit of one call
+WHOLE = 6  # all calls of a candidate may take this many times the limit of one
 Failure = Incorrect | Rejected | RuntimeFailed | TimedOut
 
 
@@ -28,24 +30,24 @@ class Stop(Exception):
 
 
 class Leash:
-    """A time limit on all of a candidate's calls in one stage together: WHOLE times the limit of one call,
-    times the device's patience. Use it as a context around each call; it raises Stop (TimedOut) once the
-    total is exceeded. The limit of a single call is enforced by the runner."""
+    """A time limit on all calls of one candidate together, in all stages: WHOLE times the limit of one call,
+    times the device's patience. The limit of a single call is enforced by the runner."""
 
-    def __init__(self, device: Device, stage: Literal["verify", "time"]) -> None:
-        self._stage: Literal["verify", "time"] = stage
+    def __init__(self, device: Device) -> None:
         self._limit_s = WHOLE * settings().call_limit_s * device.patience
-        self._spent_s = self._entered = 0.0
+        self._spent_s = 0.0
 
-    def __enter__(self) -> None:
-        self._entered = time.monotonic()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Add the time since `__enter__` to the total. Raises Stop if that exceeds the limit, unless another
-        exception is under way."""
-        self._spent_s += time.monotonic() - self._entered
-        if kind is None and self._spent_s > self._limit_s:
-            raise Stop(TimedOut(stage=self._stage, limit_s=self._limit_s))
+    @contextmanager
+    def during(self, stage: Literal["verify", "time"]) -> Iterator[None]:
+        """A context around one call, whose time counts. Raises Stop (TimedOut, in this stage) at its end if
+        the total exceeds the limit, unless another exception is under way."""
+        entered = time.monotonic()
+        try:
+            yield
+        finally:
+            self._spent_s += time.monotonic() - entered
+        if self._spent_s > self._limit_s:
+            raise Stop(TimedOut(stage=stage, limit_s=self._limit_s))
 
 
 def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Failure:

@@ -8,6 +8,7 @@ from kernelblaster.records import Candidate, Tunable
 
 DECLARATION = re.compile(r"^\s*//\s*kernelblaster-tune:\s*(\w+)\s*=\s*([-\d,\s]+)$", re.MULTILINE)
 MOST_VARIANTS = 64
+MOST_SWEPT = 6  # combinations that a search tries of one candidate
 
 
 def tunables(source: str) -> tuple[Tunable, ...]:
@@ -18,6 +19,26 @@ def tunables(source: str) -> tuple[Tunable, ...]:
         values = tuple(int(v) for v in text.replace(" ", "").split(",") if v)
         declared.append(Tunable(name=name, values=values))
     return tuple(declared)
+
+
+def baked_variants(source: str, most: int) -> list[str]:
+    """The source itself, and the source with other values of its tunable constants written into it, each
+    another combination; at most `most` texts. Only itself where none are declared, or where a constant has
+    not exactly one line `#define NAME value`."""
+    declared = tunables(source)
+    combinations = list(itertools.product(*(tunable.values for tunable in declared)))
+    texts = [source]
+    for values in combinations[:: max(1, len(combinations) // max(1, most))] if declared else ():
+        text = source
+        for tunable, value in zip(declared, values, strict=True):
+            definition = re.compile(
+                rf"^([ \t]*#[ \t]*define[ \t]+{tunable.name}[ \t]+)-?\d+[ \t]*$", re.MULTILINE
+            )
+            text, count = definition.subn(rf"\g<1>{value}", text)
+            if count != 1:
+                return [source]
+        texts.append(text)
+    return list(dict.fromkeys(texts))[:most]
 
 
 def variants(candidate: Candidate) -> list[Candidate]:

@@ -79,7 +79,8 @@ class ClockChanged(Exception):
 class Timer:
     """Times one verified candidate, loaded in `runner`, against the baseline at the primary workload.
     `allowed` gives for each output by name (error bound, the baseline's own errors), with which timed outputs
-    are checked. `seed` determines all draws; `keep_samples` stores every pair of times."""
+    are checked. `leash` counts the candidate's time, that of earlier stages included. `seed` determines all
+    draws; `keep_samples` stores every pair of times."""
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class Timer:
         runner: Runner,
         seed: int,
         allowed: dict[str, tuple[Errors, Errors | None]],
+        leash: Leash,
         *,
         keep_samples: bool = False,
     ) -> None:
@@ -96,7 +98,7 @@ class Timer:
         self._task = task
         self._baseline = baseline = baseline.at(task.primary)
         self._runner = runner
-        self._leash = Leash(device, "time")
+        self._leash = leash
         self._rng = random.Random(seed)
         self._allowed = allowed
         self._keep_samples = keep_samples
@@ -214,7 +216,7 @@ class Timer:
         layout.set_guards()
         check = MemoryCheck(layout, signature, self._key, protected=self._device.protects_inputs)
         synchronize(self._device.torch_device)
-        with self._leash:
+        with self._leash.during("time"):
             report = self._runner.time(arguments)
         stop_on_report(report.call, "while being timed")
         check.stop_if_touched()
@@ -352,12 +354,21 @@ def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
     )
 
 
+def floor_rate(spec: GpuSpec, task: Task, floor: Floor) -> tuple[float, str]:
+    """(TFLOPS, in words) at which a task's floor counts its operations: the highest peak rate for its
+    precision; TF32 for float32 tasks in which PyTorch itself rounds to it."""
+    if task.dtype in ("float16", "bfloat16"):
+        return spec.fp16_tflops, f"{task.dtype} on tensor cores"
+    if task.dtype != "float64" and floor.rounded != "none":
+        return spec.tf32_tflops, "TF32 on tensor cores"
+    if task.dtype != "float64" and spec.split_tflops > spec.fp32_tflops:
+        return spec.split_tflops, "three FP16 products on tensor cores for one in float32"
+    return spec.fp32_tflops, "FP32"
+
+
 def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
-    """Microseconds of the task's floor on a GPU, at the highest peak rate for its precision; TF32 for float32
-    tasks with convolutions, as PyTorch itself uses it there."""
-    rates = {"float16": spec.fp16_tflops, "bfloat16": spec.fp16_tflops, "float64": spec.fp32_tflops}
-    float32 = spec.tf32_tflops if "conv" in task.source.lower() else spec.split_tflops
-    return spec.floor_us(floor.bytes, floor.operations, rates.get(task.dtype, float32))
+    """Microseconds of the task's floor on a GPU, its operations at `floor_rate`."""
+    return spec.floor_us(floor.bytes, floor.operations, floor_rate(spec, task, floor)[0])
 
 
 def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> Speedup:

@@ -10,9 +10,11 @@ from kernelblaster.judge.baseline import Baseline
 from kernelblaster.judge.cases import FEW_TERMS, Case
 from kernelblaster.judge.layout import float64_views
 from kernelblaster.judge.nonfinite import Demand, depends
+from kernelblaster.judge.operand_rounding import RoundedOperands
 from kernelblaster.judge.precision import PIECE, ROUNDING
 from kernelblaster.judge.terms import LongestSum
 from kernelblaster.records import Task, Tensor
+from kernelblaster.records.task import RoundedProducts
 from kernelblaster.tasks.arrangements import LANDMARKS, Distribution
 from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
@@ -42,6 +44,11 @@ class Truth:
         may read them: nothing else may write to them until the next call."""
         self.fill(case, seed, inputs, parameters)
         self._present = seed, [*inputs, *parameters]
+
+    def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
+        """Take these inputs and parameters, which hold values of `seed` or any others, for those of the next
+        case: the float64 reference reads them."""
+        self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:
         """Replace a part of each tensor that `write` wrote, at random 1/64 to 1/16 of its elements in a row,
@@ -77,7 +84,12 @@ class Truth:
             fill(inputs[position], baseline.pools[position], distribution, case.workload, seed + position)
         if case.twins:
             equalize(inputs)
-        for position, tensor in enumerate(signature.parameters):
+        self.fill_parameters(case, seed, parameters)
+
+    def fill_parameters(self, case: Case, seed: int, parameters: list[torch.Tensor]) -> None:
+        """The part of `fill` that writes parameters."""
+        baseline = self._baseline.at(case.workload)
+        for position, tensor in enumerate(self._task.signature.parameters):
             original, target = baseline.parameters[position], parameters[position]
             if tensor.name in case.shuffled:
                 shuffle(target, original, seed + 1000 + position)
@@ -98,6 +110,10 @@ class Truth:
         """As the first of `outputs`, with every input perturbed by up to one rounding of its type: the
         difference shows how well conditioned the case is."""
         return self._wide(case, seed, shake=True)
+
+    def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
+        """As the first of `outputs`, with the operands of these products rounded to TF32; None for none."""
+        return None if products == "none" else self._wide(case, seed, seen=RoundedOperands(products))
 
     def demands(
         self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
@@ -125,11 +141,11 @@ class Truth:
         *,
         shake: bool = False,
         instead: Distribution | None = None,
-        seen: LongestSum | None = None,
+        seen: LongestSum | RoundedOperands | None = None,
     ) -> list[torch.Tensor] | None:
         """The float64 outputs on the case's values, in memory outside the arena; None if there is no float64
-        reference. `shake` perturbs the inputs by a rounding, `instead` is as in `fill`, `seen` watches the
-        operators."""
+        reference. `shake` perturbs the inputs by a rounding, `instead` is as in `fill`, `seen` watches or
+        changes the operators."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
         views = self._widened(case, seed, instead)

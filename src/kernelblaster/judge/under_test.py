@@ -1,7 +1,7 @@
 """One candidate on the device: loaded, verified, and timed if it is right."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -126,23 +126,24 @@ class CandidateUnderTest:
         plan, values, _ = self._draw.seeds
         prepared = self._prepared
         cases = list(self._draw.cases) if self._draw.cases else prepared.planner.draw(plan)
-        return Verifier(self._device, prepared.task, prepared.baseline, runner, values, cases)
+        return Verifier(
+            self._device, prepared.task, prepared.baseline, runner, values, cases, rounding=prepared.rounding
+        )
 
     def _verify(self, verifier: Verifier) -> Checked:
         """Run all cases of the verifier; its result with the emulator's counters of the last call, if any."""
         self._progress("verifying")
-        with _one_thread(self._clock.largest_bytes is not None):
+        with one_thread() if self._clock.largest_bytes is not None else nullcontext():
             outcome = verifier.verify()
         return Checked(outcome, counters(self._device.name, "small", verifier.work[:MOST_KERNELS]))
 
 
 @contextmanager
-def _one_thread(wanted: bool) -> Iterator[None]:
-    """A context in which PyTorch runs on one host thread if `wanted`: at small sizes, waking others takes
-    longer than computing."""
+def one_thread() -> Iterator[None]:
+    """A context in which PyTorch runs on one host thread: at small sizes, waking others takes longer than
+    computing."""
     before = torch.get_num_threads()
-    if wanted:
-        torch.set_num_threads(1)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

@@ -4,8 +4,6 @@ secret; with poisoned outputs, guard zones, checks that inputs are unchanged, an
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Literal
 
 import torch
 
@@ -19,43 +17,27 @@ from kernelblaster.devices.device import (
     synchronize,
 )
 from kernelblaster.judge.baseline import Baseline
-from kernelblaster.judge.cases import FEW_TERMS, Case
+from kernelblaster.judge.cases import Case
+from kernelblaster.judge.compare_outputs import OUTPUT_POISONS, OutputComparer
 from kernelblaster.judge.layout import Layout, lay_out
 from kernelblaster.judge.memory_check import MemoryCheck
-from kernelblaster.judge.nonfinite import demanded
-from kernelblaster.judge.precision import (
-    FAINT,
-    FAINT_ALONE,
-    ROUNDING,
-    Comparison,
-    all_finite,
-    compare,
-    exceeded,
-    pooled,
-)
-from kernelblaster.judge.samples import FAR, OutputSample, allowed, doubtful, share, worst
+from kernelblaster.judge.operand_rounding import OperandRounding
+from kernelblaster.judge.samples import FAR, OutputSample, doubtful, share
 from kernelblaster.judge.stop import Failure, Leash, Stop, failure, stop_on_report
 from kernelblaster.judge.truth import Truth
 from kernelblaster.records import (
-    Incorrect,
     Task,
-    Tensor,
     Verification,
 )
 from kernelblaster.records.evaluation import CaseResult, Errors
-from kernelblaster.tasks.arrangements import SAFE
 
-OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
-SMALL_OUTPUT = 1 << 16  # elements: with fewer, PyTorch's own error may be zero by chance
-NEAR = 0.5  # of the bound: above, the effect of rounding the inputs is computed too
 MORE_DRAWS, MOST_DRAWS = 5, 21
-USELESS, USELESS_ROUNDINGS = 0.01, 32.0  # above this RMS error of PyTorch's own, nothing is compared
 
 
 class Verifier:
     """Runs the verification cases of one candidate, loaded in `runner`. `seed` and `cases` are secret until
-    the verdict is known. Afterwards `results` has one entry for each output of each case, `work` what the
-    last call put on the device."""
+    the verdict is known; `rounding` is what the baseline does to operands. Afterwards `work` is what the last
+    call put on the device."""
 
     def __init__(
         self,
@@ -65,6 +47,7 @@ class Verifier:
         runner: Runner,
         seed: int,
         cases: Sequence[Case],
+        rounding: OperandRounding | None = None,
     ) -> None:
         self._device = device
         self._task = task
@@ -75,14 +58,18 @@ class Verifier:
         self._cases = cases
         self._arena = device.arena()
         self._truth = Truth(task, baseline, self._arena, self._rng)
+        self._comparer = OutputComparer(task, self._truth, rounding or OperandRounding())
         self._key = self._rng.getrandbits(62)
         self._layouts: dict[int, Layout] = {}
         self._calls = 0
-        self._leash = Leash(device, "verify")
+        self.leash = Leash(device)
         self._deterministic = True
-        self._notes: list[str] = []
-        self.results: list[CaseResult] = []
         self.work: tuple[LaunchedWork, ...] = ()
+
+    @property
+    def results(self) -> list[CaseResult]:
+        """One entry for each output of each case that was compared so far."""
+        return self._comparer.results
 
     def verify(self) -> Verification | Failure:
         """Run all cases in order. Returns the verification, or the outcome of the first failure."""
@@ -103,7 +90,7 @@ class Verifier:
             calls=self._calls,
             deterministic=self._deterministic,
             seconds=time.perf_counter() - start,
-            notes=tuple(dict.fromkeys(self._notes)),
+            notes=tuple(dict.fromkeys(self._comparer.notes)),
         )
 
     def primary_errors(self) -> dict[str, tuple[Errors, Errors | None]]:
@@ -124,7 +111,7 @@ class Verifier:
             layout = self._layouts[number] = self._lay_out(case)
             with self._baseline.at(case.workload).with_scalars(case.scalars):
                 calls.append(self._arguments(case, layout))
-        with self._leash:
+        with self.leash.during("verify"):
             self._runner.record(calls)
 
     def _lay_out(self, case: Case) -> Layout:
@@ -153,7 +140,9 @@ class Verifier:
             if case.workload.name == "primary":
                 raise
             torch.cuda.empty_cache()
-            self._notes.append(f"{case.workload.name}/{case.title}: PyTorch needs too much memory there")
+            self._comparer.notes.append(
+                f"{case.workload.name}/{case.title}: PyTorch needs too much memory there"
+            )
 
     def _check(self, case: Case, layout: Layout) -> None:
         """Run and judge one case; raises Stop if it fails. Outputs of many numbers must be within bounds in
@@ -168,11 +157,11 @@ class Verifier:
                 samples.extend(new)
                 for one in new:
                     if not one.few or share([one]) >= FAR:
-                        self._judge(case, [one])
+                        self._comparer.judge(case, [one])
                 if position in undecided and (len(samples) >= MOST_DRAWS or not doubtful(samples)):
                     undecided.remove(position)
                     if samples[0].few:
-                        self._judge(case, samples)
+                        self._comparer.judge(case, samples)
             if not undecided:
                 return
             fresh = [self._draw(case, 1, self._lay_out(case)) for _ in range(MORE_DRAWS)]
@@ -195,7 +184,7 @@ class Verifier:
         for repeated in outputs[1:]:
             if not all(_same_bits(a, b) for a, b in zip(outputs[0], repeated, strict=True)):
                 self._deterministic = False
-        return self._compare(case, seed, right, outputs)
+        return self._comparer.compare(case, seed, right, outputs)
 
     def _memory_check(self, layout: Layout) -> MemoryCheck:
         protected = self._device.protects_inputs
@@ -213,7 +202,7 @@ class Verifier:
         scratch = self._rng.choice((0xFF, 0x00, self._rng.randrange(256)))
         where = f"{case.workload.name} workload {case.workload.sizes}"
         try:
-            with self._leash:
+            with self.leash.during("verify"):
                 report = self._runner.call(
                     self._arguments(case, layout),
                     scratch_poison=scratch,
@@ -227,111 +216,6 @@ class Verifier:
         stop_on_report(report, where)
         check.stop_if_touched()
         return [layout.view(t).clone() for t in signature.outputs]
-
-    def _compare(
-        self,
-        case: Case,
-        seed: int,
-        right: list[torch.Tensor],
-        outputs: list[list[torch.Tensor]],
-    ) -> list[OutputSample]:
-        """One sample for each output: the candidate's `outputs` of each run, and the baseline's (`right`),
-        compared with the float64 reference on the values of `seed`; with the baseline's if there is none."""
-        truth, seen = self._truth.outputs(case, seed)
-        if truth is None:
-            self._notes.append("no float64 reference: compared with the baseline's own output")
-        demands = (
-            self._truth.demands(case, seed, truth, right, seen)
-            if case.planted and truth is not None
-            else None
-        )
-        faint = FAINT_ALONE if seen.pointwise else FAINT
-        lenience = 1.0 if case.distribution in FEW_TERMS and seen.few else case.lenience
-        samples = []
-        for position, tensor in enumerate(self._task.signature.outputs):
-            exact = truth[position] if truth is not None else right[position]
-            mine, theirs = [output[position] for output in outputs], right[position]
-            if demands is not None:
-                mine = [demanded(output, demands[position]) for output in mine]
-                theirs = demanded(theirs, demands[position])
-            own = compare(theirs, exact, faint=faint).errors if truth is not None else None
-            known = theirs if truth is not None else None
-            comparisons = [compare(output, exact, known, faint=faint) for output in mine]
-            furthest = worst(comparisons)
-            output = outputs[comparisons.index(furthest)][position].reshape(-1)
-            at_worst = output[
-                furthest.index : furthest.index + 1
-            ].clone()  # a view would keep the whole output
-            excuse = self._excuse(case, tensor, exact, own if truth is not None else "no truth")
-            if excuse is not None:
-                self._notes.append(f"{case.workload.name}/{case.title}: {excuse}")
-            about = (own, None, exact.numel(), excuse is not None, lenience, seen.terms)
-            samples.append(OutputSample(tensor, tuple(comparisons), at_worst, *about))
-        return samples if truth is None else self._conditioned(case, seed, truth, samples)
-
-    def _conditioned(
-        self, case: Case, seed: int, truth: list[torch.Tensor], samples: list[OutputSample]
-    ) -> list[OutputSample]:
-        """The samples with `moved` set, the effect of one rounding of the inputs, where errors are near the
-        bound or the output is small. That takes a second run of the float64 reference."""
-        clear = [one.excused or (one.count > SMALL_OUTPUT and share([one]) < NEAR) for one in samples]
-        if case.planted or all(clear):
-            return samples
-        moved = self._truth.rounded(case, seed) or truth
-        errors = [compare(m, t).errors for m, t in zip(moved, truth, strict=True)]
-        return [replace(one, moved=e) for one, e in zip(samples, errors, strict=True)]
-
-    def _excuse(
-        self, case: Case, tensor: Tensor, exact: torch.Tensor, own: Errors | Literal["no truth"] | None
-    ) -> str | None:
-        """Why an output cannot be judged on these values, in words for a note; None where it can. `exact` is
-        what it is compared with, `own` PyTorch's errors (None: not finite)."""
-        if own == "no truth":
-            usable = tensor.floating is False or all_finite(exact)
-            known = self._task.kind == "cuda" or all(
-                case.arrangement(i) in SAFE for i in range(len(self._task.signature.input_tensors))
-            )
-            return None if usable and known else "there is no float64 reference for such values"
-        if own is None:
-            return "PyTorch itself overflows there"
-        if not tensor.floating:
-            return None
-        if not case.planted and case.workload.name != "primary" and not all_finite(exact):
-            return "the reference is not finite there"
-        limit = max(USELESS, USELESS_ROUNDINGS * ROUNDING[getattr(torch, tensor.dtype)])
-        if own.rms > limit and case.distribution != "written":
-            return f"PyTorch itself is off by {own.rms:.2g} there"
-        return None
-
-    def _judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
-        """Add the pooled result of all draws of one output to `results`, unless all are excused; raises Stop
-        (Incorrect) if it exceeds the bound."""
-        samples = [one for one in samples if not one.excused]
-        if not samples:
-            return
-        own = [one.own for one in samples if one.own is not None]
-        drawn = [one.errors for one in samples]
-        baseline = pooled(own) if own else None
-        bounds = allowed(samples)
-        errors = pooled([one for one in drawn if one is not None]) if None not in drawn else None
-        too_large = exceeded(errors, bounds) if errors is not None else "not finite"
-        tensor = samples[0].tensor
-        result = CaseResult(
-            workload=case.workload.name,
-            distribution=case.title,
-            output=tensor.name,
-            candidate=errors,
-            baseline=baseline,
-            bound=bounds,
-            passed=too_large is None,
-        )
-        self.results.append(result)
-        if too_large is None:
-            return
-        shown = next((one for one in samples if one.errors is None), samples[0])
-        too_large += f" over {len(samples)} draws" if len(samples) > 1 else ""
-        evidence = _evidence(case, tensor, worst(shown.found), too_large)
-        raise Stop(Incorrect(reason=_reason(shown.at_worst), evidence=evidence))
 
     def _stash(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """The results, kept on the device while there is room for them, else copied to the host."""
@@ -349,24 +233,3 @@ def _on_host(tensor: torch.Tensor) -> torch.Tensor:
 
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8))
-
-
-def _reason(number: torch.Tensor) -> Literal["unwritten output", "wrong values"]:
-    """The reason for a wrong element: "unwritten output" if it still has the poison, else "wrong values"."""
-    raw = number.view(torch.uint8)
-    return "unwritten output" if any(bool((raw == p).all()) for p in OUTPUT_POISONS) else "wrong values"
-
-
-def _evidence(case: Case, tensor: Tensor, comparison: Comparison, too_large: str) -> str:
-    """A sentence with the workload, the kind of values, the measure that is too large, and the worst
-    element."""
-    indices = []
-    rest = comparison.index
-    for extent in reversed(case.workload.shape(tensor)):
-        indices.append(rest % extent)
-        rest //= extent
-    where = f"{tensor.name}[{', '.join(str(p) for p in reversed(indices))}]"
-    return (
-        f"{case.workload.name} workload {case.workload.sizes}, values {case.title}: {too_large}; "
-        f"worst at {where}: expected {comparison.expected:.9g}, got {comparison.got:.9g}"
-    )

@@ -12,6 +12,7 @@ from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.events import (
     Change,
     EvidenceAdded,
+    Exemplified,
     KnowledgeEvent,
     Noted,
     Observed,
@@ -20,6 +21,7 @@ from kernelblaster.knowledge.events import (
     Provenance,
     Retired,
     Reverted,
+    Revised,
     Reweighed,
     RolledBack,
     StateAdded,
@@ -27,6 +29,7 @@ from kernelblaster.knowledge.events import (
     effective,
 )
 from kernelblaster.knowledge.evidence import Evidence
+from kernelblaster.knowledge.exemplar import Exemplar, with_exemplar
 from kernelblaster.knowledge.posterior import Prediction, predict
 from kernelblaster.records import Optimization, State
 from kernelblaster.records.record import Record
@@ -35,12 +38,14 @@ from kernelblaster.records.step import parse_result
 
 class StateEntry(Record):
     """A known state. `discovered`: a search added it (it was not in the seed or an import). `merged_into`
-    names the state that it was merged into; None if it was not."""
+    names the state that it was merged into; None if it was not. `exemplars` are candidates of searches that
+    began in it, the best first."""
 
     state: State
     discovered: bool = False
     notes: tuple[str, ...] = ()
     merged_into: str | None = None
+    exemplars: tuple[Exemplar, ...] = ()
 
 
 class OptimizationEntry(Record):
@@ -167,19 +172,32 @@ class Content:
         """Apply a change in place; returns the keys of the entries that it changed, none if it adds what
         is known already. `provenance` gives the architecture and family of observations. Raises
         KnowledgeError if it refers to an unknown state or technique."""
+        touched: set[Key] = set()
         match change:
             case StateAdded():
-                return self._add_state(change)
+                touched = self._add_state(change)
             case OptimizationAdded():
-                return self._add_optimization(change)
+                touched = self._add_optimization(change)
             case Noted():
-                return self._note(change)
+                touched = self._note(change)
+            case Revised():
+                touched = self._revise(change)
+            case Exemplified():
+                touched = self._exemplify(self.resolve(change.state), change.exemplar)
             case StatesMerged():
-                return self._merge(self.resolve(change.state), self.resolve(change.into))
+                touched = self._merge(self.resolve(change.state), self.resolve(change.into))
             case Reweighed():
-                return set().union(*(self._reweigh(*names, change.factor) for names in change.entries))
+                touched = touched.union(*(self._reweigh(*names, change.factor) for names in change.entries))
+            case PriorSet() | Observed() | EvidenceAdded() | Retired():
+                touched = self._score(change, provenance)
             case RolledBack() | Reverted():
                 raise AssertionError(f"{change.kind} is no change of content: it selects events")
+        return touched
+
+    def _score(
+        self, change: PriorSet | Observed | EvidenceAdded | Retired, provenance: Provenance
+    ) -> set[Key]:
+        """Apply a change of one technique's prior or evidence."""
         entry = self.entry(change.state, change.technique)
         fields: dict[str, object]
         match change:
@@ -225,8 +243,27 @@ class Content:
         if change.technique is not None:
             entry = self.entry(name, change.technique)
             return self._put(entry.model_copy(update={"notes": _with(entry.notes, change.note)}))
-        state = self.states[name]
-        self.states[name] = state.model_copy(update={"notes": _with(state.notes, change.note)})
+        return self._put_state(name, notes=_with(self.states[name].notes, change.note))
+
+    def _revise(self, change: Revised) -> set[Key]:
+        name = self.resolve(change.state)
+        words = {"preconditions": change.preconditions, "notes": change.notes}
+        given = {field: value for field, value in words.items() if value is not None}
+        if change.technique is not None:
+            described = {} if change.description is None else {"description": change.description}
+            return self._put(self.entry(name, change.technique).model_copy(update=given | described))
+        given.pop("preconditions", None)
+        state = self.states[name].state
+        if change.description is not None:
+            state = state.model_copy(update={"description": change.description})
+        return self._put_state(name, state=state, **given)
+
+    def _exemplify(self, name: str, exemplar: Exemplar) -> set[Key]:
+        return self._put_state(name, exemplars=with_exemplar(self.states[name].exemplars, exemplar))
+
+    def _put_state(self, name: str, **fields: object) -> set[Key]:
+        """Store a state's entry with other values of these fields; returns its key."""
+        self.states[name] = self.states[name].model_copy(update=fields)
         return {(name, None)}
 
     def _merge(self, name: str, into: str) -> set[Key]:
@@ -235,8 +272,9 @@ class Content:
         keys."""
         if name == into:
             return set()
-        self.states[name] = self.states[name].model_copy(update={"merged_into": into})
-        touched: set[Key] = {(name, None)}
+        touched = self._put_state(name, merged_into=into)
+        for exemplar in self.states[name].exemplars:
+            touched |= self._exemplify(into, exemplar)
         for technique, entry in self.entries.get(name, {}).items():
             mine = self.entries.get(into, {}).get(technique)
             if mine is None:

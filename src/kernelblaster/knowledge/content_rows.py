@@ -8,17 +8,9 @@ from sqlalchemy import Connection, Table, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from kernelblaster.knowledge import tables
-from kernelblaster.knowledge.content import Content, Key, OptimizationEntry
-from kernelblaster.knowledge.rows import (
-    Damaged,
-    Values,
-    checked,
-    optimization_of,
-    optimization_row,
-    state_of,
-    state_row,
-    summed,
-)
+from kernelblaster.knowledge.content import Content, Key
+from kernelblaster.knowledge.content_changes import changed_rows, optimizations_in, updated
+from kernelblaster.knowledge.rows import Damaged, Values, checked, optimization_row, state_row, summed
 
 INSERTS: dict[str, Callable[[Table], Any]] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
@@ -38,23 +30,7 @@ def refreshed(connection: Connection, known: Content) -> Content:
     about = about_row(connection)
     if about.version == known.version:
         return known
-    content = Content() if about.rebuilt > known.version else known.copy()
-    since, content.version = content.version, about.version
-    newer_states = select(tables.states).where(tables.states.c.version > since)
-    newer = select(tables.optimizations).where(tables.optimizations.c.version > since)
-    for row in connection.execute(newer_states):
-        content.states[row.name] = state_of(row)
-    changed: dict[str, dict[str, OptimizationEntry]] = {}
-    for row in connection.execute(newer):
-        changed.setdefault(row.state, {})[row.technique] = optimization_of(row)
-    for name, entries in changed.items():
-        content.entries[name] = {**content.entries.get(name, {}), **entries}
-    if (len(content.states), _optimizations(content)) != (about.states, about.optimizations):
-        raise Damaged(
-            f"it has {len(content.states)} states and {_optimizations(content)} optimizations; "
-            f"{about.states} and {about.optimizations} were written"
-        )
-    return content
+    return updated(known, changed_rows(connection, about, known.version))
 
 
 def save(connection: Connection, content: Content, keys: set[Key]) -> None:
@@ -82,7 +58,7 @@ def _save(connection: Connection, content: Content, keys: set[Key], rebuilt: int
             entries.append(optimization_row(name, technique, content.version, entry))
     replace_rows(connection, tables.states, states)
     replace_rows(connection, tables.optimizations, entries)
-    counts = len(content.states), _optimizations(content)
+    counts = len(content.states), optimizations_in(content)
     save_about(connection, about_values(content.version, rebuilt, *counts))
 
 
@@ -107,8 +83,3 @@ def about_values(version: int, rebuilt: int, states: int, optimizations: int) ->
 def save_about(connection: Connection, values: Values) -> None:
     """Write the row about all tables."""
     connection.execute(tables.about.update().values(**values))
-
-
-def _optimizations(content: Content) -> int:
-    """How many techniques there are, over all states."""
-    return sum(map(len, content.entries.values()))

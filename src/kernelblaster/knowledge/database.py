@@ -12,7 +12,6 @@ from sqlalchemy.pool import StaticPool
 
 from kernelblaster.databases.patience import is_lost, patiently
 from kernelblaster.errors import KnowledgeError, KnowledgeUnreachable
-from kernelblaster.knowledge.address import shown
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.drivers import RESTORE, connecting, prepare_postgres, prepare_sqlite, sentence
 from kernelblaster.knowledge.entry_rows import entry_keys, record_in_entries
@@ -21,6 +20,7 @@ from kernelblaster.knowledge.head import Head
 from kernelblaster.knowledge.pipelined import DURABLE, PipelinedWriter
 from kernelblaster.knowledge.rows import Damaged, summed
 from kernelblaster.knowledge.tables import FORMAT, LOCK, REVISIONS, about, metadata
+from kernelblaster.passwords import shown, without_passwords
 
 T = TypeVar("T")
 
@@ -48,6 +48,7 @@ class Database:
         self.sqlite = parsed.get_backend_name() == "sqlite"
         in_memory = self.sqlite and not parsed.database
         self.name = shown(str(where))
+        self._where = str(where)
         self.file = Path(parsed.database or "") if self.sqlite and not in_memory else None
         self._trusting = trusting
         self._head: Head | None = None
@@ -73,7 +74,8 @@ class Database:
                 f"{self.name}: needs the package {error.name}; pip install 'kernelblaster[postgres]'."
             ) from error
         except SQLAlchemyError as error:
-            raise KnowledgeError(f"{self.name}: is not a database that can be used: {error}") from error
+            words = without_passwords(str(error), str(where))
+            raise KnowledgeError(f"{self.name}: is not a database that can be used: {words}") from error
         if self.sqlite:
             prepare_sqlite(self.engine, reading_only=reading_only)
         else:
@@ -235,8 +237,9 @@ class Database:
         except Damaged as error:
             raise self.damaged(str(error)) from error
         except (DBAPIError, PoolTimeout, self.engine.dialect.loaded_dbapi.Error) as error:
+            words = without_passwords(sentence(error, verb), self._where)
             kind = KnowledgeUnreachable if is_lost(error) else KnowledgeError
-            raise kind(f"{self.name}: {sentence(error, verb)}") from error
+            raise kind(f"{self.name}: {words}") from error
         except UnicodeDecodeError as error:
             raise self.damaged("a text in it cannot be read") from error
 

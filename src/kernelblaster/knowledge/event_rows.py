@@ -1,8 +1,9 @@
 """The table of events: reads and appends them, in a transaction of the caller."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge import tables
@@ -17,15 +18,21 @@ Fresh = tuple[Change, Provenance, str]
 def read_events(connection: Connection, since: int = 0, until: int | None = None) -> list[KnowledgeEvent]:
     """The events after version `since`, up to and including `until` (None: the latest), reverted ones
     included. Raises Damaged if some are missing or not what was written."""
-    table = tables.events
-    query = select(table).where(table.c.version > since).order_by(table.c.version)
-    if until is not None:
-        query = query.where(table.c.version <= until)
-    events = [event_of(row) for row in connection.execute(query)]
+    events = [event_of(row) for row in event_rows(connection, since, until)]
     expected = range(since + 1, since + 1 + len(events))
     if [event.version for event in events] != list(expected):
         raise Damaged(f"events are missing after version {since}")
     return events
+
+
+def event_rows(connection: Connection, since: int, until: int | None) -> Sequence[Row[Any]]:
+    """The rows of the events after version `since`, up to and including `until` (None: the latest), in
+    order; not checked."""
+    table = tables.events
+    query = select(table).where(table.c.version > since).order_by(table.c.version)
+    if until is not None:
+        query = query.where(table.c.version <= until)
+    return connection.execute(query).all()
 
 
 def append_events(connection: Connection, rows: Sequence[Values]) -> None:

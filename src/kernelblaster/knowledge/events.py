@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, FiniteFloat, PositiveFloat
 
 from kernelblaster.knowledge.evidence import Evidence
+from kernelblaster.knowledge.exemplar import Exemplar
 from kernelblaster.records import Optimization, State
 from kernelblaster.records.record import Record
 
@@ -86,6 +87,26 @@ class Noted(Record):
     note: str
 
 
+class Revised(Record):
+    """The words on a state were replaced or, if `technique` is given, those on that technique in it: its
+    `description`, `preconditions` (of a technique) and `notes`. None leaves them as they are."""
+
+    kind: Literal["revised"] = "revised"
+    state: str
+    technique: str | None = None
+    description: str | None = None
+    preconditions: tuple[str, ...] | None = None
+    notes: tuple[str, ...] | None = None
+
+
+class Exemplified(Record):
+    """An exemplar was added to the state in which the search that found it began."""
+
+    kind: Literal["exemplified"] = "exemplified"
+    state: str
+    exemplar: Exemplar
+
+
 class StatesMerged(Record):
     """The state `state` was merged into `into`: its name now stands for that state."""
 
@@ -132,6 +153,8 @@ Change = Annotated[
     | Observed
     | EvidenceAdded
     | Noted
+    | Revised
+    | Exemplified
     | StatesMerged
     | Retired
     | Reweighed
@@ -139,7 +162,16 @@ Change = Annotated[
     | Reverted,
     Field(discriminator="kind"),
 ]
-KNOWLEDGE = (StateAdded, OptimizationAdded, PriorSet, Observed, EvidenceAdded, Noted)
+KNOWLEDGE = (
+    StateAdded,
+    OptimizationAdded,
+    PriorSet,
+    Observed,
+    EvidenceAdded,
+    Noted,
+    Revised,
+    Exemplified,
+)
 """Changes that say something about kernels; the others only tidy one knowledge base."""
 
 

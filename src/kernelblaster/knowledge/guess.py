@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kernelblaster.knowledge.content import Content
-from kernelblaster.knowledge.matching import distance
+from kernelblaster.knowledge.matching import distance, nearness
 from kernelblaster.knowledge.posterior import Prediction
 from kernelblaster.knowledge.recipes import UNKNOWN_REACH
 from kernelblaster.records import State
@@ -13,8 +13,6 @@ UNKNOWN = 0.1
 """Log speedup expected of a technique without any evidence."""
 GUESS_WEIGHT = 0.5
 """How many observations such an expectation, or a guess, is worth."""
-NEAR = 0.25
-"""A state at this distance counts half as much as one at distance 0."""
 
 
 def guesses(
@@ -31,11 +29,11 @@ def guesses(
     recipes = {t: recipe for t in techniques if (recipe := Recipe.parse(t)) is not None}
     means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
     for living in content.living:
-        nearness = NEAR / (NEAR + distance(state, living.state))
+        share = nearness(distance(state, living.state))
         known = content.entries.get(living.state.name, {})
         for technique in techniques:
             if technique in known and technique not in recipes:
-                means[technique].add(known[technique].prediction(architecture, (), family), nearness)
+                means[technique].add(known[technique].prediction(architecture, (), family), share)
         for name, entry in known.items() if recipes else ():
             other = Recipe.parse(name)
             if other and any(family in cells for cells in entry.evidence.gains.values()):

@@ -8,6 +8,8 @@ from kernelblaster.records.state import HEADROOM
 
 MATCH = 0.5
 """Within this distance a kernel's state is taken to be the known one."""
+NEAR = 0.25
+"""A state at this distance counts half as much as one at distance 0."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,11 @@ def distance(one: State, other: State) -> float:
     if shared:
         parts.append(_metrics([(one.metrics[name], other.metrics[name]) for name in sorted(shared)]))
     return apart + sum(parts) / len(parts)
+
+
+def nearness(distance: float) -> float:
+    """How much evidence from a state at this distance counts: 1 at 0, a half at NEAR, towards 0 beyond."""
+    return NEAR / (NEAR + distance)
 
 
 def nearest(state: State, known: Iterable[State]) -> NearState | None:

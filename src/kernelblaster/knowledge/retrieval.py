@@ -1,8 +1,20 @@
-"""Retrieval: which known state a kernel's state stands for."""
+"""Retrieval: what is known that bears on a kernel, from its own performance state and from those nearby."""
 
-from kernelblaster.knowledge.content import Content
-from kernelblaster.knowledge.matching import MATCH, nearest
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
+from kernelblaster.knowledge.evidence import UNKNOWN, Evidence
+from kernelblaster.knowledge.exemplar import Exemplar
+from kernelblaster.knowledge.guess import GUESS_WEIGHT, guesses
+from kernelblaster.knowledge.matching import MATCH, distance, nearest, nearness
+from kernelblaster.knowledge.tally import total
 from kernelblaster.records import State
+from kernelblaster.records.recipe import is_recipe
+
+NEARBY = "nearby"  # evidence from other states stands under this name, as if from another architecture
+OTHER_BOTTLENECK = 1.0  # the least distance of a state with another primary bottleneck
 
 
 def known_state(content: Content, state: State, within: float = MATCH) -> str | None:
@@ -13,3 +25,135 @@ def known_state(content: Content, state: State, within: float = MATCH) -> str | 
         return content.resolve(state.name)
     near = nearest(state, [entry.state for entry in content.living])
     return near.state.name if near is not None and near.distance <= within else None
+
+
+@dataclass(frozen=True)
+class Precedent:
+    """A technique in a known state, and the distance of that state from the one in question: 0 if it is
+    that one."""
+
+    entry: OptimizationEntry
+    distance: float
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """A technique for the state in question: its score there, and what is known of it in that state and
+    in others, the nearest first."""
+
+    scored: Scored
+    precedents: tuple[Precedent, ...]
+
+    @property
+    def technique(self) -> str:
+        return self.scored.optimization.technique
+
+
+@dataclass(frozen=True)
+class RetrievedExemplar:
+    """An exemplar, the known state in which its search began, and that state's distance."""
+
+    exemplar: Exemplar
+    state: str
+    distance: float
+
+
+class Neighbourhood:
+    """The known states around the state of a kernel. `name` is the known state that it stands for, None if
+    there is none. What is known in other states counts for less the further they are (`nearness`)."""
+
+    def __init__(self, content: Content, state: State) -> None:
+        self._content = content
+        self._state = state
+        self.name = known_state(content, state)
+
+    @cached_property
+    def distances(self) -> dict[str, float]:
+        """The distance of every known state by name, the nearest first; 0 of the state itself."""
+        found = {
+            entry.state.name: 0.0 if entry.state.name == self.name else distance(self._state, entry.state)
+            for entry in self._content.living
+        }
+        return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
+
+    def precedents(self, technique: str) -> list[Precedent]:
+        """The technique in every known state that offers it, the nearest first."""
+        known = ((self._content.entries.get(name, {}), far) for name, far in self.distances.items())
+        entries = ((entries.get(technique), far) for entries, far in known)
+        return [Precedent(entry, far) for entry, far in entries if entry and entry.retired is None]
+
+    def completed(self, entry: OptimizationEntry) -> OptimizationEntry:
+        """The entry of a technique in this state, with what was observed in other states added to its
+        evidence if it was not tried in its own. Recipes are left as they are."""
+        if entry.evidence.total.attempts >= 1 or is_recipe(entry.technique):
+            return entry
+        others = [p for p in self.precedents(entry.technique) if p.entry.state != entry.state]
+        tally = total([p.entry.evidence.total.times(nearness(p.distance)) for p in others])
+        if not tally.attempts:
+            return entry
+        nearby = Evidence(gains={NEARBY: {UNKNOWN: tally}})
+        return entry.model_copy(update={"evidence": entry.evidence.plus(nearby)})
+
+    def techniques(
+        self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
+    ) -> list[Retrieved]:
+        """Techniques, without recipes, that are known in this state, in states with the same primary
+        bottleneck, or that gained something in any other; the largest expected gain first. Those retired
+        in this state are left out."""
+        own = self._content.entries.get(self.name or "", {})
+        names = dict.fromkeys(name for name in self._names() if name not in own or own[name].retired is None)
+        unknown = [name for name in names if name not in own]
+        expected = guesses(self._content, self._state, unknown, architecture, family)
+        retrieved = []
+        for name in names:
+            precedents = self.precedents(name)
+            entry = own.get(name) or self._unknown(precedents[0].entry, expected[name])
+            scored = self.completed(_described(entry, precedents)).scored(architecture, applied, family)
+            retrieved.append(Retrieved(scored, tuple(precedents)))
+        return sorted(retrieved, key=lambda one: (-one.scored.prediction.gain, one.technique))
+
+    def notes(self) -> list[tuple[str, str]]:
+        """(state, note) of this state and of those with the same primary bottleneck, the nearest state and
+        its latest note first."""
+        near = [name for name, far in self.distances.items() if far < OTHER_BOTTLENECK]
+        return [(name, note) for name in near for note in reversed(self._content.states[name].notes)]
+
+    def exemplars(
+        self, family: str | None, techniques: Sequence[str], unlike: Sequence[str] = ()
+    ) -> list[RetrievedExemplar]:
+        """Exemplars that share the family, the primary bottleneck or a technique with the case in question,
+        those that share most first. Sources in `unlike` are left out."""
+        ranked: list[tuple[float, RetrievedExemplar]] = []
+        for name, far in self.distances.items():
+            for one in self._content.states[name].exemplars:
+                shared = len(set(techniques) & set(one.techniques))
+                kin = family is not None and one.family == family
+                if one.source not in unlike and (kin or shared or far < OTHER_BOTTLENECK):
+                    score = 2.0 * kin + min(shared, 2) + nearness(far) + min(one.reach, 1.0)
+                    ranked.append((score, RetrievedExemplar(one, name, far)))
+        return [one for _, one in sorted(ranked, key=lambda pair: (-pair[0], pair[1].exemplar.source))]
+
+    def _names(self) -> Iterator[str]:
+        """The names of the techniques to retrieve, those of the nearest states first."""
+        for name, far in self.distances.items():
+            for technique, entry in self._content.entries.get(name, {}).items():
+                gained = entry.evidence.total.seen > 0 and entry.evidence.total.mean > 0
+                offered = entry.retired is None and (far < OTHER_BOTTLENECK or gained)
+                if offered and not is_recipe(technique):
+                    yield technique
+
+    def _unknown(self, entry: OptimizationEntry, mean: float) -> OptimizationEntry:
+        """The entry that a technique of another state would have in this one: its words, with a guessed log
+        speedup (`mean`) and nothing tried."""
+        guess = {"state": self.name or self._state.name, "prior": mean, "weight": GUESS_WEIGHT}
+        return entry.model_copy(update={**guess, "evidence": Evidence(), "notes": ()})
+
+
+def _described(entry: OptimizationEntry, precedents: Sequence[Precedent]) -> OptimizationEntry:
+    """The entry, with the description and the preconditions of the nearest state that has some if its own
+    are empty."""
+    words = next((p.entry for p in precedents if p.entry.description), None)
+    if entry.description or words is None:
+        return entry
+    needs = entry.preconditions or words.preconditions
+    return entry.model_copy(update={"description": words.description, "preconditions": needs})

@@ -6,8 +6,8 @@ from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text
 
 from kernelblaster.databases.migrating import Revisions
 
-FORMAT = 2
-REVISIONS = Revisions(Path(__file__).parent / "migrations", latest="0002", table="kb_revision")
+FORMAT = 3  # 2: checksums; 3: revised entries and exemplars
+REVISIONS = Revisions(Path(__file__).parent / "migrations", latest="0003", table="kb_revision")
 """How tables of earlier formats become those below: a change of these is a new file there."""
 BUSY_MS = 60_000
 STATEMENT_MS = 600_000

@@ -9,11 +9,27 @@ from sqlalchemy import Connection
 
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.content import Content, Key, content_of
+from kernelblaster.knowledge.content_changes import ContentChanges, changed_rows
 from kernelblaster.knowledge.content_rows import about_row, refreshed, rewrite, save
 from kernelblaster.knowledge.database import Database
-from kernelblaster.knowledge.event_rows import Fresh, append_events, check_revertible, read_events, uncounted
-from kernelblaster.knowledge.events import Change, KnowledgeEvent, Provenance, Reverted, RolledBack
-from kernelblaster.knowledge.rows import Values, event_row
+from kernelblaster.knowledge.event_rows import (
+    Fresh,
+    append_events,
+    check_revertible,
+    event_rows,
+    read_events,
+    uncounted,
+)
+from kernelblaster.knowledge.events import (
+    Change,
+    KnowledgeEvent,
+    Observed,
+    Provenance,
+    Reverted,
+    RolledBack,
+    effective,
+)
+from kernelblaster.knowledge.rows import Damaged, Values, event_row
 
 NOBODY = Provenance()
 T = TypeVar("T")
@@ -77,6 +93,19 @@ class VersionedContent:
         included."""
         return self._read(lambda connection: read_events(connection, since, until))
 
+    def rows_of_log(self, since: int, until: int | None) -> list[Values]:
+        """As `log`, as rows of the table of events, for a process that has no access to the database."""
+        return self._read(
+            lambda connection: [dict(row._mapping) for row in event_rows(connection, since, until)]
+        )
+
+    def changes(self, since: int) -> ContentChanges:
+        """The rows that differ from the content at version `since`, for a process that has no access to the
+        database."""
+        rows = self._read(lambda connection: changed_rows(connection, about_row(connection), since))
+        self._database.settle(int(rows.about["version"]))
+        return rows
+
     def rebuilt(self) -> Content:
         """The latest content as it follows from the events; the other tables are not read."""
         return self._read(lambda connection: content_of(read_events(connection)))
@@ -124,12 +153,39 @@ class VersionedContent:
     def rollback(self, version: int) -> int:
         """Disregard all events after `version`. They stay recorded: rolling back to a later version
         brings them back. Returns the new version."""
-        return self._select_events(RolledBack(version=version))
+        with self._database.writing() as connection:
+            self._latest(connection, version)
+            content = self._disregard(connection, [RolledBack(version=version)])
+        return self._keep(content)
 
     def revert(self, version: int) -> int:
         """Disregard the one event of this version and keep later ones. Returns the new version. Raises
         KnowledgeError if later events build on it."""
-        return self._select_events(Reverted(version=version))
+        with self._database.writing() as connection:
+            self._latest(connection, version)
+            check_revertible(connection, version, self.name)
+            try:
+                content = self._disregard(connection, [Reverted(version=version)])
+            except Damaged:
+                raise
+            except KnowledgeError as error:
+                raise KnowledgeError(
+                    f"{self.name}: later changes build on version {version}, so it cannot be "
+                    f"taken out alone; roll back to version {version - 1} instead."
+                ) from error
+        return self._keep(content)
+
+    def withdraw(self, concerned: Callable[[KnowledgeEvent], bool]) -> int:
+        """Disregard every observation for which `concerned` is true and keep all else; returns how many.
+        They stay recorded, as after `revert`."""
+        with self._database.writing() as connection:
+            counted = effective(read_events(connection))
+            chosen = [e for e in counted if isinstance(e.change, Observed) and concerned(e)]
+            if not chosen:
+                return 0
+            content = self._disregard(connection, [Reverted(version=event.version) for event in chosen])
+        self._keep(content)
+        return len(chosen)
 
     def rebuild(self, events: Sequence[Values] = ()) -> None:
         """Add these rows to the table of events, none as a rule, and rewrite the other tables from all
@@ -165,24 +221,15 @@ class VersionedContent:
                 save(connection, content, touched)
         return self._keep(content)
 
-    def _select_events(self, change: RolledBack | Reverted) -> int:
-        """Record a rollback or revert and recompute everything from the events that then count. Returns
-        the new version."""
-        with self._database.writing() as connection:
-            latest = self._latest(connection, change.version)
-            if isinstance(change, Reverted):
-                check_revertible(connection, change.version, self.name)
-            append_events(connection, [event_row(latest + 1, change, NOBODY, uuid4().hex)])
-            events = read_events(connection)
-            try:
-                content = content_of(events)
-            except KnowledgeError as error:
-                raise KnowledgeError(
-                    f"{self.name}: later changes build on version {change.version}, so it cannot be "
-                    f"taken out alone; roll back to version {change.version - 1} instead."
-                ) from error
-            rewrite(connection, content)
-        return self._keep(content)
+    def _disregard(self, connection: Connection, changes: Sequence[RolledBack | Reverted]) -> Content:
+        """Record rollbacks or reverts and recompute everything from the events that then count; returns
+        the new content."""
+        latest = about_row(connection).version
+        rows = [event_row(latest + n, change, NOBODY, uuid4().hex) for n, change in enumerate(changes, 1)]
+        append_events(connection, rows)
+        content = content_of(read_events(connection))
+        rewrite(connection, content)
+        return content
 
     def _keep(self, content: Content) -> int:
         """Hold this content, just written, in memory as the latest; returns its version."""

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelblaster import keeper
 from kernelblaster.models.answers import Answers, Once, RecordingEndpoint, Replay
 from kernelblaster.models.failures import BadName, ModelError, NotAllowed
 from kernelblaster.models.handoff import HandOff
-from kernelblaster.models.keys import claim, has_key
+from kernelblaster.models.keys import has_key
 from kernelblaster.models.ledger import Ledger
-from kernelblaster.models.metered import Metered
+from kernelblaster.models.metered import Metered, TokenCounted
 from kernelblaster.models.names import ModelName, ModelTable
 from kernelblaster.models.request import Endpoint, Model, Reply, Request, T
 from kernelblaster.models.retries import Limited, Patience, Retrying
@@ -77,7 +78,7 @@ def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
 def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
     """The endpoint of a name, with everything around it but recording and validation."""
     if name.kind == "handoff":
-        return HandOff(Path(name.rest), say=service.say)
+        return TokenCounted(HandOff(Path(name.rest), say=service.say), str(name), ledger)
     if name.kind == "replay":
         return Replay(Answers(Path(name.rest)))
     answers = Answers(service.answers / re.sub(r"[^A-Za-z0-9._-]+", "_", str(name)))
@@ -88,15 +89,14 @@ def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
 
 def open_server(name: ModelName, limits: CallLimits) -> "OpenAIServer | AnthropicServer":
     """The server of a name, without any wrapper. Its key is looked up at each call, in the environment or
-    the key keeper. Raises a `ModelError` if the name is a folder, a key is missing or a library is not
+    the keeper. Raises a `ModelError` if the name is a folder, a key is missing or a library is not
     installed."""
     kind = name.server
     if kind is None:
         raise BadName(f"{name} is a folder, not a server.")
     if kind.needs_key and not has_key(kind.key):
         raise NotAllowed(f"{name}: needs a key in the environment variable {kind.key}.")
-    if name.url:
-        claim(name.url)
+    keeper.claim("server", kind.url)
     try:
         if kind.speaks == "anthropic":
             from kernelblaster.models.anthropic_server import AnthropicServer

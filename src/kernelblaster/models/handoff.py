@@ -4,8 +4,8 @@ folder."""
 import contextlib
 import json
 import re
+import secrets
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -62,12 +62,12 @@ class HandOff:
         self.folder.mkdir(parents=True, exist_ok=True)
         number = 1 + sum(1 for folder in self.folder.iterdir() if re.match(r"\d+-", folder.name))
         folder = self.folder / f"{number:04}-{request.role}-{request.digest}"
-        scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+        scratch = self.folder / f".new-{secrets.token_hex(8)}"
+        scratch.mkdir(mode=0o755)
         try:
             (scratch / "prompt.md").write_text(_prompt(request))
             (scratch / "schema.json").write_text(json.dumps(request.json_schema, indent=1) + "\n")
             (scratch / "about.json").write_text(json.dumps(_about(request), indent=1) + "\n")
-            scratch.chmod(0o755)
             scratch.rename(folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Makes calls that need a key: through the key keeper if it has the key, else in this process."""
+"""Makes calls to servers: through the keeper if there is one, which has the keys, else in this process."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,15 +22,8 @@ FINAL: dict[str, type[ModelError]] = {kind.__name__: kind for kind in (Declined,
 
 
 def has_key(name: str) -> bool:
-    """Whether there is a key under the name of this environment variable, here or in the key keeper."""
+    """Whether there is a key under the name of this environment variable, here or in the keeper."""
     return name in keeper.key_names() or secret(name) is not None
-
-
-def claim(url: str) -> None:
-    """Tell the key keeper that a person gave this server's address, so that it may get
-    KERNELBLASTER_API_KEY. Without a key keeper nothing is needed."""
-    if keeper.is_running():
-        keeper.ask({"do": "claim", "url": url}, keeper.SHORT_S)
 
 
 def answer(exchange: "Exchange") -> "Said":
@@ -38,7 +31,7 @@ def answer(exchange: "Exchange") -> "Said":
     from kernelblaster.models.dispatch import answer_with
     from kernelblaster.models.exchange import Said
 
-    if exchange.key not in keeper.key_names():
+    if not keeper.is_running():
         return answer_with(exchange, secret(exchange.key))
     return Said.model_validate(_asked("answer", exchange)["said"])
 
@@ -48,14 +41,14 @@ def context_length(exchange: "Exchange", model: str) -> int | None:
     model's properties, `model` is the server's name for it."""
     from kernelblaster.models.dispatch import context_with
 
-    if exchange.key not in keeper.key_names():
+    if not keeper.is_running():
         return context_with(exchange, secret(exchange.key), model)
     tokens: int | None = _asked("context", exchange, model=model)["tokens"]
     return tokens
 
 
 def _asked(what: str, exchange: "Exchange", **more: str) -> dict[str, Any]:
-    """The key keeper's reply to a message about a request. Raises the `ModelError` that it reports, or
+    """The keeper's reply to a message about a request. Raises the `ModelError` that it reports, or
     one if it is gone."""
     limit_s = exchange.limits.call_s + exchange.limits.connect_s + MARGIN_S
     message = {"do": what, "exchange": exchange.model_dump(mode="json"), **more}

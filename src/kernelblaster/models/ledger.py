@@ -40,7 +40,8 @@ class Reservation(Record):
 class Settlement(Record):
     """What the call with this `number` cost, in tokens and US dollars (None if the model's price is
     unknown). `told`: the server reported the tokens; otherwise they are unknown and the most is
-    charged, and `doubt` says why if its report was implausible."""
+    charged, and `doubt` says why if its report was implausible. `estimated`: nobody counts them there, and
+    they are estimated from the texts. `seconds` is how long the call took; None if it is not known."""
 
     kind: Literal["used"] = "used"
     number: int
@@ -48,6 +49,8 @@ class Settlement(Record):
     usd: float | None
     told: bool
     doubt: str = ""
+    estimated: bool = False
+    seconds: float | None = None
 
 
 class ModelBudget(Record):
@@ -60,13 +63,16 @@ class ModelBudget(Record):
 @dataclass(frozen=True)
 class Total:
     """Sums over some calls: tokens, US dollars, `untold` calls whose tokens the server did not report,
-    and `unpriced` calls, which are not in `usd`."""
+    `unpriced` calls, which are not in `usd`, and calls whose tokens were only `estimated`; and the seconds of
+    all calls that ended."""
 
     calls: int
     usage: TokenUsage
     usd: float
     untold: int
     unpriced: int
+    estimated: int = 0
+    seconds: float = 0.0
 
 
 class Ledger:
@@ -107,39 +113,75 @@ class Ledger:
                 if not self._open:
                     raise BudgetSpent(self._refusal(request, most_usd))
                 self._change.wait()
-            reservation = Reservation(
-                number=len(self._reserved),
-                model=model,
-                request=request.digest,
-                role=request.role,
-                task=request.task,
-                step=request.step,
-                bound=request.bound,
-                most_usd=most_usd,
-            )
-            self._write(reservation)
-            self._reserved.append(reservation)
-            self._open.add(reservation.number)
+            return self._reserve(model, request, most_usd)
+
+    def refuse_if_spent(self, request: Request[T]) -> None:
+        """Raise `BudgetSpent` if the budget's tokens are used up; for calls that cost nothing else."""
+        with self._change:
+            if self._exceeds(NOTHING, None):
+                raise BudgetSpent(self._refusal(request, None))
+
+    def enter(self, model: str, request: Request[T], usage: TokenUsage, seconds: float) -> None:
+        """Record a call that was not reserved, with its estimated tokens and its seconds."""
+        with self._change:
+            reservation = self._reserve(model, request, None)
+        self.settle(reservation, usage, estimated=True, seconds=seconds)
+
+    def _reserve(self, model: str, request: Request[T], most_usd: float | None) -> Reservation:
+        """Record that a call begins; the caller holds the lock."""
+        reservation = Reservation(
+            number=len(self._reserved),
+            model=model,
+            request=request.digest,
+            role=request.role,
+            task=request.task,
+            step=request.step,
+            bound=request.bound,
+            most_usd=most_usd,
+        )
+        self._write(reservation)
+        self._reserved.append(reservation)
+        self._open.add(reservation.number)
         return reservation
 
     def settle(
-        self, reservation: Reservation, usage: TokenUsage | None, read_bytes: int = 0, doubt: str = ""
+        self,
+        reservation: Reservation,
+        usage: TokenUsage | None,
+        read_bytes: int = 0,
+        doubt: str = "",
+        *,
+        estimated: bool = False,
+        seconds: float | None = None,
     ) -> None:
         """Record what a reserved call cost. `usage` is None if unknown: the most is then charged, or more
         if the answer's `read_bytes` bytes exceed the output limit (a token has at least one byte).
-        `doubt` is why the server's count was not believed."""
+        `doubt` is why the server's count was not believed; `estimated` and `seconds` are as in
+        `Settlement`."""
         told, model, bound = usage is not None, reservation.model, reservation.bound
         if usage is None and read_bytes > bound.tokens_out:
             usage = bound.model_copy(update={"tokens_out": read_bytes})
         usd = self._prices.usd(model, usage) if usage else reservation.most_usd
         settlement = Settlement(
-            number=reservation.number, usage=usage or bound, usd=usd, told=told, doubt=doubt
+            number=reservation.number,
+            usage=usage or bound,
+            usd=usd,
+            told=told,
+            doubt=doubt,
+            estimated=estimated,
+            seconds=seconds,
         )
         with self._change:
             self._write(settlement)
             self._settled[reservation.number] = settlement
             self._open.discard(reservation.number)
             self._change.notify_all()
+
+    def knows(self, model: str, request: Request[T]) -> bool:
+        """Whether an equal request to this model was settled before."""
+        with self._change:
+            calls = [r for r in self._reserved if r.number in self._settled]
+            return any((r.model, r.request) == (model, request.digest) for r in calls)
 
     def settle_late(self, model: str, request: Request[T], usage: TokenUsage | None) -> None:
         """Settle the call, if there is any, that an earlier process began for an equal request and whose
@@ -238,15 +280,19 @@ def recount_by_role(path: Path, prices: Prices) -> dict[str, Total]:
 
 def _recounted(path: Path, prices: Prices) -> list[tuple[Reservation, Settlement]]:
     """The calls in a ledger's file, with what each cost at these prices."""
-    reserved, settled, _ = _parse(path.read_bytes(), path)
     calls = []
-    for reservation in reserved:
-        settlement = settled.get(reservation.number) or _unknown(reservation)
+    for reservation, settlement in read_ledger(path):
         rates = prices.of(reservation.model)
         cost = None if rates is None else rates.usd if settlement.told else rates.most_usd
         usd = None if cost is None else cost(settlement.usage)
         calls.append((reservation, settlement.model_copy(update={"usd": usd})))
     return calls
+
+
+def read_ledger(path: Path) -> list[tuple[Reservation, Settlement]]:
+    """All calls of a ledger's file in their order, each with what is charged for it. Raises ModelError."""
+    reserved, settled, _ = _parse(path.read_bytes(), path)
+    return [(one, settled.get(one.number) or _unknown(one)) for one in reserved]
 
 
 def _unknown(reservation: Reservation) -> Settlement:
@@ -264,6 +310,8 @@ def _total(calls: Iterable[tuple[Reservation, Settlement]]) -> Total:
         usd=fsum(s.usd for s in settlements if s.usd is not None),
         untold=sum(not s.told for s in settlements),
         unpriced=sum(s.usd is None for s in settlements),
+        estimated=sum(s.estimated for s in settlements),
+        seconds=fsum(s.seconds for s in settlements if s.seconds is not None),
     )
 
 

@@ -1,11 +1,13 @@
-"""An endpoint whose calls are entered in the ledger: reserved before, settled after."""
+"""Endpoints whose calls are entered in the ledger: reserved before, settled after."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from kernelblaster.models.failures import Declined, NotAllowed, Unavailable
 from kernelblaster.models.ledger import NOTHING, Ledger
-from kernelblaster.models.request import Endpoint, ModelAnswer, Request, T
+from kernelblaster.models.request import Endpoint, ModelAnswer, Request, T, TokenUsage
+from kernelblaster.models.tokens import tokens_of
 
 
 class Metered:
@@ -27,12 +29,36 @@ class Metered:
             self._ledger.settle_late(self._model, request, answer.usage)
             return answer
         reservation = self._ledger.reserve(self._model, request)
+        begun = time.monotonic()
         try:
             answer = self._endpoint.answer(request)
         except BaseException as error:
             self._ledger.settle(reservation, NOTHING if _costs_nothing(error) else None)
             raise
-        self._ledger.settle(reservation, answer.usage, len(answer.text.encode()), answer.doubt)
+        read_bytes, seconds = len(answer.text.encode()), time.monotonic() - begun
+        self._ledger.settle(reservation, answer.usage, read_bytes, answer.doubt, seconds=seconds)
+        return answer
+
+
+class TokenCounted:
+    """An endpoint that costs nothing and that nobody counts tokens for, such as a hand-off: its tokens are
+    estimated from the texts and entered in the ledger once there is an answer, under the name `model`. An
+    equal request counts once. Raises BudgetSpent before it asks, where the budget is used up."""
+
+    def __init__(self, endpoint: Endpoint, model: str, ledger: Ledger) -> None:
+        self._endpoint = endpoint
+        self._model = model
+        self._ledger = ledger
+
+    def answer(self, request: Request[T]) -> ModelAnswer:
+        self._ledger.refuse_if_spent(request)
+        begun = time.monotonic()
+        answer = self._endpoint.answer(request)
+        if not self._ledger.knows(self._model, request):
+            asked = sum(tokens_of(message.text) for message in request.messages)
+            usage = TokenUsage(tokens_in=asked, tokens_out=tokens_of(answer.text))
+            seconds = time.monotonic() - begun
+            self._ledger.enter(self._model, request, usage, seconds)
         return answer
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from kernelblaster.models.failures import ModelError
+from kernelblaster.models.names import FOLDERS
 from kernelblaster.models.request import TokenUsage
 from kernelblaster.records.record import Record
 from kernelblaster.strict_json import first_problem, read_bounded
@@ -48,6 +49,9 @@ class TokenPrices(Record):
         return self.model_copy(update={"input": dearest}).usd(bound)
 
 
+FREE = TokenPrices(input=0.0, output=0.0)
+
+
 class _Provider(Record):
     """A section of a prices file: prices by model, and where and when they were found."""
 
@@ -69,8 +73,8 @@ class Prices:
         return sorted(self._rates)
 
     def of(self, model: str) -> TokenPrices | None:
-        """A model's prices; None if unknown."""
-        return self._rates.get(model)
+        """A model's prices; None if unknown. What is read from a folder costs nothing."""
+        return FREE if model.partition(":")[0] in FOLDERS else self._rates.get(model)
 
     def origin(self, model: str) -> str | None:
         """The source and date of a model's prices; None if unknown."""

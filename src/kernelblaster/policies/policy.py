@@ -78,14 +78,25 @@ class Discrepancy:
 
 
 @dataclass(frozen=True)
+class PolicyEvaluation:
+    """What an iteration's results say of the knowledge base: where they differ from what it expected, the
+    most instructive first, and what these have in common, in words (`remark`; empty if nobody said)."""
+
+    discrepancies: Sequence[Discrepancy]
+    remark: str = ""
+
+
+@dataclass(frozen=True)
 class Gap:
     """The explanation of one discrepancy: a `cause` from the fixed list, a `sentence` for people, and the
-    profiler metrics that changed (`moved`), each as (before, after)."""
+    profiler metrics that changed (`moved`), each as (before, after). `lesson` is what the knowledge base is
+    to remember of it, in words; if empty, a standard note on the cause."""
 
     discrepancy: Discrepancy
     cause: Cause
     sentence: str
     moved: Mapping[str, tuple[float, float]]
+    lesson: str = ""
 
     @property
     def recorded(self) -> dict[str, object]:
@@ -112,9 +123,10 @@ class Policy(Protocol):
         the task needs."""
         ...
 
-    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
-        """Names of the techniques that can be tried on this kernel of the candidate; empty if there are
-        none."""
+    def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
+        """Names of the techniques that can be tried on this kernel of the candidate; empty if there are none.
+        `again` counts how often all that was offered for it has been used up; a policy that can think of more
+        then offers more."""
         ...
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
@@ -131,19 +143,24 @@ class Policy(Protocol):
         example a compiler error); None if the policy has none."""
         ...
 
+    def summary(self, attempt: Attempt) -> str:
+        """What the author of a candidate says that it does, in a sentence or two; empty if nothing."""
+        ...
+
     def evaluate(
         self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
-    ) -> Sequence[Discrepancy]:
-        """Policy evaluation: one discrepancy for each (state, technique) among the `fresh` samples of this
+    ) -> PolicyEvaluation:
+        """Policy evaluation: discrepancies of (state, technique) pairs among the `fresh` samples of this
         iteration. `earlier` are the samples of the replay buffer, pooled with them; `theta` is the knowledge
         base that the predictions came from; `architecture` (such as `sm_90a`) selects its scores."""
         ...
 
-    def explain(self, discrepancies: Sequence[Discrepancy], now: Content) -> Sequence[Gap]:
+    def explain(self, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
         """Gap analysis: a cause for each surprising discrepancy. `now` is the current knowledge base."""
         ...
 
-    def update(self, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
+    def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
         """Parameter update: changes to the knowledge base `now` beyond the measured gains, which are recorded
-        elsewhere: notes on the causes, corrected priors."""
+        elsewhere: the lessons of the gaps and the evaluation's remark as notes, corrected priors, new and
+        revised entries."""
         ...

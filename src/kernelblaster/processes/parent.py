@@ -11,7 +11,13 @@ PR_SET_PDEATHSIG = 1
 def die_with_parent() -> None:
     """To be called first in a process of `multiprocessing`: the kernel kills it when its parent ends, by
     whatever means. Does not return if the parent has ended already."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     parent = multiprocessing.parent_process()
-    if parent is not None and parent.pid != os.getppid():
+    bind_to_parent(parent.pid if parent is not None and parent.pid else os.getppid())
+
+
+def bind_to_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent, the process with that number, ends. Does not
+    return if it has ended already."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if parent != os.getppid():
         os._exit(1)

@@ -11,6 +11,7 @@ from multiprocessing.context import SpawnProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from kernelblaster.keeper import Door
 from kernelblaster.processes.parent import die_with_parent
 
 _context = multiprocessing.get_context("spawn")
@@ -20,10 +21,10 @@ def spawn(
     work: Callable[..., None], *arguments: Any, environment: dict[str, str] | None = None
 ) -> tuple[SpawnProcess, "Connection[Any, Any]"]:
     """Start a process that calls `work(connection, *arguments)`; returns the process and the other end of the
-    connection. It is killed when this process ends, ignores Ctrl-C, and sets the variables of `environment`
-    before anything is imported that might read them."""
+    connection. It is killed when this process ends, ignores Ctrl-C, reaches the keeper if this one does, and
+    sets the variables of `environment` before anything is imported that might read them."""
     here, there = _context.Pipe()
-    packed = _Packed((work, there, *arguments))
+    packed = _Packed((work, there, Door(), *arguments))
     process = _context.Process(target=_enter, args=(packed, environment or {}), daemon=True)
     process.start()
     there.close()
@@ -53,7 +54,8 @@ def _enter(packed: _Packed, environment: dict[str, str]) -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(environment)
-    work, connection, *arguments = packed.opened()
+    work, connection, door, *arguments = packed.opened()
+    door.open()
     try:
         work(connection, *arguments)
     except OSError as error:

@@ -114,11 +114,12 @@ class Workers:
         assert process.exitcode is not None
         return process.exitcode
 
-    def kill(self) -> None:
-        """Kill all processes and wait until they have ended."""
+    def kill(self, *, wait: bool = True) -> None:
+        """Kill all processes, and wait until they have ended. While another thread reads `replies`, that one
+        notices their ends: give `wait=False` then."""
         for process in self._processes:
             process.kill()
-        for process in self._processes:
+        for process in self._processes if wait else ():
             process.join()
 
     @property

@@ -15,6 +15,7 @@ from kernelblaster.ptx.build import machine_library
 BUDGET = 50_000_000
 MARK = (0x9D6F3C1AB5E27084, 0x5A0CF1E6D42B8397)  # begins a tensor map in memory; a number follows
 READ_ONLY = 2  # a kind of memory, in the native code
+ACCESS_WORK = 12  # warp instructions that take the machine as long as a warp's access to memory
 Triple = tuple[int, int, int]
 
 
@@ -71,7 +72,7 @@ class Draws:
     instructions are skipped where that is safe. `stale`: volatile and relaxed reads return older values where
     the memory model allows it. `unordered`: races are not looked for, which saves memory (six times what is
     accessed). `most_work`: a launch is ended after so many warp instructions, where an access to memory
-    counts as 12; 0: never."""
+    counts as ACCESS_WORK; 0: never."""
 
     seed: int = 0
     multiprocessors: int = 132

@@ -1,8 +1,13 @@
 """The result of judging one candidate, with the evidence of each stage: compilation, verification, timing."""
 
+from typing import Literal
+
 from kernelblaster.records.outcome import Outcome, Speedup
 from kernelblaster.records.profile import Profile
 from kernelblaster.records.record import Record
+
+BaselineName = Literal["eager", "compile", "max-autotune", "iree"]
+"""What a PyTorch module is timed as."""
 
 
 class Resources(Record):

@@ -27,10 +27,12 @@ class Accepted(Record):
 
 
 class Inconclusive(Record):
-    """The candidate is correct, but neither faster nor slower by more than the measurement resolves."""
+    """The candidate is correct as far as it was run, but neither faster nor slower by more than the
+    measurement resolves; or it seems faster, and `reason` says why that is not enough."""
 
     kind: Literal["Inconclusive"] = "Inconclusive"
     speedup: Speedup
+    reason: str = ""
 
 
 class Slower(Record):

@@ -66,6 +66,14 @@ class Profile(Record):
     workload: str
     kernels: tuple[KernelProfile, ...]
 
+    def only(self, *names: str) -> "Profile":
+        """A copy with no other metrics than these, and no advice."""
+        kernels = (
+            k.model_copy(update={"metrics": tuple(m for m in k.metrics if m.name in names), "advice": ()})
+            for k in self.kernels
+        )
+        return self.model_copy(update={"kernels": tuple(kernels)})
+
     def shortened(self) -> "Profile":
         """A copy with the MOST_KERNELS longest kernels, still in launch order; all others become one last
         entry with their total duration. The profile itself if it has no more."""

@@ -6,6 +6,8 @@ from kernelblaster.records.record import Record
 from kernelblaster.records.signature import Dtype, Signature
 from kernelblaster.records.workload import Workload
 
+RoundedProducts = Literal["none", "convolutions", "products"]
+
 
 class Floor(Record):
     """The least work that any implementation must do on the primary workload.
@@ -13,12 +15,14 @@ class Floor(Record):
     `bytes` counts every input, parameter and output once. `operations` counts the multiplications and
     additions of matrix products, convolutions and attention as written. An algebraic rewrite may need fewer,
     so only `certain_bytes` (inputs that are read in full and that the output responds to) is used to refuse a
-    measured time as impossible.
+    measured time as impossible. `rounded` says which products PyTorch computes there on operands rounded to
+    TF32: their arithmetic counts at the rate of TF32.
     """
 
     bytes: int
     certain_bytes: int
     operations: int
+    rounded: RoundedProducts = "none"
 
 
 class Fitness(Record):

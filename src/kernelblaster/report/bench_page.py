@@ -12,8 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kernelblaster.bench.tables import percent, times
-from kernelblaster.quantities import kind_text
+from kernelblaster.quantities import kind_text, percent, times
 from kernelblaster.report.bench_tables import (
     cost_table,
     learned_table,

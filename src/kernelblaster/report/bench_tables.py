@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kernelblaster.bench.tables import baselines_of, times
-from kernelblaster.quantities import kind_text
+from kernelblaster.bench.tables import baselines_of
+from kernelblaster.quantities import kind_text, times
 from kernelblaster.report.contents import Contents, group_named, table_rows
 from kernelblaster.report.figures import named
 from kernelblaster.report.table import (

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from kernelblaster.bench.metrics import fast_p_band, geometric_mean_interval, thresholds
 from kernelblaster.bench.record import BEST
-from kernelblaster.bench.tables import task_speedups, times
+from kernelblaster.bench.tables import task_speedups
+from kernelblaster.quantities import times
 from kernelblaster.report.chart import TONES, Chart, ChartAxis, ChartLine, LineChart
 from kernelblaster.report.contents import Contents
 from kernelblaster.report.table import SortedTable, text_table

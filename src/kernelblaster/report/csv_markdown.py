@@ -5,8 +5,9 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from kernelblaster.bench.tables import COLUMNS, baselines_of, cells, percent, times
+from kernelblaster.bench.tables import COLUMNS, baselines_of, cells
 from kernelblaster.plain_text import csv_cell, markdown
+from kernelblaster.quantities import percent, times
 from kernelblaster.report.contents import Contents, group_named, table_rows
 from kernelblaster.report.figures import named
 

@@ -63,6 +63,7 @@ def named(baseline: str) -> str:
         "eager": "eager PyTorch",
         "compile": "torch.compile",
         "max-autotune": "torch.compile (max-autotune)",
+        "iree": "IREE",
     }[baseline]
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt, tau
 
-from kernelblaster.bench.tables import times
 from kernelblaster.knowledge.content import Content, OptimizationEntry, StateEntry
 from kernelblaster.knowledge.differences import score
 from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.knowledge.tally import total
+from kernelblaster.quantities import times
 from kernelblaster.records.recipe import is_recipe
 from kernelblaster.report.anchors import anchor
 

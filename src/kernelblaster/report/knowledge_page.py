@@ -3,13 +3,13 @@ is."""
 
 from pathlib import Path
 
-from kernelblaster.bench.tables import percent
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.events import (
     effective,
 )
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.summary import summarize
+from kernelblaster.quantities import percent
 from kernelblaster.report.chart import Chart, Stack
 from kernelblaster.report.knowledge_cards import cards_of
 from kernelblaster.report.knowledge_growth import Growth

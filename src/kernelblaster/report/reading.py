@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from kernelblaster.bench.ablation import is_ablation
 from kernelblaster.bench.bench import Bench, is_bench
-from kernelblaster.bench.initial_knowledge import SEED
 from kernelblaster.bench.jobs import INITIAL, Job, JobResult, Measured, Setup, Spent, result_of
 from kernelblaster.bench.measuring import quotient
 from kernelblaster.bench.record import BenchPlan, Row
-from kernelblaster.bench.spending import spent_on_models
 from kernelblaster.bench.suite import Entry
 from kernelblaster.errors import StoreError
+from kernelblaster.knowledge.initial import SEED
+from kernelblaster.models.spending import spent_on_models
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.search.model_use import recorded_model_use
 from kernelblaster.sessions.settings import Search
@@ -146,7 +146,7 @@ def _row(job: Job, run: Run) -> Row:
             "baseline_us": start.us,
         }
     )
-    tokens, usd = spent_on_models(run.folder, job.setup.models.prices)
+    paid = spent_on_models(run.folder, job.setup.models.prices)
     seconds = max((e.data["seconds"] for e in run.events if e.kind == "batch"), default=0.0)
     result = JobResult(
         job=job.key,
@@ -169,8 +169,8 @@ def _row(job: Job, run: Run) -> Row:
             evaluations=len(judged),
             device_seconds=sum(verdict["device_seconds"] for verdict in judged),
             seconds=seconds,
-            tokens=tokens,
-            usd=usd,
+            tokens=paid.tokens,
+            usd=paid.usd,
         ),
     )
     return Row(result, {"eager": eager, INITIAL: initial})

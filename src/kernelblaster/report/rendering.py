@@ -8,8 +8,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from kernelblaster.bench.tables import percent, times
 from kernelblaster.plain_text import printable
+from kernelblaster.quantities import percent, times
 from kernelblaster.report.chart import Chart
 from kernelblaster.report.drawing import draw
 from kernelblaster.report.palette import figure_colours, page_colours, resolved

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelblaster.bench.tables import percent, times
+from kernelblaster.quantities import percent, times
 
 ColumnKind = Literal["", "number", "name", "wide"]
 

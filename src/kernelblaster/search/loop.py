@@ -20,19 +20,20 @@ search which was killed ends as if it had not been.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import islice
 from math import exp, log
 from random import Random
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Scored
-from kernelblaster.knowledge.recipes import recipe_of
+from kernelblaster.knowledge.exemplar import Exemplar
+from kernelblaster.knowledge.recipes import reach, recipe_of
 from kernelblaster.knowledge.select import thompson, weighted_choice
 from kernelblaster.policies.policy import WORTH_SAYING, Attempt, Policy
 from kernelblaster.records import (
     Candidate,
     CompileFailed,
-    Evaluation,
     Gained,
     Incorrect,
     Profile,
@@ -46,8 +47,8 @@ from kernelblaster.records import (
 )
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.recipe import techniques_of
-from kernelblaster.records.step import compare
 from kernelblaster.search.strategy import Best
+from kernelblaster.search.tree import Branch, Rollout, SearchNode, node_behind, step_of
 from kernelblaster.sessions.log import Trial
 from kernelblaster.sessions.session import Advice, Session
 from kernelblaster.store.replay import Sample
@@ -56,72 +57,10 @@ WORTH_TAKING = 0.01  # log speedup: less is within the judge's resolution
 SIDEWAYS = 0.03  # log slowdown that a rollout accepts where nothing pays: it may prepare what does
 WORTH_TRYING = 0.25  # of the largest promise in a batch: what promises less waits for its turn
 BY_CHANCE = 0.1  # of the choices: their first technique is tried whatever it promises
+ROUNDS = 3  # times that a policy is asked for techniques at one node, where all that it offered is used up
 FIRST_MOVE = 0.7  # chance of a technique's most promising move; else of the next, and so on
+WORTH_SHOWING = 1.2  # speedup over the first candidate, below which the best one is no example
 RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
-
-
-@dataclass(frozen=True)
-class SearchNode:
-    """A correct candidate in the search tree. `path` are the branches that led to it from the first
-    candidate; `payoff` is the log speedup that its last technique is worth because it prepares others."""
-
-    attempt: Attempt
-    evaluation: Evaluation
-    path: "tuple[Branch, ...]" = ()
-    payoff: float = 0.0
-
-    @property
-    def code(self) -> str:
-        return self.attempt.candidate.code
-
-    @property
-    def speedup(self) -> float:
-        """The estimated speedup over the baseline."""
-        assert isinstance(self.evaluation.outcome, CORRECT)
-        return self.evaluation.outcome.speedup.estimate
-
-    @property
-    def applied(self) -> tuple[str, ...]:
-        """The techniques applied on the path, in order; those of a recipe one by one."""
-        return tuple(technique for branch in self.path for technique in branch.applied)
-
-    @property
-    def worth(self) -> float:
-        """The speedup over the baseline times that of the payoff."""
-        return self.speedup * exp(self.payoff)
-
-
-@dataclass
-class Rollout:
-    """One walk through the tree, now at `node`. `fruitless` counts its steps since the last gain;
-    `ended`: it makes no more steps in this iteration."""
-
-    number: int
-    node: SearchNode
-    fruitless: int = 0
-    ended: bool = False
-
-
-@dataclass(frozen=True)
-class Branch:
-    """A technique tried at a rollout's node. `target` is the kernel it is applied to; `attempt` the
-    candidate as the policy made it; `promise` its expected log speedup, failures and uncertainty
-    included; `payoff` the part of that which comes only from what it prepares; `certain`: it is tried
-    whatever it promises, drawn by chance or pinned by a person. `evaluation` is None until it is judged."""
-
-    rollout: Rollout
-    target: Target
-    attempt: Attempt
-    trial: Trial
-    promise: float
-    payoff: float
-    certain: bool
-    evaluation: Evaluation | None = None
-
-    @property
-    def applied(self) -> tuple[str, ...]:
-        """The techniques that the attempt applied: the parts of a recipe, or the technique itself."""
-        return self.attempt.applied or (self.trial.technique,)
 
 
 class MaicRl:
@@ -157,6 +96,7 @@ class MaicRl:
             self._walk(iteration)
             self._learn(iteration, before)
             self._remember_recipe(iteration)
+            self._keep_exemplar(iteration)
         best = self._best
         return Best(best.attempt.candidate, best.evaluation, best.applied, self._ended)
 
@@ -286,44 +226,59 @@ class MaicRl:
 
     def _choose(self, node: SearchNode, targets: Sequence[Target], key: str) -> dict[str, object]:
         """What to try at a node, as JSON data to record: the number and state of the first target with
-        something left to try, and up to `choices` techniques there, each with the number of its move.
-        Techniques that lead to the same candidate count as one, and all of them learn from it. `key`
-        seeds the random choice."""
+        something left to try, and up to `choices` techniques there, each with the number of its move. If
+        there is nothing, the policy is asked again for more, up to ROUNDS times in all. `key` seeds the
+        random choice."""
         random = Random(f"{self._seed}/{key}")
         by_chance = random.random() < BY_CHANCE
-        for number, target in enumerate(targets):
-            techniques = self._proposals(node, target, f"{key}/{number}")
-            advice = self._session.ask(target, techniques, node.applied, node.attempt.candidate)
-            options: list[dict[str, object]] = []
-            codes: set[str] = set()
-            for scored in self._ordered(advice, random, by_chance):
-                technique = scored.optimization.technique
-                move = self._new_move(node, technique, target, random)
-                if move is not None:
-                    at, attempt = move
-                    codes.add(attempt.candidate.code)
-                    options.append(
-                        {
-                            "technique": technique,
-                            "move": at,
-                            "predicted": exp(scored.prediction.mean),
-                            "promise": scored.promise,
-                            "payoff": scored.payoff,
-                            **({"pinned": True} if technique in self._session.steering.pinned else {}),
-                        }
-                    )
-                if len(codes) == self._search.choices:
-                    break
-            if options:
-                about = {"state": advice.state, "target": number, "by_chance": by_chance}
-                return {**about, "options": options}
+        offered: dict[int, set[str]] = {number: set() for number in range(len(targets))}
+        for again in range(ROUNDS):
+            for number, target in enumerate(targets):
+                techniques = self._proposals(node, target, again, f"{key}/{number}")
+                new = [technique for technique in techniques if technique not in offered[number]]
+                offered[number].update(new)
+                if again and not new:
+                    continue
+                advice = self._session.ask(target, new, node.applied, node.attempt.candidate)
+                options = self._options(node, target, advice, random, by_chance)
+                if options:
+                    about = {"state": advice.state, "target": number, "by_chance": by_chance}
+                    return {**about, "options": options}
         return {"state": "", "options": []}
 
-    def _proposals(self, node: SearchNode, target: Target, key: str) -> list[str]:
-        """Techniques that the policy offers for a kernel, and pinned ones that it can apply. They are
-        recorded under `key` before they are used: new ones are added to the knowledge base, and a policy
-        that reads it would offer others after a crash."""
-        proposals = list(self._policy.proposals(node.attempt, target))
+    def _options(
+        self, node: SearchNode, target: Target, advice: Advice, random: Random, by_chance: bool
+    ) -> list[dict[str, object]]:
+        """Up to `choices` techniques of the advice that lead to new candidates, as JSON data. Techniques that
+        lead to the same candidate count as one, and all of them learn from it."""
+        options: list[dict[str, object]] = []
+        codes: set[str] = set()
+        for scored in self._ordered(advice, random, by_chance):
+            technique = scored.optimization.technique
+            move = self._new_move(node, technique, target, random)
+            if move is not None:
+                number, attempt = move
+                codes.add(attempt.candidate.code)
+                options.append(
+                    {
+                        "technique": technique,
+                        "move": number,
+                        "predicted": exp(scored.prediction.mean),
+                        "promise": scored.promise,
+                        "payoff": scored.payoff,
+                        **({"pinned": True} if technique in self._session.steering.pinned else {}),
+                    }
+                )
+            if len(codes) == self._search.choices:
+                break
+        return options
+
+    def _proposals(self, node: SearchNode, target: Target, again: int, key: str) -> list[str]:
+        """Techniques that the policy offers for a kernel, and pinned ones that it can apply; `again` counts
+        how often they were used up. They are recorded under `key` before they are used: new ones are added
+        to the knowledge base, and a policy that reads it would offer others after a crash."""
+        key = f"{key}.{again}" if again else key
+        proposals = list(self._policy.proposals(node.attempt, target, again))
         for technique in self._session.steering.pinned:
             if technique not in proposals and next(self._policy.moves(node.attempt, technique, target), None):
                 proposals.append(technique)
@@ -365,13 +320,21 @@ class MaicRl:
         self, node: SearchNode, technique: str, target: Target, random: Random
     ) -> tuple[int, Attempt] | None:
         """(number, attempt) of one of the policy's moves for this technique (ways to apply it, best
-        first) to a candidate that was not tried yet: usually the first such; None if all were tried."""
+        first) to a candidate that was not tried yet: usually the first such; of several samples, the one
+        that the emulator's model finds fastest. None if all were tried."""
+        moves = enumerate(self._policy.moves(node.attempt, technique, target))
+        new = ((n, a) for n, a in moves if a.candidate.code not in self._tried)
+        if self._search.samples > 1:
+            sampled = {
+                attempt.candidate.code: (n, attempt) for n, attempt in islice(new, self._search.samples)
+            }
+            candidates = [attempt.candidate for _, attempt in sampled.values()]
+            return sampled[self._session.judging.fastest(candidates).code] if sampled else None
         first = None
-        for number, attempt in enumerate(self._policy.moves(node.attempt, technique, target)):
-            if attempt.candidate.code not in self._tried:
-                first = first or (number, attempt)
-                if random.random() < FIRST_MOVE:
-                    return number, attempt
+        for number, attempt in new:
+            first = first or (number, attempt)
+            if random.random() < FIRST_MOVE:
+                return number, attempt
         return first
 
     def _lowered(self, node: SearchNode, technique: str, target: Target, move: int, key: str) -> Attempt:
@@ -421,7 +384,7 @@ class MaicRl:
         if not mine:
             return []
         parent = rollout.node
-        reached = [node for one in mine if (node := _node_behind(one, parent)) is not None]
+        reached = [node for one in mine if (node := node_behind(one, parent)) is not None]
         best = max(reached, key=lambda node: node.worth, default=parent)
         gained = log(best.worth / parent.speedup)
         rollout.fruitless = 0 if gained > WORTH_TAKING else rollout.fruitless + 1
@@ -432,7 +395,7 @@ class MaicRl:
                 self._nodes.setdefault(node.code, node)
         near = self._session.judging.near_floor(rollout.node.evaluation)
         rollout.ended = rollout.ended or near or rollout.fruitless >= self._search.patience
-        return [_step_of(one, parent, rollout.node) for one in mine]
+        return [step_of(one, parent, rollout.node) for one in mine]
 
     # Learn
 
@@ -455,11 +418,12 @@ class MaicRl:
         are this iteration's steps, `earlier` those of the replay buffer."""
         memory = self._session.memory
         now = memory.now()
-        discrepancies = self._policy.evaluate(fresh, earlier, memory.theta, memory.architecture)
-        gaps = self._policy.explain(discrepancies, now)
-        changes = [*self._policy.update(gaps, now), *memory.tidying(now)]
+        evaluation = self._policy.evaluate(fresh, earlier, memory.theta, memory.architecture)
+        gaps = self._policy.explain(evaluation, now)
+        changes = [*self._policy.update(evaluation, gaps, now), *memory.tidying(now)]
         return {
             "gaps": [gap.recorded for gap in gaps],
+            "remark": evaluation.remark,
             "changes": [change.model_dump(mode="json") for change in changes],
         }
 
@@ -478,10 +442,28 @@ class MaicRl:
         recipe = recipe_of(gains)
         if recipe is None or best.path[-1].trial.technique == str(recipe):
             return
-        step = _step_of(best.path[0], self._first, best)
+        step = step_of(best.path[0], self._first, best)
         gained = Gained(log(best.speedup / first))
         about = {"technique": str(recipe), "result": gained, "child": best.code, "taken": True}
         self._session.memory.remember_recipe(str(iteration), step.model_copy(update=about))
+
+    def _keep_exemplar(self, iteration: int) -> None:
+        """Keep the best candidate as an example for other searches, in the state of the first kernel that was
+        changed on the path to it; nothing if it is the first candidate, or hardly faster."""
+        best = self._best
+        timing = best.evaluation.timing
+        if not best.path or timing is None or best.speedup < self._first.speedup * WORTH_SHOWING:
+            return
+        exemplar = Exemplar(
+            source=best.attempt.candidate.source,
+            techniques=best.applied,
+            family=best.path[0].target.family,
+            architecture=self._session.memory.architecture,
+            task=self._session.task.name,
+            reach=exp(reach(timing)),
+            summary=self._policy.summary(best.attempt),
+        )
+        self._session.memory.exemplify(f"{iteration}/{best.code}", best.path[0].trial.state, exemplar)
 
     def _surprising(self, steps: Sequence[Step]) -> list[Candidate]:
         """The correct candidates whose log speedups differ most from the predictions: at most
@@ -489,32 +471,3 @@ class MaicRl:
         off = {s.child: abs(s.log_speedup - log(s.predicted)) for s in steps if s.log_speedup is not None}
         most = sorted((child for child in off if off[child] > WORTH_SAYING), key=lambda child: -off[child])
         return [self._candidates[child] for child in most[: self._search.explained]]
-
-
-def _node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
-    """The node of a judged branch's candidate, below `parent`; None if the candidate is not correct."""
-    assert branch.evaluation is not None
-    if not isinstance(branch.evaluation.outcome, CORRECT):
-        return None
-    return SearchNode(branch.attempt, branch.evaluation, (*parent.path, branch), branch.payoff)
-
-
-def _step_of(branch: Branch, parent: SearchNode, next_node: SearchNode) -> Step:
-    """The record of a judged branch at `parent`. It is `taken` if its candidate is that of `next_node`,
-    where the rollout is now."""
-    trial, target = branch.trial, branch.target
-    assert branch.evaluation is not None
-    return Step(
-        id=trial.id,
-        state=trial.state,
-        technique=trial.technique,
-        predicted=trial.predicted,
-        result=compare(branch.evaluation, parent.evaluation),
-        taken=branch.attempt is next_node.attempt,
-        kernel=target.kernel,
-        share=target.share,
-        family=target.family,
-        before=parent.applied,
-        parent=parent.code,
-        child=branch.attempt.candidate.code,
-    )

@@ -93,6 +93,17 @@ def recorded_model_use(about: dict[str, Any]) -> ModelUse | None:
     return ModelUse.model_validate_json(json.dumps(kept)) if kept else None
 
 
+def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
+    """The models that take part in an existing run, with new budgets (dollars, tokens) if given; None if none
+    does. Raises StoreError if the run has no events."""
+    if not run.events:
+        raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
+    models = recorded_model_use(run.events[0].data)
+    if models is not None:
+        check_models(models)
+    return models and models.allowing(usd, tokens)
+
+
 def absolute_name(model: str) -> str:
     """A model's name, KIND:NAME, with the path made absolute if the kind is a folder (hand-off, replay)."""
     kind, _, rest = model.partition(":")

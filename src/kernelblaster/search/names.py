@@ -3,7 +3,7 @@
 from typing import Literal
 
 StrategyName = Literal["maic-rl", "zero-shot", "minimal", "no-memory", "cycles-only"]
-REMEMBERS: tuple[StrategyName, ...] = ("maic-rl",)
+REMEMBERS: tuple[StrategyName, ...] = ("maic-rl", "cycles-only")
 """The others work with a knowledge base that knows and learns nothing (`FrozenKnowledge`)."""
-BY_ROLES: tuple[StrategyName, ...] = ("maic-rl", "no-memory")
+BY_ROLES: tuple[StrategyName, ...] = ("maic-rl", "no-memory", "cycles-only")
 """Those in which each role may have another player."""

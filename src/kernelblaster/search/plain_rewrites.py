@@ -1,5 +1,5 @@
-"""The strategies minimal and cycles-only: the model rewrites the whole source repeatedly, without roles,
-states or memory. It gets the full profile, or only the time."""
+"""The strategy minimal: the model rewrites the whole source repeatedly, without roles, states or memory. It
+gets the full profile."""
 
 from dataclasses import dataclass
 
@@ -29,13 +29,12 @@ class _Rollout:
 class PlainRewrites:
     """A search in which each step of a rollout is one rewrite of its candidate by the model, corrected a
     few times if it fails; the rollout continues from the faster one. Each iteration begins at the
-    fastest of all. `profiled`: the model is shown the profile, not only the time."""
+    fastest of all."""
 
-    def __init__(self, policy: MixedPolicy, session: Session, *, profiled: bool) -> None:
+    def __init__(self, policy: MixedPolicy, session: Session) -> None:
         self._policy = policy
         self._session = session
         self._search = session.search
-        self._profiled = profiled
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
@@ -107,8 +106,8 @@ class PlainRewrites:
         self.steps.append(step)
 
     def _profile(self, best: Best) -> Profile | None:
-        """The candidate's profile; None if profiling failed or the strategy shows none."""
-        return self._session.judging.profile([best.candidate])[0] if self._profiled else None
+        """The candidate's profile; None if profiling failed."""
+        return self._session.judging.profile([best.candidate])[0]
 
 
 def _speedup(best: Best) -> float:

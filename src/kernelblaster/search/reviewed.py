@@ -12,7 +12,8 @@ REVIEWED = 3  # candidates of a model that are looked at; those that it did not 
 
 class Reviewed:
     """Runs another strategy and has its result reviewed by the soft verifier, if a model wrote it. If it
-    is rejected, the next fastest candidate is taken instead, after at most REVIEWED reviews. A flagged
+    is rejected, what it taught is withdrawn from the knowledge base, and the next fastest candidate is
+    taken instead, after at most REVIEWED reviews. A flagged
     result is returned all the same; the findings are in the run's `review` events."""
 
     def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Session) -> None:
@@ -49,7 +50,10 @@ class Reviewed:
         kept = self._session.log.once(
             "review", candidate.code, lambda: _review_record(self._policy.review(candidate))
         )
-        return bool(kept["verdict"] != "rejected")
+        if kept["verdict"] != "rejected":
+            return True
+        self._session.memory.withdraw(candidate.code, self.steps)
+        return False
 
 
 def _by_model(candidate: Candidate) -> bool:

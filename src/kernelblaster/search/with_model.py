@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from kernelblaster.models.request import Model
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.llm.policy import MixedPolicy
 from kernelblaster.policies.llm.roles import LEARNING, Cast
+from kernelblaster.policies.llm.scene import PromptDetail
 from kernelblaster.search.loop import MaicRl
 from kernelblaster.search.names import REMEMBERS, StrategyName
 from kernelblaster.search.plain_rewrites import PlainRewrites
@@ -20,10 +20,11 @@ Make = Callable[[MixedPolicy, Session], Strategy]
 _MAKERS: dict[StrategyName, Make] = {
     "maic-rl": MaicRl,
     "no-memory": MaicRl,
+    "cycles-only": MaicRl,
     "zero-shot": ZeroShot,
-    "minimal": partial(PlainRewrites, profiled=True),
-    "cycles-only": partial(PlainRewrites, profiled=False),
+    "minimal": PlainRewrites,
 }
+_DETAILS: dict[StrategyName, PromptDetail] = {"maic-rl": "digest", "cycles-only": "cycles"}
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,14 @@ class Players:
 
 def strategy_named(name: StrategyName, players: Players) -> StrategyMaker:
     """A maker of the strategy of this name, with its result reviewed (`Reviewed`). In strategies without
-    a memory, the expert plays the roles that learn, and the model is shown whole profiles."""
+    a memory, the expert plays the roles that learn, and the model is shown whole profiles; with cycles only,
+    neither it nor the rules that name states know more of a profile than times."""
 
-    memory = name in REMEMBERS
-    cast = players.cast if memory else players.cast.without(LEARNING)
+    cast = players.cast if name in REMEMBERS else players.cast.without(LEARNING)
+    detail = _DETAILS.get(name, "whole")
 
     def make(session: Session) -> Strategy:
-        policy = MixedPolicy(players.expert, cast, players.model, session, whole_profiles=not memory)
+        policy = MixedPolicy(players.expert, cast, players.model, session, detail=detail)
         return Reviewed(_MAKERS[name](policy, session), policy, session)
 
     return make

@@ -5,9 +5,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.api.steering import steer, stop
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.serve.dashboard import Dashboard
+from kernelblaster.store.control import steer_run, stop_run
 from kernelblaster.store.steering import describe_action
 
 BY = "dashboard"
@@ -16,17 +16,17 @@ MOST_TECHNIQUES = 20  # in one request
 RunAction = Callable[[Dashboard, Path, dict[str, Any]], dict[str, Any]]
 
 
-def stop_run(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
+def stop_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
     """Stop a search: `now` interrupts its process."""
     _confirmed(data, folder)
     now = data.get("now") is True
-    stop(folder, now=now, by=BY)
+    stop_run(folder, now=now, by=BY)
     return {"done": "It was stopped." if now else "It will stop before its next candidate."}
 
 
-def steer_run(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
+def steer_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
     """Change the limits of a search, pin, forbid or release techniques, leave a note."""
-    commands = steer(
+    commands = steer_run(
         folder,
         budget=_number(data, "budget", whole=True),  # type: ignore[arg-type]
         seconds=_number(data, "seconds"),
@@ -44,7 +44,7 @@ def steer_run(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[
     return {"done": f"Asked: {words}", "commands": [one.model_dump(mode="json") for one in commands]}
 
 
-def resume_run(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
+def resume_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
     """Go on with a run in a process of its own."""
     _confirmed(data, folder)
     tokens = _number(data, "tokens", whole=True)
@@ -52,7 +52,7 @@ def resume_run(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict
     return {"done": f"Process {pid} goes on with it."}
 
 
-ACTIONS: dict[str, RunAction] = {"stop": stop_run, "steer": steer_run, "resume": resume_run}
+ACTIONS: dict[str, RunAction] = {"stop": stop_search, "steer": steer_search, "resume": resume_search}
 
 
 def _confirmed(data: dict[str, Any], folder: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
 
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -20,9 +21,9 @@ from starlette.types import ASGIApp
 from kernelblaster.errors import KernelBlasterError, StoreError
 from kernelblaster.report.run.page import run_page
 from kernelblaster.serve.actions import ACTIONS
-from kernelblaster.serve.catalog import Listed
+from kernelblaster.serve.catalog import ListedRun
 from kernelblaster.serve.dashboard import Dashboard, SafeView, filter_of
-from kernelblaster.serve.guard import COOKIE, LOGIN, Access, Guard
+from kernelblaster.serve.guard import COOKIE, LOGIN, Access, RequestGuard
 from kernelblaster.serve.rendering import render, render_macro, static_files
 from kernelblaster.serve.stream import EventStream
 from kernelblaster.serve.topics import PagePart, Topic
@@ -43,7 +44,7 @@ def make_app(dashboard: Dashboard, access: Access) -> ASGIApp:
         Route("/rows", pages.rows),
         Route("/runs/{id}", pages.run),
         Route("/runs/{id}/steps/{step}", pages.step),
-        Route("/runs/{id}/exchanges", pages.exchange),
+        Route("/runs/{id}/exchanges/{number:int}", pages.exchange),
         Route("/runs/{id}/sources/{name}", pages.source),
         Route("/runs/{id}/report.html", pages.report),
         Route("/compare", pages.compare),
@@ -60,7 +61,7 @@ def make_app(dashboard: Dashboard, access: Access) -> ASGIApp:
     for name, action in ACTIONS.items():
         routes.append(Route(f"/runs/{{id}}/{name}", partial(pages.act, action), methods=["POST"]))
     app = Starlette(routes=routes, exception_handlers={HTTPException: _failed, 500: _broken})
-    return Guard(app, access)
+    return RequestGuard(app, access)
 
 
 class Pages:
@@ -126,14 +127,20 @@ class Pages:
             :SHOWN
         ]
         choices = [(one.place.id, f"{one.summary.task} {one.place.folder.name}") for one in others]
-        return self._page(
+        topic = self._topic(f"run/{id_}")
+        version, parts = topic.page()
+        view: Any = topic.view
+        about = view.inner.history.about  # not the summary: a list may not have been read to its end yet
+        return self._rendered(
             "run.html",
-            self._topic(f"run/{id_}"),
-            title=listed.summary.task or listed.place.folder.name,
+            topic,
+            version,
+            parts,
+            title=str(about.get("task") or listed.place.folder.name),
             id=id_,
             bench=listed.place.bench,
             others=choices,
-            with_model=listed.summary.with_model,
+            with_model=bool(about.get("models")),
             address=f"/runs/{quote(id_)}",
         )
 
@@ -151,7 +158,7 @@ class Pages:
         """The texts of a question and its answer."""
         view = self._run_view(request)
         try:
-            found = view.exchange(request.query_params.get("name", ""))
+            found = view.exchange(request.path_params["number"])
         except StoreError as error:
             raise HTTPException(404, str(error)) from error
         if found is None:
@@ -308,7 +315,7 @@ class Pages:
         self, template: str, topic: Topic, version: int, parts: list[PagePart], **values: Any
     ) -> Response:
         """A page with these parts of a topic, which are of a version."""
-        single = {part.id: part.html for part in parts if not part.within}
+        single = PartsById({part.id: part.html for part in parts if not part.within})
         within: dict[str, list[str]] = {}
         for part in parts:
             if part.within:
@@ -328,7 +335,7 @@ class Pages:
             raise HTTPException(404, "There is no such thing here.")
         return topic
 
-    def _listed(self, id_: str) -> Listed:
+    def _listed(self, id_: str) -> ListedRun:
         listed = self._dashboard.catalog.run(id_)
         if listed is None:
             self._dashboard.catalog.poll(now=True)
@@ -344,7 +351,7 @@ class Pages:
         view: Any = topic.view
         return view.inner
 
-    def _chosen(self, request: Request) -> tuple[list[Listed], dict[str, str]]:
+    def _chosen(self, request: Request) -> tuple[list[ListedRun], dict[str, str]]:
         """(the runs that fit the query of a request, that query)."""
         catalog = self._dashboard.catalog
         catalog.poll()
@@ -355,6 +362,14 @@ class Pages:
             "sort": given.get("sort", ""),
         }
         return chosen(catalog.runs(), query["q"], query["state"], query["sort"]), query
+
+
+class PartsById(dict[str, str]):
+    """The parts of a page by id; in the place of one that is not there is an element that it can replace
+    later."""
+
+    def __missing__(self, id_: str) -> str:
+        return Markup('<div id="{}" hidden></div>').format(id_)
 
 
 async def _body(request: Request) -> bytes:

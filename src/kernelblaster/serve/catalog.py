@@ -20,10 +20,10 @@ STATES: tuple[str, ...] = ("running", "finished", "stopped", "interrupted", "dam
 
 
 @dataclass
-class Listed:
+class ListedRun:
     """A run as a list shows it: its place, its summary, and what is wrong with its log (empty if nothing is).
     `writer` is the process that works on it; `version` grows with each change; `read`: it was read to its end
-    once."""
+    once; `grew`: it changed after that."""
 
     place: Place
     tail: LogTail[ParsedEvent]
@@ -31,6 +31,7 @@ class Listed:
     writer: int | None = None
     version: int = 0
     read: bool = False
+    grew: bool = False
     begun: int = 1
 
     @property
@@ -47,21 +48,24 @@ class Listed:
 
 class Catalog:
     """The runs and benches in some folders. `poll` looks at what changed; everything else only reads what it
-    found. May be used by several threads."""
+    found, and waits for nobody. May be used by several threads."""
 
     def __init__(self, roots: list[Path]) -> None:
         self.roots = roots
         self._places = Places(roots)
-        self._lock = threading.RLock()
-        self._runs: dict[str, Listed] = {}
+        self._lock = threading.Lock()
+        self._runs: dict[str, ListedRun] = {}
         self._benches: dict[str, Place] = {}
         self._scanned = self._looked = float("-inf")
         self.version = 0
 
     def poll(self, *, now: bool = False) -> bool:
         """Look at the folders and logs again; returns whether there is more to read at once. With `now`,
-        also at those that were looked at a moment ago."""
-        with self._lock:
+        also at those that were looked at a moment ago. While another thread looks, there is nothing to do,
+        unless it must be `now`: a request never waits for the thread that reads, whose priority is low."""
+        if not self._lock.acquire(blocking=now):
+            return False
+        try:
             at = time.monotonic()
             if now or at - self._scanned >= SCAN_S:
                 self._scan()
@@ -70,21 +74,21 @@ class Catalog:
             if everything:
                 self._looked = at
             return self._read(everything)
+        finally:
+            self._lock.release()
 
-    def runs(self, bench: str = "") -> list[Listed]:
+    def runs(self, bench: str = "") -> list[ListedRun]:
         """The runs of a bench, or those of none, in the order of listing."""
-        with self._lock:
-            found = [one for one in self._runs.values() if one.place.bench == bench]
-            return sorted(found, key=lambda one: one.order)
+        found = [one for one in list(self._runs.values()) if one.place.bench == bench]
+        return sorted(found, key=lambda one: one.order)
 
-    def run(self, id_: str) -> Listed | None:
+    def run(self, id_: str) -> ListedRun | None:
         """The run with this id; None if there is none."""
         return self._runs.get(id_)
 
     def benches(self) -> list[Place]:
         """The benches, by name from the last to the first, since names begin with the time."""
-        with self._lock:
-            return sorted(self._benches.values(), key=lambda place: place.folder.name, reverse=True)
+        return sorted(self._benches.values(), key=lambda place: place.folder.name, reverse=True)
 
     def bench(self, id_: str) -> Place | None:
         """The bench with this id; None if there is none."""
@@ -93,7 +97,7 @@ class Catalog:
     @property
     def reading(self) -> bool:
         """Whether some runs have not been read yet."""
-        return any(not one.read for one in self._runs.values())
+        return any(not one.read for one in list(self._runs.values()))
 
     def _scan(self) -> None:
         """Find new runs and benches, and forget those that are gone."""
@@ -106,7 +110,7 @@ class Catalog:
             del self._runs[id_]
         for id_ in sorted(runs.keys() - self._runs.keys(), reverse=True):
             place = runs[id_]
-            self._runs[id_] = Listed(place, LogTail(place.folder / LOG, parse_event))
+            self._runs[id_] = ListedRun(place, LogTail(place.folder / LOG, parse_event))
         self._benches = benches
 
     def _read(self, everything: bool) -> bool:
@@ -124,21 +128,23 @@ class Catalog:
                 for line in new:
                     one.summary.add(line.value)
                 if new:
+                    one.grew = one.grew or one.read
                     self._change(one)
                 if not one.tail.behind or not new:
                     break
             writer = writer_of(one.place.folder, holders) if holders else None
             if writer != one.writer or not one.read:
+                one.grew = one.grew or one.read
                 one.writer, one.read = writer, True
                 self._change(one)
         return False
 
-    def _waiting(self, everything: bool) -> Iterator[Listed]:
+    def _waiting(self, everything: bool) -> Iterator[ListedRun]:
         """The runs to look at: those that were read before first, since looking at them takes no time."""
         runs = list(self._runs.values())
         yield from (one for one in runs if one.read and (everything or one.writer is not None))
         yield from (one for one in runs if not one.read)
 
-    def _change(self, one: Listed) -> None:
+    def _change(self, one: ListedRun) -> None:
         self.version += 1
         one.version = self.version

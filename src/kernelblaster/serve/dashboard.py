@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.report.knowledge_filter import KnowledgeFilter
 from kernelblaster.serve.catalog import Catalog
 from kernelblaster.serve.rendering import render_macro
@@ -24,7 +25,9 @@ from kernelblaster.serve.views.runs import RunLines, RunsView
 
 LEAST_PAUSE_S, MOST_PAUSE_S, IDLE_PAUSE_S = 0.2, 2.0, 0.5
 SHARE = 0.1  # of a core that looking for changes may take
-NICENESS = 10  # of the thread that looks: a search on the same machine goes before
+NICENESS = 10  # of the thread that looks, once it has read everything: a search on the machine goes before
+DAMAGE = (KernelBlasterError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What reading a record that is not as expected may raise."""
 _log = logging.getLogger(__name__)
 
 
@@ -103,13 +106,15 @@ class Dashboard:
 
     def _watch(self) -> None:
         """Look for changes in what somebody looks at, until `stop`."""
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
-        pause = 0.0
+        pause, nice = 0.0, False
         while not self._stop.wait(pause):
-            begun = time.monotonic()
+            begun = time.thread_time()  # not the clock: waiting for a core is no work
             topics = self.hub.watched()
             more = self.catalog.reading
+            if not more and not nice:
+                nice = True
+                with suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
             if more or any(topic.name.startswith(("runs", "bench")) for topic in topics):
                 more = self.catalog.poll()
             for topic in topics:
@@ -117,7 +122,7 @@ class Dashboard:
                     topic.refresh()
                 except Exception:  # of this program: said in the log, and the others go on
                     _log.exception("%s could not be shown", topic.name)
-            took = time.monotonic() - begun
+            took = time.thread_time() - begun
             pause = 0.01 if more else max(LEAST_PAUSE_S, min(MOST_PAUSE_S, took / SHARE))
             if not topics and not more:
                 pause = IDLE_PAUSE_S
@@ -134,14 +139,14 @@ class SafeView:
     def refresh(self) -> bool:
         try:
             return bool(self.inner.refresh())
-        except (KeyError, TypeError, ValueError, AttributeError, LookupError) as error:
+        except DAMAGE as error:
             return self._failed(error)
 
     def parts(self) -> Sequence[PagePart]:
         try:
             parts = list(self.inner.parts())
             self.problem = ""
-        except (KeyError, TypeError, ValueError, AttributeError, LookupError) as error:
+        except DAMAGE as error:
             self._failed(error)
             parts = []
         return [PagePart("problem", render_macro("lines.html", "problem", self.problem)), *parts]

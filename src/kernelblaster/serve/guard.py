@@ -28,7 +28,7 @@ HEADERS = {
     "require-trusted-types-for 'script'; trusted-types kernelblaster",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
@@ -72,7 +72,7 @@ class Access:
         return hmac.compare_digest(shown.encode(), self.cookie.encode())
 
 
-class Guard:
+class RequestGuard:
     """The ASGI application `app` behind the checks of this module."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
@@ -157,11 +157,11 @@ def _own_site(request: Request) -> bool:
     program that is no browser. What changes something must not come from elsewhere, whatever the browser
     says of it."""
     site = request.headers.get("sec-fetch-site")
-    if site not in (None, "same-origin", "none"):
-        return False
+    if site is not None:  # no script of a page can set or change it
+        return site == "same-origin" or (site == "none" and request.method != "POST")
     origin = request.headers.get("origin")
     if origin is None:
-        return request.method != "POST" or site in (None, "same-origin")
+        return True
     return origin.partition("://")[2].lower() == request.headers.get("host", "").lower()
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -13,15 +14,23 @@ from kernelblaster.plain_text import printable
 from kernelblaster.store.writer import writer_of
 
 SAID_BYTES = 4000  # of what a process said that are kept
+ENDING_S = 5.0
 FINE = (0, 1, 130)  # exit codes of `resume` that are no errors: faster, not faster, stopped
 
 
 @dataclass
 class _Started:
-    """A process that continues a run, and the file that it writes its messages to."""
+    """A process that continues a run, and the file that it writes its messages to. `worked`: the run was
+    seen to have a writer since."""
 
     process: "subprocess.Popen[bytes]"
     said: IO[bytes]
+    worked: bool = False
+
+    @property
+    def preparing(self) -> bool:
+        """Whether it is about to work on the run; one that has worked and let go of it is only ending."""
+        return not self.worked and self.process.poll() is None
 
 
 class ResumedRuns:
@@ -34,9 +43,10 @@ class ResumedRuns:
     def start(self, folder: Path, usd: float | None = None, tokens: int | None = None) -> int:
         """Continue the run in a folder in a new process; returns its id. `usd` and `tokens` are new budgets
         for models. Raises StoreError if a process works on it already."""
+        self._await_end(folder)
         with self._lock:
             known = self._started.get(folder)
-            if writer_of(folder) is not None or (known and known.process.poll() is None):
+            if writer_of(folder) is not None or (known and known.preparing):
                 raise StoreError(f"{folder.name}: a process works on it already.")
             command = [sys.executable, "-m", "kernelblaster", "resume", str(folder), "--json"]
             command += ["--usd", str(usd)] if usd is not None else []
@@ -54,6 +64,14 @@ class ResumedRuns:
             self._started[folder] = _Started(process, said)
             return process.pid
 
+    def _await_end(self, folder: Path) -> None:
+        """Wait, for ENDING_S at most, for the end of a process of which nobody saw whether it has worked."""
+        with self._lock:
+            known = self._started.get(folder)
+        if known is not None and known.preparing and writer_of(folder) is None:
+            with suppress(subprocess.TimeoutExpired):
+                known.process.wait(ENDING_S)
+
     def notice(self, folder: Path) -> str:
         """What there is to say about the process that was started for a run; empty if nothing."""
         with self._lock:
@@ -62,7 +80,8 @@ class ResumedRuns:
                 return ""
             code = started.process.poll()
             if code is None:
-                return "" if writer_of(folder) is not None else "A process was started, and is getting ready."
+                started.worked = started.worked or writer_of(folder) is not None
+                return "" if started.worked else "A process was started, and is getting ready."
             if code in FINE:
                 return ""
             size = started.said.seek(0, 2)

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.knowledge.address import is_url, knowledge_at, shown
+from kernelblaster.knowledge.address import knowledge_at
+from kernelblaster.passwords import is_url, shown
 from kernelblaster.settings import settings
 
 PORT = 8420
+SENT_BYTES = 256_000  # that the system keeps for a client that does not read
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def serve(
         raise KernelBlasterError(f"the token is too short: give at least {SHORTEST_TOKEN} characters.")
     served = Served(_folders(folders), _knowledge(folders, knowledge), read_only)
     dashboard = Dashboard(served)
-    opened = _listen(where.host, where.port)
+    opened = listen(where.host, where.port)
     access = access_to(where.host, where.hosts, where.token)
     config = uvicorn.Config(
         make_app(dashboard, access),
@@ -126,12 +128,13 @@ def _knowledge(folders: Sequence[Path], given: Sequence[str]) -> dict[str, str]:
     return named
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """A socket that listens. Raises KernelBlasterError if that is not possible."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         opened = socket.socket(family, socket.SOCK_STREAM)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_BYTES)
         opened.bind((host.strip("[]"), port))
         opened.listen(512)
     except OSError as error:

@@ -33,8 +33,7 @@ class AskedLine:
 @dataclass(frozen=True)
 class SteeringLog:
     """The latest commands to a run, the last one first. `limit` is the last number of candidates that was
-    asked
-    for, None if none was; `pinned` and `forbidden` are the techniques for which that was asked last.
+    asked for, None if none was; `pinned` and `forbidden` are the techniques for which that was asked last.
     `problems` are sentences on lines of the file that are no commands."""
 
     lines: tuple[AskedLine, ...]

@@ -39,6 +39,9 @@ class EventStream:
                 await asyncio.wait({gone, waiting}, timeout=ALIVE_S, return_when=asyncio.FIRST_COMPLETED)
                 waiting.cancel()
                 changed.clear()
+        except asyncio.CancelledError:  # the server ends: so does this response, without a word in the log
+            with contextlib.suppress(Exception):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (TimeoutError, OSError):
             return  # too slow, or gone: uvicorn closes the connection of a response that did not end
         finally:

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from kernelblaster.judge.protocol import Judge
-from kernelblaster.records import Candidate, Evaluation, Profile, Task, Timing
+from kernelblaster.judge.sweep import baked_variants
+from kernelblaster.records import Candidate, Evaluation, Floor, Profile, Task, Timing
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.profile import Depth
 from kernelblaster.sessions.budget import SearchBudget
@@ -33,14 +34,25 @@ class Judging:
         self.evaluations: dict[str, Evaluation] = {}
         self._candidates: dict[str, Candidate] = {}
         self._recorded = {event.key: event.data for event in run.events if event.kind == "evaluation"}
+        self._estimated = {e.key: e.data["us"] for e in run.events if e.kind == "estimate"}
         self._profiled = {event.key: event.data for event in run.events if event.kind == "profile"}
         before = [event.data["seconds"] for event in run.events if event.kind == "batch"]
         self._begun = time.monotonic() - max(before, default=0.0)
 
     @cached_property
+    def floor(self) -> Floor:
+        """The least work that any implementation of the task must do."""
+        return self._judge.prepare(self._task)[1]
+
+    @property
     def floor_bytes(self) -> int:
         """The least bytes of memory traffic that any implementation of the task needs."""
-        return self._judge.prepare(self._task)[1].bytes
+        return self.floor.bytes
+
+    def source(self, code: str) -> str | None:
+        """The source of a candidate that was judged in this run, by its `code`; None if it was not."""
+        candidate = self._candidates.get(code)
+        return candidate.source if candidate else None
 
     @property
     def modelled(self) -> bool:
@@ -105,6 +117,25 @@ class Judging:
             self.evaluations[candidate.code] = self.evaluations[candidate.code].model_copy(update=known)
         return [self.evaluations[c.code].profile for c in candidates]
 
+    def fastest(self, candidates: Sequence[Candidate]) -> Candidate:
+        """The candidate with the shortest time by the emulator's model; the first one if no time can be
+        modelled, or there is only one. Estimates are recorded, and cost no evaluation."""
+        if len(candidates) == 1:
+            return candidates[0]
+        new = [c for c in candidates if c.code not in self._estimated]
+        estimates = self._judge.estimate(self._task, new) if new else []
+        for candidate, us in zip(new, estimates, strict=True):
+            kept = self._run.once("estimate", candidate.code, lambda us=us: {"us": us})  # type: ignore[misc]
+            self._estimated[candidate.code] = kept["us"]
+        known = [c for c in candidates if self._estimated[c.code] is not None]
+        return min(known, key=lambda c: self._estimated[c.code] or 0.0, default=candidates[0])
+
+    def tuned(self, candidate: Candidate, most: int) -> Candidate:
+        """The candidate with the values of its tunable constants that are fastest by the emulator's model, of
+        up to `most` combinations, written into its source; the candidate itself if it declares none."""
+        texts = baked_variants(candidate.source, most) if most > 1 else [candidate.source]
+        return self.fastest([candidate.model_copy(update={"source": text}) for text in texts])
+
     def near_floor(self, evaluation: Evaluation) -> bool:
         """Whether a candidate takes at most the factor `Search.near_floor` of the task's least possible
         time, so that nothing is left to gain; False if it was not timed."""
@@ -146,11 +177,14 @@ class Judging:
             self.budget.spend(evaluation)
 
     def _confirm_best(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation to record. A measured candidate with a larger speedup than all before is also
-        checked for races on the PTX machine (a GPU may hide one for long), which may turn its outcome into
-        a failure. (Speedups are compared, not times: the GPU may be another one than before.)"""
+        """The evaluation to record. A candidate with a larger speedup than all before is also checked for
+        races on the PTX machine (a GPU may hide one for long), and run at large sizes if its time is
+        modelled, which may turn its outcome into a failure; what is modelled to be slower than the baseline
+        is not. (Speedups are compared, not times: the GPU may be another one than before.)"""
         timing = evaluation.timing
-        if timing is None or timing.modelled or timing.speedup.estimate <= self._best_speedup:
+        if timing is None or timing.speedup.estimate <= self._best_speedup:
+            return evaluation
+        if timing.modelled and timing.speedup.estimate <= 1:
             return evaluation
         confirmed = self._judge.confirmed(self._task, candidate, evaluation)
         if isinstance(confirmed.outcome, CORRECT):

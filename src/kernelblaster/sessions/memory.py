@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
-from math import exp
+from math import exp, log
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -12,12 +12,21 @@ from pydantic import TypeAdapter
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.knowledge.consolidate import KnowledgeLimits, consolidation
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
-from kernelblaster.knowledge.events import Change, Observed, OptimizationAdded, Provenance
+from kernelblaster.knowledge.events import (
+    Change,
+    Exemplified,
+    KnowledgeEvent,
+    Observed,
+    OptimizationAdded,
+    Provenance,
+)
 from kernelblaster.knowledge.evidence import platform
+from kernelblaster.knowledge.exemplar import LONGEST, Exemplar
 from kernelblaster.knowledge.guess import GUESS_WEIGHT, guesses
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.payoff import payoffs
 from kernelblaster.knowledge.recipes import UNKNOWN_REACH, reach, recipes_for
+from kernelblaster.knowledge.retrieval import Neighbourhood
 from kernelblaster.records import Evaluation, Optimization, State, Step, Target, Task, Timing
 from kernelblaster.records.outcome import TEACHES_NOTHING
 from kernelblaster.records.recipe import is_recipe
@@ -75,19 +84,21 @@ class Memory:
     ) -> tuple[str, list[Scored]]:
         """(name of the target's state, theta's predictions there). Predictions are for these techniques
         and for known recipes that are not retired: log speedups over the candidate whose evaluation is
-        `parent`, to which the techniques in `applied` have led. Techniques unknown in that state are
-        added to the knowledge base with a weak prior."""
+        `parent`, to which the techniques in `applied` have led. What was not tried in that state is
+        predicted from the states around it. Techniques unknown there are added to the knowledge base with a
+        weak prior."""
         state = self.match(target.state)
-        techniques = [
-            *techniques,
-            *map(str, recipes_for(self.theta, state, self.architecture, applied, target.family)),
-        ]
+        recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
+        techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))
         now = self.now().entries.get(state, {})
         if not set(techniques) <= now.keys():
             now = self._add(state, target, [t for t in techniques if t not in now])
         known = self.theta.entries.get(state, {})
         about = (self.architecture, applied, target.family)
-        entries = [known.get(t) or now[t].untried() for t in techniques if now[t].retired is None]
+        around = Neighbourhood(self.theta, target.state)
+        entries = [
+            around.completed(known.get(t) or now[t].untried()) for t in techniques if now[t].retired is None
+        ]
         prepared = payoffs(known, *about)
         scored = [
             replace(entry.scored(*about), payoff=prepared.get(entry.technique, 0.0)) for entry in entries
@@ -105,12 +116,18 @@ class Memory:
 
     # Teaching
 
-    def offer(self, state: State, optimizations: Sequence[Optimization]) -> str:
+    def offer(
+        self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
+    ) -> str:
         """Add techniques to a state, which is matched as in `match`; known ones are not changed. Their
-        predicted speedups count as GUESS_WEIGHT observations. Returns the name of the state."""
+        predicted speedups, over the candidate whose evaluation is `parent`, count as GUESS_WEIGHT
+        observations; that of a recipe becomes its reach (needs a timing; else an unknown one is assumed).
+        Returns the name of the state."""
         name = self.match(state)
+        timing = parent.timing if parent else None
         for optimization in optimizations:
-            self._knowledge.add_optimization(name, optimization, GUESS_WEIGHT, self._provenance())
+            added = _with_reach(timing, optimization)
+            self._knowledge.add_optimization(name, added, GUESS_WEIGHT, self._provenance())
         return name
 
     def observe(self, key: str, steps: Sequence[Step]) -> None:
@@ -130,6 +147,45 @@ class Memory:
             return self._observe([step])
 
         self._run.once("recipe", key, record)
+
+    def exemplify(self, key: str, state: str, exemplar: Exemplar) -> None:
+        """Keep an exemplar in the state where its search began, unless its source is too long to be one. Has
+        no effect if `key` was recorded before in this run."""
+
+        def record() -> dict[str, Any]:
+            added = Exemplified(state=state, exemplar=exemplar)
+            kept = len(exemplar.source) <= LONGEST
+            if kept:
+                uid = sha256(f"{self._run.id}/exemplar/{key}".encode()).hexdigest()
+                self._knowledge.take_over([(added, self._provenance(), uid)])
+            return {"kept": kept}
+
+        self._run.once("exemplar", key, record)
+
+    def withdraw(self, code: str, steps: Sequence[Step]) -> None:
+        """Take back what the candidate `code` of this run taught, because a review rejected it: the gains of
+        the steps to it and from it, which are among `steps`. Each step to it counts as `Rejected` instead.
+        Has no effect if it was done before in this run."""
+        children = {step.child for step in steps if code in (step.parent, step.child)}
+        rejected = {(step.state, step.technique): step for step in steps if step.child == code}
+
+        def concerned(event: KnowledgeEvent) -> bool:
+            return event.provenance.run == self._run.name and event.provenance.candidate in children
+
+        def record() -> dict[str, Any]:
+            count = self._knowledge.withdraw(concerned)
+            instead = [
+                (
+                    Observed(state=state, technique=technique, result="Rejected", before=step.before),
+                    self._provenance(step),
+                    sha256(f"{self._run.id}/rejected/{code}/{technique}".encode()).hexdigest(),
+                )
+                for (state, technique), step in rejected.items()
+            ]
+            self._knowledge.take_over(instead)
+            return {"withdrawn": count}
+
+        self._run.once("withdrawn", code, record)
 
     def apply(self, iteration: int, changes: Sequence[dict[str, Any]]) -> None:
         """Apply changes (as JSON data) that were decided after an iteration to the knowledge base; those
@@ -205,6 +261,15 @@ def _from(timing: Timing | None, scored: Scored) -> Scored:
     mean = scored.prediction.mean - reach(timing)
     optimization = scored.optimization.model_copy(update={"predicted": exp(mean)})
     return replace(scored, optimization=optimization, prediction=replace(scored.prediction, mean=mean))
+
+
+def _with_reach(timing: Timing | None, optimization: Optimization) -> Optimization:
+    """A recipe with its predicted speedup over a candidate of this timing turned into its reach, at most the
+    floor's; a plain technique is unchanged."""
+    if not is_recipe(optimization.technique):
+        return optimization
+    mean = UNKNOWN_REACH if timing is None else min(0.0, log(optimization.predicted) + reach(timing))
+    return optimization.model_copy(update={"predicted": exp(mean)})
 
 
 def _guessed(state: str, technique: str, mean: float) -> OptimizationAdded:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from kernelblaster.judge.sweep import MOST_SWEPT
 from kernelblaster.records.record import Record
 
 
@@ -15,8 +16,10 @@ class Search(Record):
     `patience` steps without a gain; the search ends when its best candidate takes at most `near_floor`
     times the least possible time. It is also limited to `evaluations` judged candidates, `wall_seconds`
     in all and `gpu_seconds` of holding the device (None: no limit). After an iteration the `explained`
-    most surprising results are profiled, as evidence for their explanation. Techniques are drawn with a
-    chance in proportion to predicted gain to the power `sharpness` (1 in the paper), or by Thompson
+    most surprising results are profiled, as evidence for their explanation. Of `samples` candidates that a
+    policy writes for one technique, and of up to `swept` values of the constants that a candidate declares as
+    tunable, the emulator's model chooses the one to be judged (1 and 0: no choice). Techniques are drawn with
+    a chance in proportion to predicted gain to the power `sharpness` (1 in the paper), or by Thompson
     sampling (`selection`)."""
 
     iterations: int = Field(default=10, ge=1)
@@ -30,6 +33,8 @@ class Search(Record):
     gpu_seconds: float | None = Field(default=None, gt=0)
     near_floor: float = Field(default=1.05, ge=1)
     explained: int = Field(default=4, ge=0)
+    samples: int = Field(default=1, ge=1)
+    swept: int = Field(default=MOST_SWEPT, ge=0)
     selection: Literal["weighted", "thompson"] = "weighted"
     sharpness: float = Field(default=2.0, gt=0)
     seed: int = 0

@@ -8,17 +8,17 @@ from kernelblaster.records import Step
 from kernelblaster.store.history import History
 
 
-def compare(one: History, other: History) -> dict[str, Any]:
+def compare(one: History, other: History, *, sources: bool = True) -> dict[str, Any]:
     """Two runs side by side, as JSON data: settings that differ, the best candidate of each, the steps of
     both in pairs (None where one run has fewer), the expected speedups that each learned, and a
-    unified diff of the two best sources."""
+    unified diff of the two best sources (empty without `sources`). Raises StoreError if a source is lost."""
     return {
         "runs": [one.name, other.name],
         "settings": _settings(one.about, other.about),
         "best": [_best(one), _best(other)],
         "trajectory": [list(pair) for pair in zip_longest(_step_rows(one.steps), _step_rows(other.steps))],
         "learned": _learned(one, other),
-        "source": _source_difference(one, other),
+        "source": _source_difference(one, other) if sources else "",
     }
 
 

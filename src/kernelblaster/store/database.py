@@ -10,10 +10,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from kernelblaster import keeper
 from kernelblaster.databases.patience import is_lost, patiently
 from kernelblaster.errors import StoreError, StoreUnreachable
-from kernelblaster.knowledge.address import shown
 from kernelblaster.knowledge.drivers import connecting, prepare_postgres, sentence
+from kernelblaster.passwords import shown, without_passwords
 from kernelblaster.store import tables
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ class StoreDatabase:
     def __init__(self, where: str | Path) -> None:
         url = str(where) if "://" in str(where) else f"sqlite:///{where}"
         self.name = shown(str(where))
+        self._where = str(where)
         try:
             parsed = make_url(url)
             if parsed.drivername in ("postgresql", "postgres"):
@@ -74,12 +76,14 @@ class StoreDatabase:
                 return work(connection)
         except (DBAPIError, PoolTimeout) as error:
             kind = StoreUnreachable if is_lost(error) else StoreError
-            raise kind(f"{self.name}: {sentence(error, 'used')}") from error
+            words = without_passwords(sentence(error, "used"), self._where)
+            raise kind(f"{self.name}: {words}") from error
 
 
 @cache
 def open_store(where: str) -> StoreDatabase:
-    """The store at this address, opened once by this process."""
+    """The store at this address, opened once by this process, with the password that the environment has."""
+    keeper.take_environment()
     return StoreDatabase(where)
 
 

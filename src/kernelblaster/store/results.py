@@ -78,8 +78,15 @@ def _learned(run: Run, knowledge: KnowledgeBase) -> dict[str, Any]:
             c.model_dump(mode="json") for c in changes.techniques if (c.state, c.technique) in touched
         ],
         "reasons": [gap for e in run.events if e.kind == "update" for gap in e.data["gaps"]],
-        "events": [e.model_dump(mode="json", exclude_none=True) for e in mine],
+        "events": [_event(event) for event in mine],
     }
+
+
+def _event(event: KnowledgeEvent) -> dict[str, Any]:
+    """An event as JSON data, without the source of an exemplar, which the run has anyway."""
+    data = event.model_dump(mode="json", exclude_none=True)
+    data["change"].get("exemplar", {}).pop("source", None)
+    return data
 
 
 def _touched(event: KnowledgeEvent) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import secrets
 import shutil
 import time
@@ -23,6 +24,8 @@ LOG = "events.jsonl"
 STEERING = "steering.jsonl"  # what people ask of the search, see store/steering.py
 LAST = "last"  # names the latest run
 LEASES = ("leases.db", "leases.db-wal", "leases.db-shm")
+RESERVED = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+RESERVED_S = 3600.0
 DECISIONS = {
     "theta",
     "choice",
@@ -163,17 +166,47 @@ class Run:
 def create_run(root: Path, *, kept: SharedRuns | None = None, **about: Any) -> Run:
     """A new run in a new folder under `root`, named by the time; `about` is the data of its first event.
     With `kept`, its events and files are in a shared store."""
-    return begin_run(root / (time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)), kept=kept, **about)
+    return begin_run(_new_folder(root), kept=kept, **about)
 
 
-def begin_run(folder: Path, *, kept: SharedRuns | None = None, **about: Any) -> Run:
-    """A new run in `folder`, which is created if needed, readable by its owner only since runs hold
-    prompts. `about` is the data of its first event. With `kept`, its events and files are in a shared
-    store. A folder whose first event was cut off counts as empty. Raises StoreError if it holds a run
-    already, or cannot be written."""
+def reserve_run(root: Path) -> Path:
+    """Make the folder of a new run under `root`, to be begun later, and remove those that others reserved and
+    never began. Raises StoreError if it cannot be made."""
+    folder = _new_folder(root)
+    _make(folder)
+    for left in root.iterdir():
+        with contextlib.suppress(OSError):
+            if RESERVED.fullmatch(left.name) and time.time() - left.stat().st_mtime > RESERVED_S:
+                left.rmdir()  # refused unless it is empty
+    return folder
+
+
+def _new_folder(root: Path) -> Path:
+    return root / (time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3))
+
+
+def _make(folder: Path) -> None:
+    """Make a run's folder, readable by its owner only since runs hold prompts. Raises StoreError."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{folder.parent}: cannot make a run there: {error.strerror or error}. "
+        "Name a folder that can be written."
+    )
+
+
+def begin_run(folder: Path, *, kept: SharedRuns | None = None, **about: Any) -> Run:
+    """A new run in `folder`, which is created if needed. `about` is the data of its first event. With `kept`,
+    its events and files are in a shared store. A folder whose first event was cut off counts as empty. Raises
+    StoreError if it holds a run already, or cannot be written."""
+    _make(folder)
+    try:
         if kept is None:
             (folder / LOG).touch(mode=0o600)
         else:
@@ -181,10 +214,7 @@ def begin_run(folder: Path, *, kept: SharedRuns | None = None, **about: Any) -> 
 
             point_to(folder, kept.store, kept.parent)
     except OSError as error:
-        raise StoreError(
-            f"{folder.parent}: cannot make a run there: {error.strerror or error}. "
-            "Name a folder that can be written."
-        ) from error
+        raise _unwritable(folder, error) from error
     run = Run(folder, writing=True)
     if run.events:
         run.close()

@@ -6,7 +6,8 @@ from pathlib import Path
 from sqlalchemy import Connection, select
 
 from kernelblaster.errors import StoreError
-from kernelblaster.knowledge.address import shown
+from kernelblaster.knowledge.address import lacks_password
+from kernelblaster.passwords import shown
 from kernelblaster.store import tables
 from kernelblaster.store.database import StoreDatabase, open_store
 from kernelblaster.store.files import write_whole
@@ -29,7 +30,7 @@ def point_to(folder: Path, store: str, parent: str | None = None) -> StorePointe
 def _open(store: str) -> StoreDatabase:
     """The store at an address that a person gave. Raises StoreError if that has a password, which pointers
     do not keep."""
-    if shown(store) != store:
+    if shown(store) != store or lacks_password(store):
         raise StoreError(
             f"{shown(store)}: a run does not keep the password of its store: leave it out of the address, "
             "and put it into PGPASSWORD or a line of ~/.pgpass."

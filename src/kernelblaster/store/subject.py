@@ -1,11 +1,11 @@
 """The task of a run, stored with it, so that the run can be continued and judged again even if the original
 file is gone."""
 
-from kernelblaster.errors import StoreError
+from kernelblaster.errors import BadTask, StoreError
 from kernelblaster.records import Task
 from kernelblaster.store.files import write_whole
 from kernelblaster.store.run import Run
-from kernelblaster.tasks.catalog import load_file, load_task
+from kernelblaster.tasks.catalog import find, load_file, load_task, suites_folder
 
 
 def keep_task(run: Run, task: Task) -> None:
@@ -13,6 +13,19 @@ def keep_task(run: Run, task: Task) -> None:
     suffix = ".cu" if task.kind == "cuda" else ".py"
     kept = {"name": task.name, "dtype": task.dtype, "cast": task.cast, "suffix": suffix}
     run.once("task", "kept", lambda: kept | {"source": run.files.put(task.source)})
+
+
+def keeps_shipped_task(run: Run) -> bool:
+    """Whether the task that a run keeps is one of the shipped suites, unchanged."""
+    kept = next((event.data for event in run.events if event.kind == "task"), None)
+    if kept is None:
+        return False
+    try:
+        shipped = [path for _, path in find(str(kept["name"])) if path.is_relative_to(suites_folder())]
+        source = run.files.get(str(kept["source"]))
+    except (BadTask, StoreError, KeyError):
+        return False
+    return len(shipped) == 1 and shipped[0].read_text() == source
 
 
 def task_of(run: Run) -> Task:

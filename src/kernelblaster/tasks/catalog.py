@@ -11,9 +11,11 @@ from kernelblaster.records.signature import Dtype
 from kernelblaster.strict_json import InvalidJson, read_bounded
 from kernelblaster.tasks import cuda_file
 from kernelblaster.tasks.cuda_prepare import prepared
+from kernelblaster.tasks.foreign import confinement_hint
 
 KERNELBENCH = "kernelbench:"
 LARGEST_BYTES = 4 << 20  # of a task's file
+MUCH_PRINTED = 1 << 20  # characters
 TASK_LIKE = {  # by suffix, what a file of a folder has that may be a task
     ".py": re.compile(rb"^class (Model\b|\w+\([^)]*Module)|^def get_inputs\b", re.MULTILINE),
     ".cu": re.compile(rb"__global__|" + cuda_file.MARK.encode()),
@@ -55,7 +57,7 @@ def find(name: str) -> list[tuple[str, Path]]:
 def names_one(name: str) -> bool:
     """Whether `name` stands for a single task: FILE:CLASS always does. Raises BadTask if nothing has that
     name."""
-    return bool(_class_in(name)[1]) or len(find(name)) == 1
+    return bool(class_in(name)[1]) or len(find(name)) == 1
 
 
 def load_task(
@@ -64,7 +66,7 @@ def load_task(
     """The one task that `name` stands for, with its signature and workloads derived. `dtype` is what floating
     tensors are cast to; None keeps the file's types. `inputs` and `init` are example inputs and constructor
     arguments as Python expressions, for a module whose file has none. Raises BadTask."""
-    where, module = _class_in(name)
+    where, module = class_in(name)
     if module and Path(where).suffix not in (".py", ".pt2"):
         from kernelblaster.tasks.importable import imported_source
 
@@ -76,7 +78,7 @@ def load_task(
     return load_file(name, tasks[0][1], dtype, module=module or None, inputs=inputs, init=init)
 
 
-def _class_in(name: str) -> tuple[str, str]:
+def class_in(name: str) -> tuple[str, str]:
     """(file or package, class) of a name like FILE:CLASS or package.module:CLASS; (name, "") if no class
     is named."""
     if name.startswith(KERNELBENCH) or not CLASS.search(name):
@@ -99,7 +101,7 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
     except UnicodeDecodeError as error:
         raise BadTask(f"{path}: cannot be read: {error}; save it as UTF-8.") from error
     except OSError as error:
-        raise BadTask(f"{path}: cannot be read: {error}") from error
+        raise BadTask(f"{path}: cannot be read: {error}{confinement_hint(error)}") from error
     if path.suffix == ".cu":
         source = prepared(source, str(path))
         parsed = cuda_file.CudaFile(source, str(path))
@@ -118,7 +120,11 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
     from kernelblaster.tasks.local_modules import with_local_modules
 
     check_names(source, str(path))
-    return load_source(name, with_local_modules(source, path), str(path), dtype, **wanted)
+    try:
+        whole = with_local_modules(source, path)
+    except OSError as error:
+        raise BadTask(f"{path}: imports what cannot be read: {error}{confinement_hint(error)}") from error
+    return load_source(name, whole, str(path), dtype, **wanted)
 
 
 def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, **wanted: str | None) -> Task:
@@ -128,12 +134,16 @@ def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, *
 
     from kernelblaster.tasks.complete import CompletionRequest, completed
     from kernelblaster.tasks.derive import Derivation
+    from kernelblaster.tasks.quiet import printed_characters
     from kernelblaster.tasks.small import learn_small
     from kernelblaster.tasks.types import learn_types
 
+    before = printed_characters()
     file, notes = completed(source, path, CompletionRequest(**wanted))
     cast, primary, more = learn_types(file, dtype)
     derived = Derivation(file, primary, learn_small(file, getattr(torch, cast) if cast else None, primary))
+    if printed_characters() - before > MUCH_PRINTED:
+        more += ("what the file prints, megabytes of it, is not shown",)
     return Task(
         name=name,
         kind="module",

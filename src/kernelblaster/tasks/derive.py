@@ -1,154 +1,20 @@
-"""Derives a signature and its workloads from an executed module file."""
+"""Derives a signature and its workloads from the facts of an executed module file."""
 
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelblaster.errors import BadTask
-from kernelblaster.records import Scalar, Signature, Size, Task, Tensor, Workload
-from kernelblaster.records.signature import DTYPE_BYTES, Dtype
+from kernelblaster.records import Scalar, Signature, Size, Tensor, Workload
+from kernelblaster.records.signature import Dtype
 from kernelblaster.records.workload import WorkloadName
 from kernelblaster.tasks import probe as sizes
-from kernelblaster.tasks.failures import why_forward_failed
-from kernelblaster.tasks.module_file import ModuleFile, c_name, call_module
-from kernelblaster.tasks.plain_attention import plain_attention
-from kernelblaster.tasks.plain_forward import plain_forward
-from kernelblaster.tasks.probe import FreeSize, Probe, Shapes
+from kernelblaster.tasks.facts import Facts
+from kernelblaster.tasks.module_file import ModuleFile, c_name
+from kernelblaster.tasks.module_state import dtype_name
+from kernelblaster.tasks.probe import FreeSize, Shapes, Wishes
 
 SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own construction
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Shapes and types of one construction of the module (the file's own, or with smaller constants).
-    `inputs` are the values of get_inputs(), fake tensors unless it was really run, scalars as they
-    are; `parameters` are (name, shape, type), buffers included; `outputs` are (shape, type); `probe`
-    tries other input shapes; `small`: it is the small construction."""
-
-    inputs: tuple[Any, ...]
-    parameters: tuple[tuple[str, tuple[int, ...], Dtype], ...]
-    outputs: tuple[tuple[tuple[int, ...], Dtype], ...]
-    probe: Probe
-    small: bool = False
-
-    @property
-    def elements(self) -> int:
-        """The number of elements of all inputs, parameters and outputs together."""
-        shapes = list(self.probe.base) + [p[1] for p in self.parameters] + [o[0] for o in self.outputs]
-        return sum(int(torch.Size(shape).numel()) for shape in shapes)
-
-
-def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and buffers that a candidate receives, by dotted name, in the order of `state_dict`:
-    non-persistent buffers are included, scalar integers (such as num_batches_tracked) are not."""
-    state = {}
-    for prefix, owner in module.named_modules(remove_duplicate=False):
-        for name, tensor in (*owner._parameters.items(), *owner._buffers.items()):
-            if tensor is not None and (tensor.is_floating_point() or tensor.dim() > 0):
-                state[f"{prefix}.{name}" if prefix else name] = tensor
-    return state
-
-
-def parameter_names(module: torch.nn.Module) -> list[str]:
-    return list(state_of(module))
-
-
-def dtype_name(dtype: torch.dtype) -> Dtype:
-    """The name of a type without "torch.". Raises BadTask for types that tasks do not support."""
-    name = str(dtype).removeprefix("torch.")
-    if name not in DTYPE_BYTES:
-        known = ", ".join(DTYPE_BYTES)
-        raise BadTask(
-            f"tensors of type {name} are not supported; keep those out of the module's inputs, "
-            f"parameters and outputs, which may be {known}."
-        )
-    return name  # type: ignore[return-value]
-
-
-def cast_of(task: Task) -> torch.dtype | None:
-    """The type that the task's floating tensors are cast to; None where they keep their own."""
-    return getattr(torch, task.cast) if task.cast else None
-
-
-def cast(value: Any, dtype: torch.dtype | None) -> Any:
-    """A floating tensor cast to `dtype`; anything else unchanged, and everything if `dtype` is None."""
-    if dtype is not None and isinstance(value, torch.Tensor) and value.is_floating_point():
-        return value.to(dtype)
-    return value
-
-
-def convert(module: torch.nn.Module, dtype: torch.dtype | None) -> torch.nn.Module:
-    """The module with floating parameters and buffers cast to `dtype` (unlike `Module.to`, also on fake
-    tensors), unless it is None; gradients are switched off."""
-    for owner in module.modules():
-        for name, parameter in owner._parameters.items():
-            if parameter is not None and parameter.is_floating_point():
-                converted = cast(parameter.detach(), dtype)
-                owner._parameters[name] = torch.nn.Parameter(converted, requires_grad=False)
-        for name, buffer in owner._buffers.items():
-            if buffer is not None:
-                owner._buffers[name] = cast(buffer, dtype)
-    return module
-
-
-def learn(file: ModuleFile, dtype: torch.dtype | None, *, real: bool = False, small: bool = False) -> Facts:
-    """Build and run the module once, cast to `dtype` (None: as it is). It runs on fake tensors, which is
-    cheap at any size, or if `real` on the CPU, which finds errors that fake tensors miss. `small` only
-    marks the result: the caller has replaced the file's constants. Raises BadTask if the module cannot
-    be built or run."""
-    mode = nullcontext() if real else FakeTensorMode(allow_non_fake_inputs=True)
-    with mode, _unlogged(), plain_attention(), plain_forward():
-        module = convert(file.build(), dtype)
-        inputs = [cast(value, dtype) for value in file.inputs()]
-        try:
-            outputs = call_module(module, inputs)
-        except BadTask as error:
-            raise BadTask(f"{file.path}: {error}") from error
-        except Exception as error:
-            raise BadTask(why_forward_failed(error, file, module, inputs)) from error
-    state = state_of(module)
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-
-    def run(shapes: Shapes) -> Shapes | None:
-        with mode, _unlogged(), warnings.catch_warnings(), plain_attention():
-            warnings.simplefilter("ignore")
-            fresh = iter(torch.zeros(shape, dtype=t.dtype) for shape, t in zip(shapes, tensors, strict=True))
-            arguments = [next(fresh) if isinstance(v, torch.Tensor) else v for v in inputs]
-            try:
-                return tuple(tuple(o.shape) for o in call_module(module, arguments))
-            except Exception:
-                return None
-
-    try:
-        parameters = [(name, tuple(t.shape), dtype_name(t.dtype)) for name, t in state.items()]
-        results = [(tuple(o.shape), dtype_name(o.dtype)) for o in outputs]
-    except BadTask as error:
-        raise BadTask(f"{file.path}: {error}") from error
-    return Facts(
-        inputs=tuple(inputs),
-        parameters=tuple(parameters),
-        outputs=tuple(results),
-        probe=Probe(tuple(tuple(t.shape) for t in tensors), run),
-        small=small,
-    )
-
-
-@contextmanager
-def _unlogged() -> Iterator[None]:
-    """Silences the log of fake tensors, forty lines for each refused size: a refusal is an answer here."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 class Derivation:
@@ -163,6 +29,7 @@ class Derivation:
         self.primary = primary
         self.small = small
         self.free = self._free_sizes()
+        self.held_out = self._held_out()
         self._kinds: dict[str, Literal["free", "fixed", "derived"]] = {}
         self._fixed: dict[tuple[int, int | None], str] = {}
         self.signature = self._signature()
@@ -183,16 +50,22 @@ class Derivation:
                     break
         return confirmed
 
+    def _held_out(self) -> list[tuple[WorkloadName, Shapes]]:
+        """Names and input shapes of the held-out workloads; without those that the module does not accept."""
+        probe = self.primary.probe
+        wishes: tuple[tuple[WorkloadName, Wishes], ...] = (
+            ("odd", sizes.odd_sizes),
+            ("near", sizes.near_sizes),
+            ("tiny", sizes.tiny_sizes),
+        )
+        chosen = [(name, probe.choose(self.free, wish)) for name, wish in wishes]
+        return [(name, shapes) for name, shapes in chosen if shapes != probe.base]
+
     def workloads(self) -> tuple[Workload, ...]:
         """The primary workload; odd, near and tiny ones, where the module accepts such sizes; and a small
         one for the emulator, if there is any."""
-        probe = self.primary.probe
-        workloads = [self._workload("primary", probe.base, self.primary)]
-        wishes = (("odd", sizes.odd_sizes), ("near", sizes.near_sizes), ("tiny", sizes.tiny_sizes))
-        for name, wish in wishes:
-            shapes = probe.choose(self.free, wish)
-            if shapes != probe.base:
-                workloads.append(self._workload(name, shapes, self.primary))  # type: ignore[arg-type]
+        workloads = [self._workload("primary", self.primary.probe.base, self.primary)]
+        workloads += [self._workload(name, shapes, self.primary) for name, shapes in self.held_out]
         if self.small is not None:
             workloads.append(self._workload("small", self.small.probe.base, self.small))
         else:
@@ -264,17 +137,10 @@ class Derivation:
         )
 
     def _outputs(self, free_names: dict[tuple[int, int], str]) -> list[Tensor]:
-        """The output tensors. Each of their dimensions is a free size if it changes exactly as that does,
-        a fixed size if it responds to none, and otherwise a new derived size. `free_names` maps
-        (input, axis) to the names of free sizes."""
-        probe = self.primary.probe
-        moved = {
-            free_names[size.dimensions[0]]: (
-                size,
-                probe.outputs(probe.with_sizes([(size, size.other)])),
-            )
-            for size in self.free
-        }
+        """The output tensors. Each of their dimensions is a free size if it was seen to be equal to that at
+        all shapes that were tried, a fixed size if it was always the same, and otherwise a new derived
+        size. `free_names` maps (input, axis) to the names of free sizes."""
+        seen = [(self._free_extents(shapes, free_names), out) for shapes, out in self._observations()]
         outputs = []
         several = len(self.primary.outputs) > 1
         for index, (shape, dtype) in enumerate(self.primary.outputs):
@@ -282,25 +148,40 @@ class Derivation:
             small_shape = self.small.outputs[index][0] if self.small else None
             dims = []
             for axis, extent in enumerate(shape):
-                responds = {
-                    size_name: shapes[index][axis]
-                    for size_name, (_, shapes) in moved.items()
-                    if shapes is not None and shapes[index][axis] != extent
-                }
-                same = [
-                    size_name
-                    for size_name, value in responds.items()
-                    if extent == moved[size_name][0].value and value == moved[size_name][0].other
-                ]
-                if not responds:
-                    small = small_shape[axis] if small_shape else None
+                small = small_shape[axis] if small_shape else None
+                pairs = [(given, out[index][axis]) for given, out in seen]
+                if self.small is not None and small is not None:
+                    pairs.append((self._free_extents(self.small.probe.base, free_names), small))
+                same = [free for free in pairs[0][0] if all(given[free] == out for given, out in pairs)]
+                if all(out[index][axis] == extent for _, out in seen):
                     dims.append(self._shared(name, axis, extent, small))
-                elif len(responds) == 1 and same:
+                elif same:
                     dims.append(same[0])
                 else:
                     dims.append(self._new(f"{name}_{axis}", "derived"))
             outputs.append(_tensor(name, "output", dtype, dims))
         return outputs
+
+    def _observations(self) -> list[tuple[Shapes, Shapes]]:
+        """Input shapes that the module accepts, with the shapes of its outputs: the base, each free size by
+        itself at another value, and all held-out workloads. A size that these leave near its value is
+        tried at half or twice that too, since windows with a large stride do not respond to less."""
+        probe = self.primary.probe
+        tried = [probe.base, *(probe.with_sizes([(size, size.other)]) for size in self.free)]
+        tried += [shapes for _, shapes in self.held_out]
+        for size in self.free:
+            tensor, axis = size.dimensions[0]
+            if all(3 * shapes[tensor][axis] > 2 * size.value for shapes in tried):
+                far = [probe.with_sizes([(size, value)]) for value in (size.value // 2, 2 * size.value)]
+                tried += [shapes for shapes in far if 0 not in shapes[tensor]][:2]
+        return [(shapes, out) for shapes in tried if (out := probe.outputs(shapes)) is not None]
+
+    def _free_extents(self, shapes: Shapes, free_names: dict[tuple[int, int], str]) -> dict[str, int]:
+        """The value of each free size in these input shapes."""
+        return {
+            free_names[size.dimensions[0]]: shapes[size.dimensions[0][0]][size.dimensions[0][1]]
+            for size in self.free
+        }
 
     def _new(self, name: str, kind: Literal["free", "fixed", "derived"]) -> str:
         """Register a size in the signature, in order of first use; returns its name."""
@@ -355,17 +236,3 @@ def workload_of(name: WorkloadName, signature: Signature, facts: Facts, shapes: 
 
 def _tensor(name: str, role: Any, dtype: Dtype, dims: list[str]) -> Tensor:
     return Tensor(name=name, role=role, dtype=dtype, dims=tuple(dims))
-
-
-def same_structure(one: Facts, other: Facts) -> bool:
-    """Whether two constructions have equally many inputs, parameters and outputs, with equal numbers of
-    dimensions."""
-
-    def ranks(facts: Facts) -> list[list[int]]:
-        return [
-            [len(shape) for shape in facts.probe.base],
-            [len(shape) for _, shape, _ in facts.parameters],
-            [len(shape) for shape, _ in facts.outputs],
-        ]
-
-    return ranks(one) == ranks(other)

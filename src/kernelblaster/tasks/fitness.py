@@ -39,6 +39,7 @@ class _Check:
         self._fill(seed=1)
         first, again = self._outputs(), self._outputs()
         problems = self._written_inputs()
+        problems += self._kept_state(first)
         if not _equal(first, again):
             problems.append(
                 "random: two runs on the same inputs differ (dropout? end __init__ with self.eval())"
@@ -78,6 +79,19 @@ class _Check:
             for name in changed
         ]
 
+    def _kept_state(self, first: list[torch.Tensor]) -> list[str]:
+        """A problem if the result of a call depends on the call before, through a tensor that the module
+        keeps: then a second call without fresh buffers differs from the outputs `first`."""
+        self.reference.bind([p.clone() for p in self.parameters])
+        self.reference.run([i.clone() for i in self.inputs])
+        again = self.reference.run([i.clone() for i in self.inputs])
+        if _equal(first, again) or not _equal(first, self._outputs()):
+            return []
+        return [
+            "state: the result depends on the calls before, through a tensor that the module keeps in an "
+            "attribute or a buffer (give it as an input, and return the new one)"
+        ]
+
     def _unresponsive_inputs(self, first: list[torch.Tensor]) -> list[str]:
         """A problem for each input that can be drawn anew without changing the outputs `first`, or a
         single one if that holds for all."""
@@ -90,7 +104,18 @@ class _Check:
             self.inputs[position].copy_(saved)
         if silent and len(silent) == len(self.inputs):
             return ["constant: the output does not depend on any input"]
-        return [f"insensitive: the output does not depend on input {name}" for name in silent]
+        return [self._insensitive(name) for name in silent]
+
+    def _insensitive(self, name: str) -> str:
+        """The problem of an input that changes nothing: it may have no two different values in the file."""
+        names = [tensor.name for tensor in self.task.signature.input_tensors]
+        values = self.reference.pools[names.index(name)].values
+        if len(values) and bool((values == values[0]).all()):
+            return (
+                f"insensitive: input {name} is {values[0].item():g} everywhere in get_inputs(), so that no "
+                "kernel could be seen to read it (draw its values: torch.rand, torch.randint)"
+            )
+        return f"insensitive: the output does not depend on input {name}"
 
     def _unresponsive_parameters(self, first: list[torch.Tensor]) -> tuple[str, ...]:
         """The parameters that can be changed without changing the outputs `first` beyond rounding."""

@@ -48,7 +48,9 @@ def flattened(file: ModuleFile) -> str | None:
         "\n\n# Added: the inputs as tensors and numbers, one after the other.\n"
         f"class _Flat(Model):\n    def forward(self, {', '.join(leaves)}):\n"
         f"        return super().forward({', '.join(arguments)})\n\n\n"
-        f"def _flat_inputs(given=get_inputs):\n    values = given()\n    return [{', '.join(taken)}]\n\n\n"
+        f"def _flat_inputs(given=get_inputs):\n    values = given()\n"
+        '    values = values if hasattr(values, "__getitem__") else list(values)\n'
+        f"    return [{', '.join(taken)}]\n\n\n"
         "Model, get_inputs = _Flat, _flat_inputs\n"
     )
 
@@ -64,8 +66,8 @@ def _written(value: Any, path: Path, name: str, leaves: dict[str, Path], file: s
     if _is_plain(value):
         leaves[name] = path
         return name
-    if value is None:
-        return "None"
+    if value is None or isinstance(value, str):
+        return repr(value)
     if type(value) in (list, tuple):
         inside = [_written(v, (*path, i), f"{name}_{i}", leaves, file) for i, v in enumerate(value)]
         ends = "[]" if type(value) is list else "()"
@@ -75,5 +77,6 @@ def _written(value: Any, path: Path, name: str, leaves: dict[str, Path], file: s
         return "{" + ", ".join(f"{key!r}: {one}" for key, one in made.items()) + "}"
     kind = type(value).__name__
     raise BadTask(
-        f"{file}: input {name} is a {kind}; inputs are tensors or numbers, or lists and dicts of them."
+        f"{file}: input {name} is a {kind}; inputs are tensors, numbers or strings, or lists and dicts "
+        "of them. Make what it holds a part of the module, or give its parts."
     )

@@ -11,8 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from kernelblaster.records import Fitness, Floor, Task
 from kernelblaster.tasks.cuda_file import CudaFile
-from kernelblaster.tasks.derive import cast, cast_of, convert, state_of
 from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.module_state import cast, cast_of, convert, state_of
 
 # Operators that may read only part of what they are given.
 PARTIAL = {"embedding", "gather", "index", "index_select", "slice", "select", "narrow", "take"}

@@ -1,6 +1,5 @@
-"""Runs a task's own code in this process and turns however it ends into an error of the task. It is not
-confined: code that ends the process on purpose, or through another language, is not stopped
-(docs/security.md)."""
+"""Runs a task's own code in this process and turns however it ends into an error of the task. Code that
+ends the process on purpose, or through another language, is not stopped (docs/security.md)."""
 
 import signal
 import threading
@@ -12,23 +11,31 @@ from typing import Any
 
 from kernelblaster.errors import BadTask
 from kernelblaster.plain_text import one_line
+from kernelblaster.settings import settings
+from kernelblaster.tasks.offline import OpensConnection, offline
+from kernelblaster.tasks.quiet import quiet
 
-IMPORT_LIMIT_S = 120.0
+IMPORT_LIMIT_S = 60.0
 
 
 class TookTooLong(Exception):
     """Raised inside the task's code when its time limit has passed."""
 
 
+class Hangs(BadTask):
+    """A task whose code did not end within its time limit; there is no use in trying it again."""
+
+
 @contextmanager
 def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator[None]:
     """A context for running a task's code. Whatever that raises, including SystemExit, becomes a
     `BadTask` with file (`path`), line and `what`, the words for what was being done; a real Ctrl-C
-    passes through. After `limit_s` seconds the code is interrupted: in the main thread only, and only
-    while it runs Python code."""
-    with _interrupts() as pressed, _alarm(limit_s):
+    passes through. What it prints is not shown. After `limit_s` seconds the code is interrupted, which
+    raises `Hangs`: in the main thread only, and only while it runs Python code."""
+    with _interrupts() as pressed, time_limit(limit_s), quiet():
         try:
-            yield
+            with offline():
+                yield
         except BadTask:
             raise
         except BaseException as error:
@@ -45,9 +52,10 @@ def kept_going(where: str) -> Iterator[None]:
     """A context for running a task's code where the caller handles its exceptions: these pass through,
     and only what would end the command (SystemExit and the like) becomes a `BadTask`. `where` names
     the code in that message."""
-    with _interrupts() as pressed:
+    with _interrupts() as pressed, quiet():
         try:
-            yield
+            with offline():
+                yield
         except Exception:
             raise
         except BaseException as error:
@@ -62,6 +70,16 @@ def kept_going(where: str) -> Iterator[None]:
 def one_line_of(error: BaseException) -> str:
     """ "Type: message" of an exception in one line, the message cut at 300 characters."""
     return f"{type(error).__name__}: {one_line(_words(error))[:300]}".removesuffix(": ")
+
+
+def confinement_hint(error: BaseException) -> str:
+    """What to do about an error that may come of the task's confinement, as a sentence; empty for others."""
+    if not (isinstance(error, PermissionError) and settings().confined):
+        return ""
+    return (
+        ". Tasks read their own folder and have no network: `kernelblaster --readable PATH COMMAND` lets "
+        "them read more, --trust-tasks runs them as your own code (docs/security.md)"
+    )
 
 
 def _words(error: BaseException) -> str:
@@ -80,7 +98,25 @@ def _problem(error: BaseException, path: str, what: str) -> BadTask:
     frames = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in frames if frame.f_code.co_filename == path]
     location = f"{path}:{lines[-1]}" if lines else path
-    return BadTask(f"{location}: {what + ': ' if what else ''}{_ending(error)}")
+    kind = Hangs if isinstance(error, TookTooLong) else BadTask
+    ending = _missing(error) or _ending(error) + confinement_hint(error)
+    return kind(f"{location}: {what + ': ' if what else ''}{ending}")
+
+
+def _missing(error: BaseException) -> str:
+    """What a file needs that is not here, and what to do about it; "" for other errors."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        return (
+            f"it needs the package {one_line(package)[:100]}, which is not installed here; install it "
+            "(pip install), or leave it out of the file."
+        )
+    if isinstance(error, OpensConnection):
+        return (
+            f"it opens a connection to {one_line(str(error))[:100]}; a task must not depend on the network: "
+            "build the model with random weights, or read them from a file."
+        )
+    return ""
 
 
 def _ending(error: BaseException) -> str:
@@ -117,7 +153,7 @@ def _interrupts() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _alarm(limit_s: float | None) -> Iterator[None]:
+def time_limit(limit_s: float | None) -> Iterator[None]:
     """A context that raises TookTooLong in its code after `limit_s` seconds, by SIGALRM. Without effect
     if that is None or outside the main thread."""
     if limit_s is None or threading.current_thread() is not threading.main_thread():

@@ -22,6 +22,13 @@ SCALAR_TYPES = {"int": "int64_t", "float": "double", "bool": "bool"}
 INCLUDES = "#include <cuda_runtime.h>\n#include <cstdint>\n"
 HALF_INCLUDES = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
 HALF = re.compile(r"half|bf16|bfloat|##", re.IGNORECASE)  # names that need them, or may be pasted to such
+# libstdc++'s guard of the special functions of C++17 (Bessel, zeta, ...), which <cmath> includes, and with
+# them <limits> and std::min: a quarter of the time that nvcc takes for a small kernel.
+SPECIAL_FUNCTIONS = "_GLIBCXX_BITS_SPECFUN_H"
+# Names of the standard library, or what may be pasted to such; headers that are neither C's nor CUDA's own.
+STANDARD = re.compile(
+    r"\bstd\b|##|#\s*include(?!\s*<(?:\w+\.h|c(?:assert|float|limits|math|stddef|stdint|stdio|stdlib|string))>)"
+)
 
 
 def c_arguments(signature: Signature) -> list[tuple[str, str]]:
@@ -42,6 +49,12 @@ def includes(code: str) -> str:
     """Lines that include the CUDA headers a candidate may rely on. Those for half precision, which take
     half of the compile time, are included only if `code` mentions their types."""
     return INCLUDES + (HALF_INCLUDES if HALF.search(code) else "")
+
+
+def left_out(code: str) -> list[str]:
+    """Names to define so that the special functions of C++17 are not compiled with `code`. None if it may use
+    them, or what they include: it names the standard library, or includes more than headers of C and CUDA."""
+    return [] if STANDARD.search(code) else [SPECIAL_FUNCTIONS]
 
 
 def declaration(signature: Signature, title: str) -> str:

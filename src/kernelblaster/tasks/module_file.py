@@ -5,23 +5,23 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
-from io import StringIO
 from typing import Any, TypeVar
 
 import torch
 from torch._guards import detect_fake_mode
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
 from kernelblaster.errors import BadTask
 from kernelblaster.keeper import seal
 from kernelblaster.tasks.device_redirect import DeviceRedirect
-from kernelblaster.tasks.foreign import IMPORT_LIMIT_S, foreign, kept_going
+from kernelblaster.tasks.foreign import IMPORT_LIMIT_S, Hangs, foreign, kept_going
 from kernelblaster.tasks.literals import compiled, literals_of
 from kernelblaster.tasks.plain_forward import plain_forward
+from kernelblaster.tasks.shape_rules import without_values
 
 T = TypeVar("T")
 TASK = "kernelblaster_task_"  # and a hash: what a file is called as a module
@@ -41,14 +41,15 @@ class Executed:
 
 class ModuleFile:
     """A task's Python file, executed: builds its module and its inputs. Inside `replaced`, some of its
-    constants and literals have other values, which gives other sizes. Raises BadTask if it fails, or
-    lacks Model, get_inputs or get_init_inputs."""
+    constants and literals have other values (`replacements`), which gives other sizes. Raises BadTask if it
+    fails, or lacks Model, get_inputs or get_init_inputs."""
 
     def __init__(self, source: str, path: str) -> None:
         self.source = source
         self.path = path
         self._executed = execute(source, path)
         self._others: dict[frozenset[tuple[int, int]], Executed] = {}
+        self.replacements: dict[str, int] = {}
         missing = [name for name in REQUIRED if not callable(self._namespace.get(name))]
         if missing:
             raise BadTask(
@@ -99,55 +100,64 @@ class ModuleFile:
     @contextmanager
     def replaced(self, constants: Mapping[str, int]) -> Iterator[None]:
         """A context in which the file's constants have the given values. A key of digits stands for that
-        integer literal: the file is then executed again with it replaced."""
-        literals = {int(key): value for key, value in constants.items() if key.isdigit()}
-        before = self._executed
-        if literals:
-            self._executed = self._with_literals(literals)
-        names = {name: value for name, value in constants.items() if not name.isdigit()}
+        integer literal: the file is then executed again with it replaced. A module that was built inside
+        must run inside too, since forward() may read the constants."""
+        before, replaced_before = self._executed, self.replacements
+        outer = dict(self._namespace)
+        self.replace(constants)
         namespace = self._namespace
-        saved = {name: namespace[name] for name in names}
-        namespace.update(names)
         try:
             yield
         finally:
-            namespace.update(saved)
-            self._executed = before
+            if namespace is before.names:
+                namespace.update({name: outer[name] for name in constants if not name.isdigit()})
+            self._executed, self.replacements = before, replaced_before
+
+    def replace(self, constants: Mapping[str, int]) -> None:
+        """Give the file's constants these values for good, as inside `replaced`."""
+        literals = {int(key): value for key, value in constants.items() if key.isdigit()}
+        if literals:
+            self._executed = self._with_literals(literals)
+        names = {name: value for name, value in constants.items() if not name.isdigit()}
+        self._namespace.update(names)
+        self.replacements = {**constants}
 
     def _with_literals(self, literals: dict[int, int]) -> Executed:
-        """The file executed with literals replaced; the latest such execution is reused. Its printed
-        output is suppressed."""
+        """The file executed with literals replaced; the latest such execution is reused."""
         key = frozenset(literals.items())
         if key not in self._others:
-            with redirect_stdout(StringIO()):
-                self._others = {key: execute(self.source, self.path, literals)}
+            self._others = {key: execute(self.source, self.path, literals)}
         return self._others[key]
 
     def build(self) -> torch.nn.Module:
         """A new module, as KernelBench builds it: in the training mode that the file sets, with the
         present random seed. Inside FakeTensorMode its tensors are fake; a constructor that fails on
-        those is run with real ones, which are then replaced by fake ones. Raises BadTask."""
+        those is run with real ones, which are then replaced by fake ones. Tensors that it keeps in plain
+        attributes become buffers, so that a candidate receives them. Raises BadTask."""
 
         def make() -> torch.nn.Module:
             arguments = self._namespace["get_init_inputs"]()
             if isinstance(arguments, dict):
-                return self._namespace["Model"](**arguments)  # type: ignore[no-any-return]
-            return self._namespace["Model"](*arguments)  # type: ignore[no-any-return]
+                return _with_buffers(self._namespace["Model"](**arguments))
+            return _with_buffers(self._namespace["Model"](*arguments))
 
         return self._with_or_without_values("Model could not be built", make, _without_values)
 
     def given_inputs(self) -> Any:
-        """What get_inputs() returns: a list, a tuple or a dict. Inside FakeTensorMode its tensors are
-        fake. Raises BadTask if it fails or returns anything else."""
+        """What get_inputs() returns or yields: a list, a tuple or a dict. Inside FakeTensorMode its
+        tensors are fake. Raises BadTask if it fails or returns anything else."""
 
-        def leave_out(values: Any, mode: FakeTensorMode) -> Any:
-            return pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
+        def leave_out(values: Any, bare: Bare) -> Any:
+            return pytree.tree_map_only(torch.Tensor, bare, values)
 
         values = self._with_or_without_values("get_inputs() failed", self._namespace["get_inputs"], leave_out)
         if isinstance(values, torch.Tensor):
             raise BadTask(f"{self.path}: get_inputs() returns a tensor; write it in a list: return [x].")
+        if isinstance(values, Iterator):
+            values = list(values)
         if not isinstance(values, list | tuple | dict):
-            raise BadTask(f"{self.path}: get_inputs() must return a list.")
+            kind = type(values).__name__
+            raise BadTask(f"{self.path}: get_inputs() returns a {kind}; return a list, or a dict by name.")
         return values
 
     def inputs(self) -> list[Any]:
@@ -176,20 +186,23 @@ class ModuleFile:
         return [name + "_" if name in RESERVED else c_name(name) for name in names]
 
     def _with_or_without_values(
-        self, what: str, call: Callable[[], T], leave_out: Callable[[T, FakeTensorMode], T]
+        self, what: str, call: Callable[[], T], leave_out: Callable[[T, "Bare"], T]
     ) -> T:
-        """The result of `call`, which runs the task's code. If that fails inside FakeTensorMode, it is
-        called again with real tensors, which `leave_out` then replaces by fake ones. `what` is for
-        messages."""
+        """The result of `call`, which runs the task's code. If that fails on fake tensors or on the meta
+        device, it is called again with real tensors, which `leave_out` then replaces by such without
+        content. `what` is for messages."""
         mode = detect_fake_mode()
-        if mode is None:
+        if mode is None and torch.get_default_device().type != "meta":
             return self._guarded(what, call)
         try:
-            return self._guarded(what, call)
+            with without_values():
+                return self._guarded(what, call)
+        except Hangs:
+            raise
         except BadTask:
-            with unset_fake_temporarily():
+            with unset_fake_temporarily(), torch.device("cpu"):
                 made = self._guarded(what, call)
-            return leave_out(made, mode)
+            return leave_out(made, mode.from_tensor if mode else lambda tensor: tensor.to("meta"))
 
     def _guarded(self, what: str, call: Callable[[], T]) -> T:
         """The result of `call`, run under the file's default dtype, with CUDA devices ignored and with
@@ -231,30 +244,46 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
     """Run the module without gradients; its outputs as a flat list of contiguous tensors, nested tuples
-    and dicts flattened in order. Raises BadTask if it returns anything but tensors, or nothing; its
-    own exceptions pass through."""
+    and dicts flattened in order, without None. Raises BadTask if it returns anything but tensors, or
+    nothing; its own exceptions pass through."""
     on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
     with kept_going("forward()"), torch.no_grad(), nullcontext() if on_gpu else DeviceRedirect():
         result = module(*inputs)
-    leaves = pytree.tree_leaves(result)
+    leaves = [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
     bad = [type(leaf).__name__ for leaf in leaves if not isinstance(leaf, torch.Tensor)]
     if bad or not leaves:
         raise BadTask(
-            f"the module returned {', '.join(bad) or 'nothing'}; it must return tensors. Leave the rest out."
+            f"the module returned {', '.join(bad) or 'nothing'}; it must return tensors, alone or in tuples, "
+            "lists and dicts. Leave the rest out."
         )
     return [leaf.contiguous() for leaf in leaves]
 
 
-def _without_values(module: torch.nn.Module, mode: FakeTensorMode) -> torch.nn.Module:
-    """The module with its parameters and buffers replaced by fake tensors of `mode`."""
+def _with_buffers(module: torch.nn.Module) -> torch.nn.Module:
+    """The module with tensors in plain attributes (`self.mask = torch.ones(...)`) registered as buffers; all
+    but those that a hook of PyTorch's computes before each call, as the old weight normalization does."""
+    for owner in module.modules():
+        hooks = owner._forward_pre_hooks.values()
+        computed = {getattr(hook, name, None) for hook in hooks for name in ("name", "_tensor_name")}
+        plain = [name for name, value in vars(owner).items() if isinstance(value, torch.Tensor)]
+        for name in plain:
+            if name not in computed:
+                owner.register_buffer(name, owner.__dict__.pop(name), persistent=False)
+    return module
+
+
+Bare = Callable[[torch.Tensor], torch.Tensor]  # a tensor without content like the given one
+
+
+def _without_values(module: torch.nn.Module, bare: Bare) -> torch.nn.Module:
+    """The module with its parameters and buffers replaced by tensors without content."""
     for owner in module.modules():
         for name, parameter in owner._parameters.items():
             if parameter is not None:
-                bare = mode.from_tensor(parameter.detach())
-                owner._parameters[name] = torch.nn.Parameter(bare, requires_grad=False)
+                owner._parameters[name] = torch.nn.Parameter(bare(parameter.detach()), requires_grad=False)
         for name, buffer in owner._buffers.items():
             if buffer is not None:
-                owner._buffers[name] = mode.from_tensor(buffer)
+                owner._buffers[name] = bare(buffer)
     return module
 
 

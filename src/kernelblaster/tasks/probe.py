@@ -38,13 +38,16 @@ class Probe:
         self._seen: dict[Shapes, Shapes | None] = {}
 
     def outputs(self, shapes: Shapes) -> Shapes | None:
-        """Output shapes for these input shapes; None if the module refuses them or an output would be
-        empty. Remembered."""
+        """Output shapes for these input shapes; None if the module refuses them, an output would be empty, or
+        their number or ranks are not those of the base. Remembered."""
         if shapes not in self._seen:
             result = self._run(shapes)
             empty = result is not None and any(0 in shape for shape in result)
             self._seen[shapes] = None if empty else result
-        return self._seen[shapes]
+        result = self._seen[shapes]
+        base = result if shapes == self.base or result is None else self.outputs(self.base)
+        alike = base is None or result is None or [len(s) for s in base] == [len(s) for s in result]
+        return result if alike else None
 
     def with_sizes(self, sizes: list[tuple[FreeSize, int]], start: Shapes | None = None) -> Shapes:
         """The shapes `start` (default: the base) with each free size set to the value beside it. Nothing
@@ -94,7 +97,7 @@ class Probe:
                     return FreeSize((dimension, *group), value, other)
         return None
 
-    def choose(self, sizes: list[FreeSize], wishes: Callable[[int, FreeSize], list[int]]) -> Shapes:
+    def choose(self, sizes: list[FreeSize], wishes: "Wishes") -> Shapes:
         """Shapes in which each free size, one after another, has the first of its `wishes(position,
         size)` that the module accepts along with those before it; its base value if it accepts none."""
         shapes = self.base
@@ -105,6 +108,9 @@ class Probe:
                     shapes = trial
                     break
         return shapes
+
+
+Wishes = Callable[[int, FreeSize], list[int]]  # by the place among the free sizes: values to try, best first
 
 
 def _groups(equal: list[Dimension]) -> list[tuple[Dimension, ...]]:

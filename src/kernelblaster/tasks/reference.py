@@ -10,8 +10,8 @@ import torch
 
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Task, Workload
-from kernelblaster.tasks.derive import cast, cast_of, convert, parameter_names, state_of
 from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.module_state import cast, cast_of, convert, parameter_names, state_of
 from kernelblaster.tasks.small import find_small
 from kernelblaster.tasks.values import ValuePool, pool_of
 
@@ -37,10 +37,10 @@ class ModuleReference:
         warnings.filterwarnings("ignore", message="RNN module weights")
         dtype = cast_of(task)
         constants = (find_small(file, dtype) or {}) if construction == "small" else {}
-        with file.replaced(constants):
-            torch.manual_seed(0)
-            self._module = convert(file.build(), dtype)
-            inputs = [] if donor else self._inputs(file)
+        file.replace(constants)
+        torch.manual_seed(0)
+        self._module = convert(file.build(), dtype)
+        inputs = [] if donor else self._inputs(file)
         self.parameters = [tensor.detach().clone() for tensor in state_of(self._module).values()]
         self._module = self._module.to(device)
         self._slots = self._find_slots()
@@ -61,6 +61,13 @@ class ModuleReference:
         """The same module with the same pools and scalars in host memory, where a failed assertion raises an
         exception instead of making the device unusable."""
         return ModuleReference(self.task, self._construction, torch.device("cpu"), donor=self)
+
+    def at_primary(self, scalars: Sequence[Any]) -> "ModuleReference":
+        """The module as its file builds it, with these scalars and the pools of this one."""
+        made = ModuleReference(self.task, "primary", self.device, donor=self)
+        given = iter(scalars)
+        made._scalars = [None if value is None else next(given) for value in self._scalars]
+        return made
 
     @property
     def scalars(self) -> list[Any]:
@@ -136,6 +143,16 @@ class ModuleReference:
 
         return run
 
+    @property
+    def state(self) -> list[torch.Tensor]:
+        """The module's present parameters and buffers, in the order of `state_of`."""
+        return [tensor.detach() for tensor in state_of(self._module).values()]
+
+    def functional(self) -> torch.nn.Module:
+        """A module without parameters of its own that computes the same: it takes the tensors of `state`,
+        then the input tensors, and returns the outputs; scalars are as they are now."""
+        return _Functional(self._module, list(state_of(self._module)), list(self._scalars))
+
     def _inputs(self, file: ModuleFile) -> list[Any]:
         """The file's inputs, made on this reference's device and cast to the task's type."""
         with torch.device(self.device):
@@ -148,6 +165,23 @@ class ModuleReference:
             path, _, name = full_name.rpartition(".")
             slots.append((self._module.get_submodule(path), name))
         return slots
+
+
+class _Functional(torch.nn.Module):
+    """See `ModuleReference.functional`. `names` are those of the parameters and buffers, `scalars` the scalar
+    inputs with None where a tensor goes."""
+
+    def __init__(self, module: torch.nn.Module, names: list[str], scalars: list[Any]) -> None:
+        super().__init__()
+        self._called = (module,)  # in a tuple: its parameters are not this module's
+        self._names = names
+        self._scalars = scalars
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        state = dict(zip(self._names, tensors, strict=False))
+        inputs = iter(tensors[len(self._names) :])
+        arguments = tuple(next(inputs) if value is None else value for value in self._scalars)
+        return torch.func.functional_call(self._called[0], state, arguments)
 
 
 def open_reference(task: Task, workload: Workload, device: torch.device) -> ModuleReference:

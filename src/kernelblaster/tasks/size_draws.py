@@ -18,8 +18,10 @@ from typing import Literal
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Task, Tensor, Workload
 from kernelblaster.records.workload import WorkloadName
-from kernelblaster.tasks.derive import Facts, UnequalSizes, cast_of, learn, workload_of
+from kernelblaster.tasks.derive import UnequalSizes, workload_of
+from kernelblaster.tasks.facts import Facts, learn
 from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.module_state import cast_of
 from kernelblaster.tasks.small import find_small
 
 # few: a few hundred kilobytes, no extent below 4, and every size once in each octave up to the base's;
@@ -47,7 +49,7 @@ NAMES: dict[Kind, WorkloadName] = {
 STRETCHED_BYTES = 512 << 10
 STRETCHED = 1.2  # times the primary extent, at most
 MOST_STRETCHED = 1 << 14  # of primary extents
-FEW_BYTES = 256 << 10
+FEW_BYTES, LEAST_FEW_BYTES = 256 << 10, 48 << 10
 LARGEST_SHARE, LARGEST_EXTRA_BYTES = 1.3, 4 << 20  # all tensors together, over the base's
 LONGEST = 16.0  # times the base's extent
 SHORT_LONGEST = 8.0  # the same where the base is a small workload
@@ -96,7 +98,10 @@ class SizeDraws:
         self._near_bytes = most_bytes or cap
         self._most_bytes = cap if most_bytes is None else min(cap, most_bytes)
         parameters = sum(self.base.bytes(tensor) for tensor in task.signature.parameters)
-        self._few_bytes = parameters + min(FEW_BYTES, max(total, 16 << 10))
+        self._few_bytes = parameters + min(FEW_BYTES, max(total, LEAST_FEW_BYTES))
+        # Up to where every octave is drawn: the primary extents, around a small workload as well.
+        most = max(most_stretched, MOST_STRETCHED)
+        self._widest = {n: max(v, min(task.primary.sizes[n], most)) for n, v in self.base.sizes.items()}
 
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
@@ -128,8 +133,8 @@ class SizeDraws:
 
     def _octaves(self, names: list[str]) -> list[tuple[str, int]]:
         """(size, k) for every octave, extents from 2**k to 2**(k+1), of every size in `names` up to its
-        extent in the base: at most MOST_OCTAVES, in random order."""
-        octaves = [(n, k) for n in names for k in range(2, self.base.sizes[n].bit_length())]
+        extent in the primary workload: at most MOST_OCTAVES, in random order."""
+        octaves = [(n, k) for n in names for k in range(2, self._widest[n].bit_length())]
         self._rng.shuffle(octaves)
         return octaves[:MOST_OCTAVES]
 
@@ -165,6 +170,19 @@ class SizeDraws:
             if workload is not None:
                 return workload
         return None
+
+    def without_ones(self, workload: Workload) -> Workload:
+        """The workload with another value for every free size that is 1, but not in the base: a small one,
+        from 3 on, that is not the base's either. Itself where the task accepts none."""
+        accept, steps = self._accepting
+        ones = [name for name in steps if workload.sizes[name] == 1 < self.base.sizes[name]]
+        own = {name: workload.sizes[name] for name in steps}
+        for more in range(2, 10):
+            larger = {name: 1 + more * steps[name] for name in ones}
+            accepted = accept(workload.name, own | larger)
+            if accepted is not None and all(value != self.base.sizes[n] for n, value in larger.items()):
+                return accepted
+        return workload
 
     def of(self, *kinds: Kind) -> list[Workload]:
         """The workloads of the pool's draws of these kinds."""
@@ -205,7 +223,7 @@ class SizeDraws:
                 else self._wish(kind, list(steps))
             )
             fixed = {n: _log_uniform(self._rng, 1 << k, 2 << k) for n, k in (octaves or {}).items()}
-            wanted |= {n: min(extent, self.base.sizes[n]) for n, extent in fixed.items()}
+            wanted |= {n: min(extent, self._widest[n]) for n, extent in fixed.items()}
             while True:
                 if kind == "tiled":  # also after they were reduced
                     wanted = {name: _tiled(extent) for name, extent in wanted.items()}
@@ -323,7 +341,7 @@ class SizeDraws:
         if constants is None:
             raise BadTask(f"{self._task.name}: has no small workload to draw sizes around.")
         with file.replaced(constants):
-            return learn(file, dtype, real=True, small=True)
+            return learn(file, dtype, on="cpu", small=True)
 
 
 def most_read_bytes(task: Task) -> int:

@@ -2,18 +2,22 @@
 emulator."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
 from kernelblaster.errors import BadTask
-from kernelblaster.tasks.derive import Facts, learn, same_structure
+from kernelblaster.tasks.facts import Facts, Where, learn, same_structure
+from kernelblaster.tasks.foreign import Hangs
 from kernelblaster.tasks.module_file import ModuleFile
 
 SMALL_ELEMENTS = 1 << 17
 SHRINKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384, 65536)
-LARGE, FEWEST = 64, 16  # named constants from LARGE on become FEWEST at least
+LARGE, FEWEST = 64, (16, 8, 4)  # numbers from LARGE on become so small at most, in this order
 BANDS = (64, 16, 4)  # literals are shrunk from the large ones on, until the module is small
-MOST_TRIALS = 60  # constructions that are tried: a number, so that every process finds the same
+# Constructions that are tried, of modules with at most FEW_PARAMETERS and of others: numbers, not times, so
+# that every process finds the same.
+MOST_TRIALS, MOST_OF_LARGE, FEW_PARAMETERS = 240, 60, 32
 _FOUND: dict[tuple[str, str, torch.dtype | None], dict[str, int] | None] = {}
 
 
@@ -38,7 +42,7 @@ def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> 
     if constants is None:
         return None
     with file.replaced(constants):
-        facts = learn(file, dtype, real=True, small=True)
+        facts = learn(file, dtype, on="cpu", small=True)
     if not same_structure(primary, facts):
         raise BadTask(f"{file.path}: SMALL changes the number or rank of tensors.")
     return facts
@@ -46,23 +50,25 @@ def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> 
 
 class _Search:
     """Looks for a small construction of one file: its tensors have at most SMALL_ELEMENTS elements
-    together, and it runs. Gives up after MOST_TRIALS constructions. Replacements are by name, or by
+    together, and it runs. Gives up after so many trials. Replacements are by name, or by
     literal as digits."""
 
     def __init__(self, file: ModuleFile, dtype: torch.dtype | None) -> None:
         self._file = file
         self._dtype = dtype
         self._primary = learn(file, dtype)
-        self._trials = 0
+        self._trials = MOST_TRIALS if len(self._primary.parameters) <= FEW_PARAMETERS else MOST_OF_LARGE
+        own = self._facts({}, "meta")
+        alike = own is not None and _extents(own) == _extents(self._primary)
+        self._without_values: Where = "meta" if alike else "fake"
 
     def result(self) -> dict[str, int] | None:
         """Replacements that give a small construction; None if none was found."""
         own = {name: value for name, value in self._file.constants.items() if value >= LARGE}
         if self._primary.elements <= SMALL_ELEMENTS:
             return own
-        shrunk = ({n: max(FEWEST, v // shrink) for n, v in own.items()} for shrink in SHRINKS[1:])
         if own:
-            replacements = self._first(shrunk)
+            replacements = self._first(_shrunk(own))
             if replacements is not None:
                 return replacements
         return self._by_literals()
@@ -77,8 +83,7 @@ class _Search:
         and quotients consistent; else each is replaced alone, if that makes the module smaller."""
         literals = self._file.literals
         large = [value for value in literals if value >= LARGE]
-        together = ({str(v): max(FEWEST, v // shrink) for v in large} for shrink in SHRINKS[1:])
-        found = self._first(together) if large else None
+        found = self._first(_shrunk({str(value): value for value in large})) if large else None
         return self._needed(found) if found is not None else self._one_by_one(literals)
 
     def _one_by_one(self, literals: list[int]) -> dict[str, int] | None:
@@ -101,13 +106,14 @@ class _Search:
 
     def _no_smaller_than_needed(self, replacements: dict[str, int]) -> dict[str, int]:
         """The replacements with each number as large as a small construction allows, since tiny sizes
-        test little."""
+        test little: its own if possible. Small numbers, which are windows and images, come first."""
         grown = dict(replacements)
-        for key, value in replacements.items():
-            for larger in reversed([w for w in _smaller(int(key)) if w > value]):
-                if self._is_small(grown | {key: larger}):
-                    grown[key] = larger
-                    break
+        for key in sorted(replacements, key=int):
+            own = [int(key), *reversed([w for w in _smaller(int(key)) if w > replacements[key]])]
+            larger = next((value for value in own if self._is_small(grown | {key: value})), None)
+            if larger is not None:
+                grown[key] = larger
+        grown = {key: value for key, value in grown.items() if value != int(key)}
         return grown if self._runs(grown) else replacements
 
     def _needed(self, replacements: dict[str, int]) -> dict[str, int]:
@@ -120,35 +126,55 @@ class _Search:
         return replacements
 
     def _is_small(self, replacements: dict[str, int]) -> bool:
-        """Whether the construction is valid and has at most SMALL_ELEMENTS elements, by fake tensors."""
+        """Whether the construction is valid and has at most SMALL_ELEMENTS elements."""
         elements = self._elements(replacements)
         return elements is not None and elements <= SMALL_ELEMENTS
 
     def _elements(self, replacements: dict[str, int]) -> int | None:
-        """Elements of all tensors of this construction, by fake tensors; None if it is invalid, or its
-        tensors differ in number or rank from the primary ones."""
-        facts = self._facts(replacements)
+        """Elements of all tensors of this construction, by tensors without content; None if it is invalid, or
+        its tensors differ in number or rank from the primary ones."""
+        facts = self._facts(replacements, self._without_values)
         return None if facts is None or not same_structure(self._primary, facts) else facts.elements
 
     def _runs(self, replacements: dict[str, int]) -> bool:
         """Whether the construction really runs on the CPU, with tensors of the same number and rank."""
-        facts = self._facts(replacements, real=True)
+        facts = self._facts(replacements, "cpu")
         return facts is not None and same_structure(self._primary, facts)
 
-    def _facts(self, replacements: dict[str, int], real: bool = False) -> Facts | None:
-        """The facts of a construction; None if it is invalid or MOST_TRIALS are used up."""
-        self._trials += 1
-        if self._trials > MOST_TRIALS:
+    def _facts(self, replacements: dict[str, int], on: Where) -> Facts | None:
+        """The facts of a construction; None if it is invalid or all trials are used up."""
+        self._trials -= 1
+        if self._trials < 0:
             return None
         try:
             with self._file.replaced(replacements):
-                return learn(self._file, self._dtype, real=real)
+                return learn(self._file, self._dtype, on=on)
+        except Hangs:
+            self._trials = 0
+            return None
         except BadTask:
             return None
+
+
+def _shrunk(numbers: dict[str, int]) -> Iterator[dict[str, int]]:
+    """The numbers divided by one factor, which keeps products and quotients consistent: by larger and larger
+    ones, then with smaller and smaller limits."""
+    seen: list[dict[str, int]] = []
+    for least in FEWEST:
+        for shrink in SHRINKS[1:]:
+            proposal = {name: max(least, value // shrink) for name, value in numbers.items()}
+            if proposal not in seen:
+                seen.append(proposal)
+                yield proposal
+
+
+def _extents(facts: Facts) -> tuple[Any, ...]:
+    """Shapes of all inputs, parameters and outputs."""
+    return facts.probe.base, facts.parameters, facts.outputs
 
 
 def _smaller(value: int) -> list[int]:
     """Smaller numbers to try in place of the literal `value`, smallest first."""
     wishes = [value // by for by in (256, 64, 16, 8, 4, 2)]
-    least = 16 if value >= LARGE else 2
+    least = FEWEST[-1] if value >= LARGE else 2
     return list(dict.fromkeys(max(least, w) for w in wishes if max(least, w) < value))

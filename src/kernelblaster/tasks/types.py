@@ -5,9 +5,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelblaster.errors import BadTask
 from kernelblaster.records.signature import Dtype
-from kernelblaster.tasks.derive import Facts, dtype_name, learn
+from kernelblaster.tasks.facts import Facts, learn
 from kernelblaster.tasks.failures import floating_types
 from kernelblaster.tasks.module_file import ModuleFile
+from kernelblaster.tasks.module_state import dtype_name
 from kernelblaster.tasks.small import learn_small
 
 

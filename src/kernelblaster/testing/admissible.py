@@ -19,8 +19,8 @@ from kernelblaster.errors import BadTask
 from kernelblaster.judge.precision import ROUNDING
 from kernelblaster.records import Scalar, Task, Workload
 from kernelblaster.tasks.cuda_file import CudaFile
-from kernelblaster.tasks.derive import cast, cast_of, convert, state_of
 from kernelblaster.tasks.module_file import ModuleFile, call_module
+from kernelblaster.tasks.module_state import cast, cast_of, convert, state_of
 from kernelblaster.tasks.small import find_small
 from kernelblaster.tasks.values import ValuePool, fill, perturb, pool_from_distribution, pool_of
 
@@ -69,10 +69,10 @@ class MutatedSource:
         """Construct the module with these constants and take its parameters, scalars and value pools."""
         task, dtype = self.task, cast_of(self.task)
         file = ModuleFile(task.source, task.path)
-        with file.replaced(dict(constants)):
-            torch.manual_seed(0)
-            module = convert(file.build(), dtype)
-            values = [cast(value, dtype) for value in file.inputs()]
+        file.replace(constants)
+        torch.manual_seed(0)
+        module = convert(file.build(), dtype)
+        values = [cast(value, dtype) for value in file.inputs()]
         state = state_of(module)
         self._names = list(state)
         self.parameters = [tensor.detach().clone() for tensor in state.values()]

@@ -42,6 +42,7 @@ def candidate(result: str) -> Candidate:
 RIGHT = candidate("x[i] < 0.0f ? 0.0f : x[i]")  # NaN stays NaN, as in PyTorch
 WRONG = candidate("x[i]")
 BROKEN = candidate("x[i")
+SLOW = candidate("x[i] < 0.0f ? 0.0f : x[i] + x[(i * 33) % n] * 0.0f")  # a second load, from all over memory
 
 
 class JudgeContract:
@@ -60,6 +61,15 @@ class JudgeContract:
         profile, outcome = judge.profile(task(), [RIGHT, WRONG], depth="quick")
         assert isinstance(profile, Profile) and "relu" in profile.kernels[0].name
         assert isinstance(outcome, Incorrect)
+
+    def test_estimates_need_no_correct_candidate(self, judge: Judge) -> None:
+        right, wrong, broken, slow = judge.estimate(task(), [RIGHT, WRONG, BROKEN, SLOW])
+        assert right is not None and wrong is not None and broken is None
+        assert slow is not None and slow > 1.5 * right
+        [evaluation] = judge.evaluate_many([(task(), RIGHT)])
+        assert evaluation.timing is not None
+        if evaluation.timing.modelled:
+            assert abs(right / evaluation.timing.candidate_us - 1) < 0.02
 
     def test_a_confirmation_leaves_a_note_and_no_second_one(self, judge: Judge) -> None:
         [evaluation] = judge.evaluate_many([(task(), RIGHT)])

@@ -20,7 +20,7 @@ from kernelblaster.knowledge import (
     import_changes,
     plant,
 )
-from kernelblaster.knowledge.events import Observed
+from kernelblaster.knowledge.events import Observed, Revised
 from kernelblaster.records import Optimization, State
 
 HERE = Provenance(
@@ -124,6 +124,31 @@ class KnowledgeContract:
         with pytest.raises(KnowledgeError, match="later changes build on version 2"):
             kb.revert(2)
         assert kb.version == 7
+
+    def test_what_a_candidate_taught_can_be_withdrawn(self, kb: KnowledgeBase) -> None:
+        other = HERE.model_copy(update={"candidate": "other"})
+        kb.observe("slow", "tile", 2.0, HERE)
+        kb.observe("slow", "fuse", 2.0, HERE)
+        kb.observe("slow", "tile", 0.1, other)
+        kb.note("slow", "stays", "tile", HERE)
+        before = kb.version
+        assert kb.withdraw(lambda event: event.provenance.candidate == HERE.candidate) == 2
+        entry = kb.content().entry("slow", "tile")
+        assert entry.evidence.total.mean == pytest.approx(0.1) and entry.notes == ("stays",)
+        assert kb.content().entry("slow", "fuse").evidence.total.attempts == 0
+        assert kb.version == before + 2 and len(kb.log()) == before + 2  # the events stay
+        assert kb.withdraw(lambda event: event.provenance.candidate == HERE.candidate) == 0
+
+    def test_words_can_be_revised(self, kb: KnowledgeBase, where: str | Path) -> None:
+        kb.note("slow", "old", "tile")
+        kb.record([Revised(state="slow", technique="tile", preconditions=("rows",), notes=("new",))])
+        kb.record([Revised(state="slow", description="said better")])
+        content = KnowledgeBase(where, create=False).content()
+        entry = content.entry("slow", "tile")
+        assert (entry.preconditions, entry.notes, entry.description) == (
+            ("rows",), ("new",), "what tile does"
+        )  # fmt: skip
+        assert content.states["slow"].state.description == "said better"
 
     def test_several_changes_are_recorded_together_or_not_at_all(self, kb: KnowledgeBase) -> None:
         with pytest.raises(KnowledgeError, match="no such state"):

@@ -38,7 +38,7 @@ class PostgresServer:
             )
         ready = [_find("pg_isready"), "-h", "127.0.0.1", "-p", str(self._port), "-q"]
         until = time.monotonic() + 60
-        while subprocess.run(ready).returncode != 0:
+        while subprocess.run(ready, timeout=60).returncode != 0:
             if self._process.poll() is not None or time.monotonic() > until:
                 pytest.skip(f"PostgreSQL does not start here: {(self._folder / 'log').read_text()[-500:]}")
             time.sleep(0.05)

@@ -9,7 +9,7 @@ from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.expression import Argument, Counted, Load, Number, Operation
 from kernelblaster.policies.expert.graph import Graph, Node, Reference
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.tasks.derive import dtype_name
+from kernelblaster.tasks.module_state import dtype_name
 
 NUMBERS = {
     "add": lambda a, b: a + b,

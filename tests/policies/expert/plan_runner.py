@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.combines.arithmetic import MAX, MIN, PRODUCT, SUM
 from kernelblaster.policies.expert.expression import (
     Argument,
@@ -21,7 +22,7 @@ from kernelblaster.policies.expert.expression import (
     Reduced,
 )
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage
+from kernelblaster.policies.expert.kernel import Kernel, Stage
 from kernelblaster.policies.expert.plan import Plan
 
 TYPES = {"real": torch.float64, "whole": torch.int64, "truth": torch.bool}

@@ -8,7 +8,7 @@ import pytest
 from kernelblaster.judge.timing import conclude
 from kernelblaster.knowledge import Content, KnowledgeBase, Provenance
 from kernelblaster.policies.expert.learning import ExpertLearning
-from kernelblaster.policies.policy import Gap
+from kernelblaster.policies.policy import Gap, PolicyEvaluation
 from kernelblaster.records import (
     CompileFailed,
     Evaluation,
@@ -27,6 +27,7 @@ from kernelblaster.records.outcome import Speedup
 from kernelblaster.store.replay import Sample
 
 FLOOR = 1 << 20
+NOTHING = PolicyEvaluation([])
 
 
 def kernel(name: str, us: float, **shares: float) -> KernelProfile:
@@ -127,14 +128,15 @@ def test_what_came_as_expected_is_no_gap() -> None:
     found = ExpertLearning().evaluate(
         [sample(judged(PLAIN), judged(kernel("k", 50, dram=80.0)), log(2.0))], [], Content(), "sm_90a"
     )
-    assert found[0].count == 1 and not found[0].surprising
+    (one,) = found.discrepancies
+    assert one.count == 1 and not one.surprising
     assert ExpertLearning().explain(found, Content()) == []
 
 
 def test_earlier_samples_count_and_the_same_step_counts_once() -> None:
     one = sample(judged(PLAIN), judged(kernel("k", 50)), log(2.0), 1)
     other = sample(judged(PLAIN), judged(kernel("k", 100)), 0.0, 2)
-    (found,) = ExpertLearning().evaluate([one], [one, other], Content(), "sm_90a")
+    (found,) = ExpertLearning().evaluate([one], [one, other], Content(), "sm_90a").discrepancies
     assert found.count == 2
     assert found.measured == pytest.approx(log(2.0) / 2)
     assert found.interval is not None and found.interval[0] < found.measured < found.interval[1]
@@ -155,8 +157,8 @@ def test_the_update_notes_each_cause_once_and_replaces_a_contradicted_prior() ->
     for _ in range(5):
         kb.observe("s", "a", 0.0, Provenance(architecture="sm_90a"))
     gap = gap_of(sample(judged(PLAIN), judged(PLAIN), 0.0), now=kb.content())
-    changes = ExpertLearning().update([gap], kb.content())
+    changes = ExpertLearning().update(NOTHING, [gap], kb.content())
     assert [change.kind for change in changes] == ["noted", "prior_set"]
     kb.record(changes)
     assert kb.content().entry("s", "a").prior == pytest.approx(0.0)
-    assert ExpertLearning().update([gap], kb.content()) == []
+    assert ExpertLearning().update(NOTHING, [gap], kb.content()) == []

@@ -19,11 +19,11 @@ from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import kept_elements
-from kernelblaster.policies.expert.schedule import (
+from kernelblaster.policies.expert.schedules.columns import Columns
+from kernelblaster.policies.expert.schedules.pointwise import FlatVectors
+from kernelblaster.policies.expert.schedules.rows import (
     BlockRows,
     ClusterRows,
-    Columns,
-    FlatVectors,
     Rows,
     WarpRows,
     rows_per_block,

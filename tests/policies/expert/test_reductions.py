@@ -11,7 +11,8 @@ from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import passes, row_kernel
-from kernelblaster.policies.expert.schedule import Columns, WarpRows
+from kernelblaster.policies.expert.schedules.columns import Columns
+from kernelblaster.policies.expert.schedules.rows import WarpRows
 from kernelblaster.policies.expert.techniques import load_techniques
 
 ROWS = ("warp_shuffle_reduction", "vectorized_memory_access", "rows_in_registers")

@@ -6,7 +6,6 @@ from dataclasses import fields, replace
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from tree_sitter import Node
@@ -14,14 +13,32 @@ from tree_sitter import Node
 from kernelblaster.api import load_task
 from kernelblaster.devices.specs import gpu_named
 from kernelblaster.policies import expert
-from kernelblaster.policies.expert import schedule as schedules
 from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit, load_emitters
 from kernelblaster.policies.expert.expression import Expression, Gather, Load, rebuild
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import Schedule
+from kernelblaster.policies.expert.schedules import all_schedules
+from kernelblaster.policies.expert.schedules.columns import Columns, ThreadPerColumn
+from kernelblaster.policies.expert.schedules.gathered import GatheredProduct
+from kernelblaster.policies.expert.schedules.packing import Packing
+from kernelblaster.policies.expert.schedules.pointwise import (
+    BlockRowMap,
+    ElementPerThread,
+    FlatVectors,
+    TransposedTiles,
+    WarpRowMap,
+)
+from kernelblaster.policies.expert.schedules.products import (
+    MmaProduct,
+    ThreadPerResult,
+    TiledProduct,
+    WgmmaProduct,
+)
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, ClusterRows, WarpRows
+from kernelblaster.policies.expert.schedules.scans import ScanColumns, ScanRows, ThreadPerScan
+from kernelblaster.policies.expert.schedules.schedule import Schedule
 from kernelblaster.policies.expert.technique_table import technique_table
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.tasks.cuda_source import CudaSource, Function, walk
@@ -33,28 +50,33 @@ rows, columns = 4096, 1024
 SMALL = {"rows": 8, "columns": 12}
 class Model(nn.Module):
     def forward(self, x, w, b):
-        return torch.softmax(x, 1), x.sum(0), x.t().contiguous(), x @ w, x * b, torch.relu(x)
+        scans = x.cumsum(1), x.cumsum(0)
+        return torch.softmax(x, 1), x.sum(0), x.t().contiguous(), x @ w, x * b, torch.relu(x), *scans
 def get_inputs():
     return [torch.randn(rows, columns), torch.randn(columns, columns), torch.randn(columns)]
 def get_init_inputs():
     return []
 """
 EXAMPLES: tuple[tuple[str, Schedule], ...] = (
-    ("relu", schedules.ElementPerThread()),
-    ("relu", schedules.FlatVectors(4)),
-    ("copy", schedules.TransposedTiles()),
-    ("mul", schedules.WarpRowMap(4)),
-    ("mul", schedules.BlockRowMap(4)),
-    ("softmax", schedules.BlockPerRow()),
-    ("softmax", schedules.WarpRows(register_elements=16)),
-    ("softmax", schedules.BlockRows(register_elements=16)),
-    ("softmax", schedules.ClusterRows(2, 1, 66, 4, 8, unroll=4)),
-    ("sum", schedules.ThreadPerColumn()),
-    ("sum", schedules.Columns(4)),
-    ("mm", schedules.ThreadPerResult()),
-    ("mm", schedules.TiledProduct(64, 64, 16, 4, 4, flush=1024)),
-    ("packed", schedules.MmaProduct()),
-    ("packed", schedules.WgmmaProduct()),
+    ("relu", ElementPerThread()),
+    ("relu", FlatVectors(4)),
+    ("copy", TransposedTiles()),
+    ("mul", WarpRowMap(4)),
+    ("mul", BlockRowMap(4)),
+    ("softmax", BlockPerRow()),
+    ("softmax", WarpRows(register_elements=16)),
+    ("softmax", BlockRows(register_elements=16)),
+    ("softmax", ClusterRows(2, 1, 66, 4, 8, unroll=4)),
+    ("sum", ThreadPerColumn()),
+    ("sum", Columns(4)),
+    ("cumsum", ThreadPerScan()),
+    ("cumsum", ScanRows(2, 4, 16)),
+    ("cumsum_1", ScanColumns(2)),
+    ("mm", ThreadPerResult()),
+    ("mm", TiledProduct(64, 64, 16, 4, 4, flush=1024)),
+    ("packed", MmaProduct()),
+    ("packed", WgmmaProduct()),
+    ("gathered", GatheredProduct(64, 128, 16, 1, 8)),
 )
 
 
@@ -65,8 +87,17 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return initial_plan(capture(load_task(str(file))))
 
 
+@cache
+def convolved() -> Plan:
+    first = initial_plan(capture(load_task("core/level1/conv2d_3x3")))
+    return next(load_techniques()["implicit_matrix_product"](first))
+
+
 def place_of(plan: Plan, name: str) -> tuple[Plan, Kernel]:
-    """The plan with a kernel of that name, and the kernel; `packed` is the product on packed operands."""
+    """The plan with a kernel of that name, and the kernel; `packed` is the product on packed operands,
+    `gathered` a convolution on a gathered one."""
+    if name == "gathered":
+        plan, name = convolved(), "convolution_kernel"
     if name == "packed":
         plan, name = next(load_techniques()["split_operand_tensor_cores"](plan)), "mm"
     return plan, next(k for k in plan.kernels if k.name.startswith(name) and k.family != "pack")
@@ -82,8 +113,8 @@ def other(value: object) -> object:
 
 
 def test_every_schedule_has_an_emitter_and_an_example() -> None:
-    assert set(load_emitters()) == set(get_args(Schedule))
-    assert {type(example) for _, example in EXAMPLES} | {schedules.Packing} == set(get_args(Schedule))
+    assert set(load_emitters()) == set(all_schedules())
+    assert {type(example) for _, example in EXAMPLES} | {Packing} == set(all_schedules())
 
 
 @pytest.mark.parametrize(("name", "schedule"), EXAMPLES, ids=lambda value: type(value).__name__)
@@ -206,5 +237,5 @@ def test_techniques_know_no_emitter_and_the_plan_no_torch() -> None:
     for name in techniques:
         assert not any(found.split(".")[0] in ("emission", "emit") for found in reached(name)), name
     assert "torch" in reached("capture")
-    for name in ("plan", "schedule", "emit", "lower", *techniques):
+    for name in ("plan", "kernel", "schedules.rows", "emit", "lower", *techniques):
         assert "torch" not in reached(name), name

@@ -35,7 +35,7 @@ MODELLED = {
     "matmul_naive BLOCK=256 BY_ROW=1": "uncoalesced-access/load-store-pipe+redundant-work",
     "matmul_spilled RESIDENT=1": "fp32-pipe/low-occupancy+register-limited",
     "matmul_spilled RESIDENT=6": "register-pressure/spills",
-    "matmul_tensor_cores STEP=16 WARP_TILES=1": "instruction-issue/bank-conflicts+integer-pipe",
+    "matmul_tensor_cores STEP=16 WARP_TILES=1": "instruction-issue/integer-pipe",
     "matmul_tensor_cores STEP=64 WARP_TILES=4": "register-pressure/low-occupancy",
     "matmul_tiled PAD=0 TILE=32": "bank-conflicts",
     "matmul_tiled PAD=1 TILE=32": "instruction-issue/load-store-pipe",

@@ -7,7 +7,7 @@ from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import FlatVectors
+from kernelblaster.policies.expert.schedules.pointwise import FlatVectors
 from kernelblaster.policies.expert.techniques import load_techniques
 
 

@@ -12,7 +12,7 @@ from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import TiledProduct
+from kernelblaster.policies.expert.schedules.products import TiledProduct
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.policies.expert.techniques.split_k import split_sums
 from kernelblaster.policies.expert.tiling import retiled

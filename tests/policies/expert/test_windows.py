@@ -14,7 +14,8 @@ from kernelblaster.policies.expert.index import number, variable
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import as_product
-from kernelblaster.policies.expert.schedule import BlockPerRow, ThreadPerResult
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.policies.expert.window_extents import window_counts
 from kernelblaster.records import Signature
@@ -234,7 +235,7 @@ def test_extents_follow_from_those_of_the_operand(case: Case) -> None:
     """At sizes of all remainders, of which a few workloads may leave some out."""
     given = case.arguments_by_name()
     if case.filters:
-        given["weight"] = SimpleNamespace(meta={"val": torch.empty(case.filters)})
+        given["weight"] = SimpleNamespace(tensor=torch.empty(case.filters))
     counts = window_counts(case.operator, given)
     for larger in range(8):
         tensors = case.tensors(larger)

@@ -55,7 +55,7 @@ ROLES = {  # by the beginning of the question
     "Name the performance state": "state-extractor",
     "A kernel is in a performance state": "state-matcher",
     "Propose up to": "proposer",
-    "Make this candidate faster: apply one": "lowerer",
+    "Make this candidate faster: apply": "lowerer",
     "This candidate was meant": "mend",
     "Make this candidate faster, keeping": "plain",
     "A CUDA candidate passed": "soft-verifier",

@@ -11,7 +11,9 @@ from typing import Any
 
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
 from kernelblaster.knowledge.content import Content
+from kernelblaster.knowledge.events import OptimizationAdded, Provenance, StateAdded
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.retrieval import known_state
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.models.failures import ModelError
 from kernelblaster.models.request import Reply, Request, T
@@ -21,7 +23,18 @@ from kernelblaster.policies.llm.digest import kernel_name
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.policies.llm.source import kernel_names, parts_of
 from kernelblaster.policies.policy import Target
-from kernelblaster.records import Candidate, Evaluation, Metric, Optimization, Profile, State, Step, Task
+from kernelblaster.records import (
+    Candidate,
+    Evaluation,
+    Floor,
+    Metric,
+    Optimization,
+    Profile,
+    State,
+    Step,
+    Task,
+)
+from kernelblaster.sessions.settings import Search
 from kernelblaster.sessions.steering import Steering
 
 DATA = Path(__file__).parent / "data"
@@ -86,6 +99,12 @@ class SessionInMemory:
     events: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     content: Content = field(default_factory=lambda: planted().copy())
     offered: list[Optimization] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+    withdrawn: list[str] = field(default_factory=list)
+    search: Search = field(default_factory=Search)
+    floor: Floor = field(
+        default_factory=lambda: Floor(bytes=FLOOR_BYTES, certain_bytes=FLOOR_BYTES, operations=0)
+    )
     steering: Steering | None = None
 
     @property
@@ -110,9 +129,26 @@ class SessionInMemory:
         assert self.verdict is not None
         return self.evaluations.setdefault(candidate.code, self.verdict(candidate))
 
-    def offer(self, state: State, optimizations: Sequence[Optimization]) -> str:
+    def withdraw(self, code: str, steps: Sequence[Step]) -> None:
+        self.withdrawn.append(code)
+
+    def source(self, code: str) -> str | None:
+        return self.sources.get(code)
+
+    def tuned(self, candidate: Candidate, most: int) -> Candidate:
+        return candidate
+
+    def offer(self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None) -> str:
         self.offered += optimizations
-        return state.name
+        name = known_state(self.content, state)
+        if name is None:
+            self.content.apply(StateAdded(state=state), Provenance())
+            name = state.name
+        for optimization in optimizations:
+            self.content.apply(
+                OptimizationAdded(state=name, optimization=optimization, weight=0.5), Provenance()
+            )
+        return name
 
 
 class Scripted:

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from kernelblaster.models.tokens import tokens_of
 from kernelblaster.policies.llm.asker import QUESTION
 from kernelblaster.policies.llm.lowerer import Lowering, lower
 from kernelblaster.policies.llm.policy import MixedPolicy
-from kernelblaster.policies.llm.proposer import propose
+from kernelblaster.policies.llm.proposer import Inquiry, propose
 from kernelblaster.policies.llm.roles import cast_of
 from kernelblaster.policies.llm.state_matcher import match_by_model
-from kernelblaster.policies.llm.tokens import tokens_of
 from kernelblaster.sessions.steering import Steering
 from kernelblaster.store.run import Run, create_run, open_run
 from kernelblaster.store.steering import LONGEST_NOTE, LeaveNote, append_command
@@ -94,7 +94,7 @@ def test_proposers_read_it_too_and_those_who_judge_do_not(tmp_path: Path) -> Non
         place = Place(run)
         place.leave("try tensor cores")
         place.step(1)
-        propose(place.policy.scene, small.candidate, place.target, small.profile, FLOOR_BYTES)
+        propose(place.policy.scene, Inquiry(small.candidate, place.target, small.profile, FLOOR_BYTES))
         assert "try tensor cores" in place.model.prompt()
         match_by_model(place.policy.scene, place.target.state.model_copy(update={"name": "new"}))
         assert place.model.asked[-1] == "state-matcher" and HEADING not in place.model.prompt()
@@ -124,10 +124,10 @@ def test_a_long_note_takes_the_room_of_what_matters_less(tmp_path: Path) -> None
         place = Place(run)
         scene = place.policy.scene
         about = Lowering(large.candidate, "unrolling", place.target, large.profile, FLOOR_BYTES)
-        lower(scene, about, "")
+        lower(scene, about, {})
         without = place.model.prompt()
         place.leave("word " * (LONGEST_NOTE // 5))
         place.step(1)
-        lower(scene, Lowering(large.candidate, "fast_math", place.target, large.profile, FLOOR_BYTES), "")
+        lower(scene, Lowering(large.candidate, "fast_math", place.target, large.profile, FLOOR_BYTES), {})
         assert HEADING in place.model.prompt()
         assert tokens_of(place.model.prompt()) < tokens_of(without) + 500

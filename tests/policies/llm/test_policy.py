@@ -14,7 +14,7 @@ from kernelblaster.policies.expert.states import extract_states
 from kernelblaster.policies.llm.initial_writer import NoFirstCandidate
 from kernelblaster.policies.llm.policy import MixedPolicy, Written, _Seen
 from kernelblaster.policies.llm.roles import ROLES, Cast, cast_of
-from kernelblaster.policies.policy import Attempt, Sample, Target
+from kernelblaster.policies.policy import Attempt, PolicyEvaluation, Sample, Target
 from kernelblaster.records import Candidate, CompileFailed, Evaluation, Incorrect
 from kernelblaster.records.recipe import JOINED
 from tests.policies.llm.played import ANSWERS, BROKEN, FUSED, NO_CHANGE, VECTOR, rewrite
@@ -54,7 +54,8 @@ def begun(policy: MixedPolicy) -> tuple[Attempt, Target]:
 def test_the_usual_cast_with_a_model() -> None:
     cast, named = cast_of(["state-matcher=openai:small", "lowerer=expert"])
     played = {role for role in ROLES if cast.llm(role)}
-    assert played == {"proposer", "soft-verifier", "gap-analyst", "state-matcher"}
+    learning = {"policy-evaluator", "gap-analyst", "knowledge-updater"}
+    assert played == {"proposer", "soft-verifier", "state-matcher", *learning}
     assert named == ["state-matcher=openai:small"]
     with pytest.raises(Exception, match="should be ROLE=expert"):
         cast_of(["cook=expert"])
@@ -68,7 +69,6 @@ def test_a_technique_is_lowered_by_the_model_once() -> None:
         (move,) = policy.moves(attempt, "kernel_fusion", target)
         assert move.candidate.source == FUSED and move.candidate.origin == "llm: kernel_fusion"
     assert model.asked == ["lowerer"]
-    assert not list(policy.moves(attempt, JOINED.join(("kernel_fusion", "unrolling")), target))
 
 
 def test_edits_that_do_not_fit_are_refused_once_with_the_reason() -> None:
@@ -106,9 +106,11 @@ def test_without_a_usable_answer_the_expert_takes_the_role(failure: Exception) -
     assert "unrolling" not in policy.proposals(attempt, target)
     case, evaluation = relu()
     found = policy.evaluate([], [], planted(), "sm_90a")
-    gaps = policy.explain(discrepancies(case, evaluation), planted())
-    assert found == [] and [gap.cause for gap in gaps] == ["bottleneck-stayed", "compile-error"]
-    assert [c.kind for c in policy.update(gaps, planted())] == ["noted", "noted"]
+    results = PolicyEvaluation(discrepancies(case, evaluation))
+    gaps = policy.explain(results, planted())
+    assert found == PolicyEvaluation([])
+    assert [gap.cause for gap in gaps] == ["bottleneck-stayed", "compile-error"]
+    assert [c.kind for c in policy.update(results, gaps, planted())] == ["noted", "noted"]
     assert policy.review(Candidate(source=FUSED)).verdict == "nothing-found"
     counted = policy.scene.asker.failures
     assert sum(counted.values()) == len(model.asked)
@@ -174,9 +176,10 @@ def test_what_a_model_finds_impossible_is_evidence_and_ends_after_three() -> Non
     policy._declined.clear()
     policy._inapplicable.clear()
     list(policy.moves(attempt, "thread_coarsening", named))
-    (change,) = policy.update([], planted())
+    nothing = PolicyEvaluation([])
+    (change,) = policy.update(nothing, [], planted())
     expected = Observed(state="latency", technique="thread_coarsening", result="Inapplicable")
-    assert change == expected and not policy.update([], planted())
+    assert change == expected and not policy.update(nothing, [], planted())
 
 
 def test_the_proposer_adds_to_what_is_known_and_says_what_cannot_be() -> None:
@@ -191,6 +194,57 @@ def test_the_proposer_adds_to_what_is_known_and_says_what_cannot_be() -> None:
     assert names[0] == "whole_call_fusion" and "double_buffering" not in names
     assert [o.predicted for o in session.offered] == [2.5]
     assert policy.proposals(attempt, target) == names and model.asked == ["proposer"]
+
+
+def test_the_proposer_is_asked_again_when_all_it_offered_is_used_up() -> None:
+    """And what it said cannot be holds for the source that it saw, not for the next one."""
+    first = {**ANSWERS["proposer"](""), "inapplicable": ["double_buffering"]}
+    more = {"technique": "asynchronous_tiles", "description": "Copy ahead.", "predicted": 1.5, "reason": "r"}
+    model = Scripted(proposer=[first, {"proposals": [more]}, {"proposals": []}])
+    policy = policy_with(model)
+    attempt, target = begun(policy)
+    target = Target("relu_kernel", 1.0, target.state.model_copy(update={"name": "latency"}))
+    assert "double_buffering" not in policy.proposals(attempt, target)
+    again = policy.proposals(attempt, target, again=1)
+    assert "asynchronous_tiles" in again and "whole_call_fusion" in again  # the latter still untried
+    assert "Everything that was offered for this source has been tried" in model.prompt(1)
+    assert "Proposed before and not tried here yet: whole_call_fusion." in model.prompt(1)
+    changed = Attempt(Candidate(source=attempt.candidate.source.replace("? 0 :", "? 0.0f :")), Written())
+    policy._seen[changed.candidate.code] = policy._seen[attempt.candidate.code]
+    elsewhere = Target("relu_kernel", 1.0, target.state.model_copy(update={"name": "bank-conflicts"}))
+    later = policy.proposals(changed, elsewhere)
+    assert {"whole_call_fusion", "asynchronous_tiles"} <= set(later)  # untried: still on offer
+    assert "double_buffering" in policy.proposals(changed, target, again=2)
+
+
+def test_a_prediction_is_only_bounded_by_the_floor() -> None:
+    told = ANSWERS["proposer"]("")
+    for predicted, kept in ((6.0, 6.0), (40.0, relu()[1].timing.candidate_us / relu()[1].timing.floor_us)):
+        told["proposals"][0]["predicted"] = predicted
+        session = SessionInMemory(evaluations={relu()[0].candidate.code: relu()[1]})
+        policy = policy_with(Scripted(proposer=told), session=session)
+        policy.proposals(*begun(policy))
+        assert [o.predicted for o in session.offered] == [pytest.approx(kept)]
+    unjudged = SessionInMemory()
+    policy = policy_with(Scripted(proposer=told), session=unjudged)
+    policy.proposals(*begun(policy))
+    assert [o.predicted for o in unjudged.offered] == [40.0]
+
+
+def test_techniques_that_belong_together_are_lowered_in_one_rewrite() -> None:
+    told = ANSWERS["proposer"]("")
+    told["together"] = {"techniques": ["whole_call_fusion", "unrolling"], "predicted": 5.0}
+    left_out = rewrite(source=FUSED, not_applied=["unrolling"])
+    model = Scripted(proposer=told, lowerer=left_out)
+    policy = policy_with(model)
+    attempt, target = begun(policy)
+    recipe = JOINED.join(("unrolling", "whole_call_fusion"))
+    assert recipe in policy.proposals(attempt, target)
+    (move,) = policy.moves(attempt, recipe, target)
+    assert move.candidate.source == FUSED and move.applied == ("whole_call_fusion",)
+    prompt = model.prompt()
+    assert "all of these techniques together, in one rewrite" in prompt
+    assert "One kernel for the call." in prompt and "Repeat the body of an inner loop" in prompt
 
 
 def test_a_state_that_is_known_to_pay_needs_no_proposer() -> None:
@@ -232,11 +286,13 @@ def test_a_model_explains_and_notes_but_numbers_stay_measured() -> None:
     answers = {role.replace("-", "_"): answer("") for role, answer in ANSWERS.items() if role in ROLES}
     policy = policy_with(Scripted(**answers), ALL)
     found = discrepancies(case, evaluation)
-    gaps = policy.explain(found, planted())
+    results = PolicyEvaluation(found)
+    gaps = policy.explain(results, planted())
     assert gaps[0].sentence == "Fewer bytes." and gaps[0].discrepancy is found[0]
     assert gaps[1].cause == "compile-error"  # by the expert: the model left it out
-    (change,) = policy.update(gaps, planted())
+    change, other = policy.update(results, gaps, planted())
     assert isinstance(change, Noted) and change.note.startswith("Fuse pointwise chains first")
+    assert isinstance(other, Noted) and other.note == "Mostly failed: the code did not compile."
 
 
 def judged(source: str) -> Evaluation:
@@ -310,7 +366,7 @@ def test_what_was_done_is_told_to_those_who_come_after() -> None:
         list(policy.moves(place, "block_shape", target))
         assert f"- kernel_fusion, {where}: 2.00x (expected 1.50x). Done: {done}" in model.prompt()
     sample = Sample(step, evaluation, evaluation, FLOOR_BYTES)
-    policy.explain(evaluate_policy([sample], [], planted(), "sm_90a"), planted())
+    policy.explain(PolicyEvaluation(evaluate_policy([sample], [], planted(), "sm_90a")), planted())
     assert f"done: {done}\n" in model.prompt() and "registers 10 to 10" in model.prompt()
 
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from kernelblaster.models.tokens import tokens_of
 from kernelblaster.policies.llm.asker import request_of
 from kernelblaster.policies.llm.data import data, one_line
 from kernelblaster.policies.llm.lowerer import Lowering, sections
 from kernelblaster.policies.llm.prompt import Piece, PromptTooLong, render
 from kernelblaster.policies.llm.source import kernel_names, parts_of
 from kernelblaster.policies.llm.source_view import view
-from kernelblaster.policies.llm.tokens import tokens_of
 from tests.policies.llm.scenes import FLOOR_BYTES, case, scene_of
 
 CANDIDATES = sorted((Path(__file__).parents[2] / "candidates").glob("*.cu"))
@@ -30,7 +30,7 @@ def test_parts_are_the_source(path: Path) -> None:
 def lowering_prompt(budget: int) -> str:
     large = case("largest")
     lowering = Lowering(large.candidate, "unrolling", large.target, large.profile, FLOOR_BYTES)
-    told = sections(scene_of(large), lowering, "")
+    told = sections(scene_of(large), lowering, {})
     shown = view("candidate", large.candidate.source, [large.target.kernel])
     return render("lowerer.md", "lowerer", budget, {**told, "source": shown.pieces, "refusal": ""})
 

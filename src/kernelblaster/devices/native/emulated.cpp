@@ -8,6 +8,7 @@
 //   resident ID N1 ...                 clusters that the GPU runs at once, of each launch of the list
 //   repeat ADDRESS BYTES PERIOD        let these bytes show their first PERIOD over and over
 //   count ID POISON M V1 ... V12 ...   replay it; of launch k, run some blocks for GPU model k of M, record costs
+#include <malloc.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -345,6 +346,10 @@ void do_count(std::istringstream& words) {
 
 int main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Every block takes some 100 KB for registers and shared memory and gives them back: fresh pages each time would
+  // cost more than running it.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
   machine = ptx_machine_new();
   threads = std::max(1u, std::thread::hardware_concurrency());
   channel.answer("\"ready\": true");

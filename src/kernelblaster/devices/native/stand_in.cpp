@@ -7,6 +7,7 @@
 #include <sstream>
 #include <unistd.h>
 
+#include "device_properties.h"
 #include "recording.h"
 
 namespace recording {
@@ -105,11 +106,6 @@ Kernel* kernel_of(const void* function, std::string* name) {
   auto found = request.kernels.find(named->second);
   *name = named->second;
   return found == request.kernels.end() ? nullptr : &found->second;
-}
-
-int attribute(cudaDeviceAttr which, int otherwise) {
-  auto found = request.attributes.find((int)which);
-  return found == request.attributes.end() ? otherwise : found->second;
 }
 
 // The answer to a question about the GPU. Where nobody has answered it yet, it is handed over with what was recorded so
@@ -416,32 +412,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
 #undef cudaGetDeviceProperties
 cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* p, int) {
 #endif
-  memset(p, 0, sizeof *p);
-  snprintf(p->name, sizeof p->name, "%s", request.gpu_name.c_str());
-  p->totalGlobalMem = request.device_memory;
-  p->multiProcessorCount = attribute(cudaDevAttrMultiProcessorCount, 1);
-  p->maxThreadsPerBlock = attribute(cudaDevAttrMaxThreadsPerBlock, 1024);
-  p->maxThreadsPerMultiProcessor = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, 2048);
-  p->maxBlocksPerMultiProcessor = attribute(cudaDevAttrMaxBlocksPerMultiprocessor, 32);
-  p->sharedMemPerBlock = (size_t)attribute(cudaDevAttrMaxSharedMemoryPerBlock, 48 << 10);
-  p->sharedMemPerBlockOptin = (size_t)attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, 48 << 10);
-  p->sharedMemPerMultiprocessor = (size_t)attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, 48 << 10);
-  p->reservedSharedMemPerBlock = (size_t)attribute(cudaDevAttrReservedSharedMemoryPerBlock, 1 << 10);
-  p->warpSize = attribute(cudaDevAttrWarpSize, 32);
-  p->major = attribute(cudaDevAttrComputeCapabilityMajor, 9);
-  p->minor = attribute(cudaDevAttrComputeCapabilityMinor, 0);
-  p->regsPerBlock = attribute(cudaDevAttrMaxRegistersPerBlock, 65536);
-  p->regsPerMultiprocessor = attribute(cudaDevAttrMaxRegistersPerMultiprocessor, 65536);
-  p->l2CacheSize = attribute(cudaDevAttrL2CacheSize, 0);
-  p->persistingL2CacheMaxSize = attribute(cudaDevAttrMaxPersistingL2CacheSize, 0);
-  p->memoryBusWidth = attribute(cudaDevAttrGlobalMemoryBusWidth, 0);
-  p->totalConstMem = (size_t)attribute(cudaDevAttrTotalConstantMemory, 65536);
-  p->cooperativeLaunch = attribute(cudaDevAttrCooperativeLaunch, 1);
-  p->concurrentKernels = attribute(cudaDevAttrConcurrentKernels, 1);
-  p->clusterLaunch = attribute(cudaDevAttrClusterLaunch, 0);
-  const int threads[3] = {1024, 1024, 64}, grid[3] = {0x7fffffff, 65535, 65535};
-  memcpy(p->maxThreadsDim, threads, sizeof threads);
-  memcpy(p->maxGridSize, grid, sizeof grid);
+  fill_properties(p);
   return cudaSuccess;
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, size_t shared) {

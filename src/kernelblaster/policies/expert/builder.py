@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Argument, Expression, Kind, Load, loads
 from kernelblaster.policies.expert.graph import Graph, Node, Reference, as_expression
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage, Store
+from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
 from kernelblaster.policies.expert.plan import Buffer
-from kernelblaster.policies.expert.schedule import Accumulate, BlockPerRow, Schedule, ThreadPerColumn
+from kernelblaster.policies.expert.schedules.columns import ThreadPerColumn
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow
+from kernelblaster.policies.expert.schedules.schedule import Accumulate, Schedule
 from kernelblaster.records import Scalar
 from kernelblaster.records.signature import FLOATING, Dtype
 

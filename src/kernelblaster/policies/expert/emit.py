@@ -38,7 +38,7 @@ from kernelblaster.policies.expert.emission.values import c_type, index_term
 from kernelblaster.policies.expert.index import evaluate
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import STATIC_SHARED_BYTES
+from kernelblaster.policies.expert.schedules.schedule import STATIC_SHARED_BYTES
 from kernelblaster.tasks.header import c_arguments
 
 USUAL_CLUSTER = 8  # blocks of a cluster that a launch may have without asking

@@ -43,14 +43,15 @@ def _discrepancy(samples: list[Sample], theta: Content, architecture: str) -> Di
 
 
 def _expected(step: Step, theta: Content, architecture: str) -> float:
-    """What theta expects after the same preparation; what was predicted where theta did not know it, and
-    of a recipe, which gains something else from every place."""
+    """What theta expects after the same preparation; what was predicted where it was not tried in that state
+    by then, and of a recipe, which gains something else from every place."""
     if is_recipe(step.technique):
         return log(step.predicted)
     known = theta.states.get(step.state) and theta.entries.get(theta.resolve(step.state), {})
-    if not known or step.technique not in known:
+    entry = known.get(step.technique) if known else None
+    if entry is None or entry.evidence.total.attempts < 1:
         return log(step.predicted)
-    return known[step.technique].prediction(architecture, step.before, step.family).mean
+    return entry.prediction(architecture, step.before, step.family).mean
 
 
 def _interval(gains: Sequence[float]) -> tuple[float, float]:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, move, walk
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import is_linear
 

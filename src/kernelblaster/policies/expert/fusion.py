@@ -27,19 +27,17 @@ from kernelblaster.policies.expert.expression import (
 )
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
-from kernelblaster.policies.expert.loop_matching import match_loops, placed
+from kernelblaster.policies.expert.loop_matching import LoopMatch, match_loops, placed
 from kernelblaster.policies.expert.plan import Buffer, Plan
-from kernelblaster.policies.expert.schedule import (
-    Accumulating,
-    ColumnReduction,
-    Pointwise,
-    Product,
-    Reduction,
-    RowReduction,
-    Schedule,
-)
+from kernelblaster.policies.expert.schedules.columns import ColumnReduction
+from kernelblaster.policies.expert.schedules.pointwise import Pointwise
+from kernelblaster.policies.expert.schedules.products import Product
+from kernelblaster.policies.expert.schedules.reductions import Accumulating, Reduction
+from kernelblaster.policies.expert.schedules.rows import RowReduction
+from kernelblaster.policies.expert.schedules.scans import Scan
+from kernelblaster.policies.expert.schedules.schedule import Schedule
 
-JOINED = (Pointwise, RowReduction, ColumnReduction)  # kinds of which two kernels can be one
+JOINED = (Pointwise, RowReduction, ColumnReduction, Scan)  # kinds of which two kernels can be one
 CHEAP = 4  # expressions of no more parts than this may be computed more often, if they are plain
 CHEAP_POSITIONS = 12  # the same for those that read nothing, like masks made of positions
 PLAIN = {"add", "sub", "mul", "neg", "abs", "max", "min", "to_real", "where", "and", "or", "not"}
@@ -86,15 +84,10 @@ def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None
     written = set(producer.writes)
     if not producer.stages or consumer is producer or not written & set(consumer.reads):
         return None
-    if not isinstance(consumer.schedule, Reduction | Pointwise) or any(a.part for a in producer.reduced):
+    if any(axis.part for axis in producer.reduced) or _gathers(consumer, written):
         return None
-    place = _place(plan, producer, consumer)
-    if _gathers(consumer, written) or place is None:
-        return None
-    found = match_loops(plan, producer, consumer)
-    if found is None or (isinstance(producer.schedule, Product) and (found.each or consumer.stages)):
-        return None
-    if found.each and not consumer.stages and plan.elements(producer.axes) < RESULTS:
+    place, found = _place(plan, producer, consumer), match_loops(plan, producer, consumer)
+    if place is None or found is None or not _takes_in(plan, producer, consumer, found):
         return None
     values = {store.buffer: store for store in producer.stores}
 
@@ -109,6 +102,19 @@ def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None
     kept = tuple(s for s in producer.stores if s.buffer in others or not plan.buffers[s.buffer].scratch)
     joined = _joined(replace(producer, stores=kept), consumer, found.moved, found.each, change)
     return _replaced(plan, producer, consumer, place, joined)
+
+
+def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) -> bool:
+    """Whether a kernel of the producer's kind can do what the consumer does, over the same loops."""
+    if isinstance(producer.schedule, Scan):  # what it finds is known at each element, and there only
+        alike = isinstance(consumer.schedule, Scan)
+        scanned = {load.buffer for stage in consumer.stages for load in loads(stage.body)}
+        return found.each and (alike or not consumer.stages) and not scanned & set(producer.writes)
+    if not isinstance(consumer.schedule, Reduction | Pointwise):
+        return False
+    if isinstance(producer.schedule, Product):
+        return not found.each and not consumer.stages
+    return not found.each or bool(consumer.stages) or plan.elements(producer.axes) >= RESULTS
 
 
 def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:

@@ -2,67 +2,18 @@
 
 Every kernel has one form. For each point of its `axes`, the `stages` combine elements one after another, each
 over axes of its own (a later stage may use the results of earlier ones), and the `stores` write what comes of
-it. Without stages it is a pointwise map. How it is laid out on the GPU is its schedule (schedule.py)."""
+it. Without stages it is a pointwise map. How it is laid out on the GPU is its schedule (schedules/)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
 
-from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.combines.combine import Combine
 from kernelblaster.policies.expert.expression import Expression, Gather, Load, loads
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.schedule import (
-    ColumnReduction,
-    ElementPerThread,
-    Packing,
-    Pointwise,
-    RowReduction,
-    Schedule,
-)
-
-Family = Literal["pointwise", "row_reduction", "column_reduction", "full_reduction", "matrix_product", "pack"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A piece of a reduced axis: `length` elements, counted by the kernel's axis of this name."""
-
-    name: str
-    length: Index
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A loop: its variable and how far it runs. With `part` it runs over one piece of that only, from
-    `begin` to `end`; an axis of the kernel says which one (techniques/split_k.py). A piece may be
-    empty."""
-
-    name: str
-    extent: Index
-    part: Part | None = None
-
-    @property
-    def begin(self) -> Index:
-        if self.part is None:
-            return indices.ZERO
-        return indices.multiply(indices.variable(self.part.name), self.part.length)
-
-    @property
-    def end(self) -> Index:
-        if self.part is None:
-            return self.extent
-        return indices.least(self.extent, indices.add(self.begin, self.part.length))
-
-    @property
-    def index(self) -> Index:
-        """The loop's position; nothing to count where it runs only once."""
-        return indices.ZERO if self.once else indices.variable(self.name)
-
-    @property
-    def once(self) -> bool:
-        return indices.is_number(self.extent, 1)
+from kernelblaster.policies.expert.schedules.pointwise import ElementPerThread
+from kernelblaster.policies.expert.schedules.schedule import Family, Schedule
 
 
 @dataclass(frozen=True)
@@ -108,15 +59,9 @@ class Kernel:
     @property
     def family(self) -> Family:
         """The kind of computation, as reports and the knowledge base name it."""
-        if isinstance(self.schedule, Packing):
-            return "pack"
-        if isinstance(self.schedule, Pointwise):
-            return "pointwise"
-        if isinstance(self.schedule, ColumnReduction):
-            return "column_reduction"
-        if isinstance(self.schedule, RowReduction):
-            return "full_reduction" if all(axis.once for axis in self.axes) else "row_reduction"
-        return "matrix_product"
+        if self.schedule.family == "row_reduction" and all(axis.once for axis in self.axes):
+            return "full_reduction"
+        return self.schedule.family
 
     @cached_property
     def expressions(self) -> tuple[Expression, ...]:

@@ -5,18 +5,20 @@ from itertools import islice
 from math import exp, sqrt
 
 from kernelblaster.knowledge.content import Content, OptimizationEntry
-from kernelblaster.knowledge.events import Change, Noted, PriorSet
+from kernelblaster.knowledge.events import Change, Noted, PriorSet, Revised
 from kernelblaster.knowledge.preparation import variance
 from kernelblaster.knowledge.tally import Tally
 from kernelblaster.policies.expert.evaluation import evaluate_policy
 from kernelblaster.policies.expert.gaps import REASONS, explain_gap
-from kernelblaster.policies.policy import WORTH_SAYING, Discrepancy, Gap
+from kernelblaster.policies.policy import WORTH_SAYING, Attempt, Gap, PolicyEvaluation
 from kernelblaster.records.profile import Depth
 from kernelblaster.store.replay import Sample
 
 CONTRADICTED_Z = 3.0  # standard errors between a prior and the evidence from which it is replaced
 AT_ONCE = 20  # priors that one update replaces; the others wait for the next
 ENOUGH = 4.0  # observations without which no prior is replaced
+MOST_NOTES = 8  # on one technique in a state, or on a state
+REMARKED = 2  # states that the remark on an iteration is noted in
 
 
 class ExpertLearning:
@@ -24,30 +26,46 @@ class ExpertLearning:
 
     depth: Depth = "quick"
 
+    def summary(self, attempt: Attempt) -> str:
+        return ""
+
     def evaluate(
         self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
-    ) -> Sequence[Discrepancy]:
-        return evaluate_policy(fresh, earlier, theta, architecture)
+    ) -> PolicyEvaluation:
+        return PolicyEvaluation(evaluate_policy(fresh, earlier, theta, architecture))
 
-    def explain(self, discrepancies: Sequence[Discrepancy], now: Content) -> Sequence[Gap]:
-        return [explain_gap(found, now) for found in discrepancies if found.surprising]
+    def explain(self, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
+        return [explain_gap(found, now) for found in evaluation.discrepancies if found.surprising]
 
-    def update(self, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """A note of each new cause, and a new prior wherever the evidence contradicts the old one: what
-        was observed here corrects it for this architecture, a new prior for all. The note's numbers are
-        the evidence itself, so that the same finding is one note."""
+    def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
+        """Each gap's lesson as a note on its technique (a standard one of its cause if it has none, so that
+        the same finding is one note), the evaluation's remark as a note on the states that it is about, and a
+        new prior wherever the evidence contradicts the old one: what was observed here corrects it for this
+        architecture, a new prior for all."""
         changes: list[Change] = []
         for gap in gaps:
-            state, technique = gap.discrepancy.state, gap.discrepancy.technique
-            entry = now.entry(state, technique)
-            note = _note(gap, entry)
-            if note not in entry.notes:
-                changes.append(Noted(state=state, technique=technique, note=note))
+            entry = now.entry(gap.discrepancy.state, gap.discrepancy.technique)
+            changes += noted(now, gap.discrepancy.state, gap.lesson or _note(gap, entry), entry.technique)
+        states = dict.fromkeys(now.resolve(found.state) for found in evaluation.discrepancies)
+        for state in list(states)[:REMARKED] if evaluation.remark else ():
+            changes += noted(now, state, evaluation.remark)
         for entry in islice(filter(contradicted, now.living_entries), AT_ONCE):
             about = {"state": entry.state, "technique": entry.technique}
             predicted = exp(entry.evidence.total.mean)
             changes.append(PriorSet.model_validate(about | {"predicted": predicted, "weight": 1.0}))
         return changes
+
+
+def noted(now: Content, state: str, note: str, technique: str | None = None) -> list[Change]:
+    """The change that adds a note to a state, or to a technique in it; none if the knowledge base `now` has
+    it. Of more than MOST_NOTES the oldest goes."""
+    name = now.resolve(state)
+    notes = now.states[name].notes if technique is None else now.entry(name, technique).notes
+    if note in notes:
+        return []
+    if len(notes) < MOST_NOTES:
+        return [Noted(state=name, technique=technique, note=note)]
+    return [Revised(state=name, technique=technique, notes=(*notes[1 - MOST_NOTES :], note))]
 
 
 def contradicted(entry: OptimizationEntry) -> bool:

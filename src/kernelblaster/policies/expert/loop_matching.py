@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert import proofs
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
+from kernelblaster.policies.expert.kernel import Kernel, Store
 from kernelblaster.policies.expert.plan import Plan
+from kernelblaster.policies.expert.polynomial import polynomial
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,13 @@ def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
         limit = proofs.bound(moved[axis.name], extents)
         if limit is None or not plan.same(limit, axis.extent):
             return None
+        if _subtracts(moved[axis.name]) and not proofs.starts_at_zero(moved[axis.name], extents):
+            return None
     each = any(bool(written[load.buffer].over) for load in found) or bool(missing)
     if not _same_points(plan, writer, reader, moved, each):
         return None
-    rows = all(in_row(plan, writer, load, moved, shifted=not reader.stages) for load in found)
+    shifted = not reader.stages and not any(stage.combine.each for stage in writer.stages)
+    rows = all(in_row(plan, writer, load, moved, shifted=shifted) for load in found)
     return LoopMatch(moved, each) if rows else None
 
 
@@ -68,7 +73,12 @@ def placed(plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, 
     """The index of a load in another kernel (the reader), rewritten in the loop variables of the kernel that
     writes the tensor; `moved` maps the reader's variables to the writer's."""
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
-    return tuple(proofs.within(indices.replace(i, moved), extents, plan.same) for i in load.position)
+    found = (proofs.within(indices.replace(i, moved), extents, plan.same) for i in load.position)
+    return tuple(polynomial(index).index() if _subtracts(index) else index for index in found)
+
+
+def _subtracts(index: Index) -> bool:
+    return index.operator == "-" or any(map(_subtracts, index.operands))
 
 
 def _solved(load: Load | Gather, store: Store) -> dict[str, Index]:
@@ -88,6 +98,8 @@ def _solve(own: Index, there: Index, moved: dict[str, Index], digits: dict[str, 
         (high, step), low = own.operands[0].operands, own.operands[1]
         _solve(high, indices.divide(there, step), moved, digits)
         _solve(low, indices.remainder(there, step), moved, digits)
+    elif own.operator == "-" and own.operands[1].operator == "name":
+        moved.setdefault(own.operands[1].name, indices.subtract(own.operands[0], there))
     elif own.operator in "/%":
         name, step = _digit(own)
         if name:

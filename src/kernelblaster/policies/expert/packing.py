@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.expression import Expression, Load, operation
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
-from kernelblaster.policies.expert.plan import TOGETHER, Buffer, Plan
+from kernelblaster.policies.expert.kernel import Kernel, Store
+from kernelblaster.policies.expert.plan import Buffer, Plan
 from kernelblaster.policies.expert.product import Operand, Product
-from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, MmaProduct, Packing
+from kernelblaster.policies.expert.schedules.packing import TOGETHER, Packing
+from kernelblaster.policies.expert.schedules.products import PACKED_DEPTH, PACKED_ROWS, MmaProduct
 from kernelblaster.records.signature import Dtype
 
 

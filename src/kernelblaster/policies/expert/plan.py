@@ -8,14 +8,13 @@ from math import prod
 from typing import Literal
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.graph import Graph
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.kernel import Axis, Kernel
-from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.schedules.products import PACKED_DEPTH, PACKED_ROWS
 from kernelblaster.records import Signature
 from kernelblaster.records.signature import Dtype
-
-TOGETHER = 4  # tiles of a packed operand that have one scale
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class ExpertPolicy(ExpertLearning):
         named = [(source_name(kernel.kernel), kernel) for kernel in found]
         return [Target(name, k.share, k.state, families[name]) for name, k in named if name in families]
 
-    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
+    def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
         key = (attempt.candidate.code, target.kernel)
         if key not in self._proposed:
             kernels, names = frozenset({target.kernel}), sorted(self._techniques(attempt.form))

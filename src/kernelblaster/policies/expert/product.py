@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Expression, Load, Operation, loads, used_names
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import alignment
-from kernelblaster.policies.expert.schedule import Product as ProductSchedule
+from kernelblaster.policies.expert.schedules.products import Product as ProductSchedule
 
 
 @dataclass(frozen=True)

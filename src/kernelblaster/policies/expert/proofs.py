@@ -34,11 +34,15 @@ def bound(index: Index, extents: Extents) -> Index | None:
 
 
 def _largest(form: Polynomial, extents: Extents) -> Polynomial | None:
-    """The largest value: where all variables are largest, of a form that falls with none of them."""
-    if not form.is_non_negative:
-        return None
+    """The largest value: of what is added where all variables are largest, of what is subtracted where they
+    are 0."""
     found = ZERO
     for n, factors in form.terms:
+        moving = any(indices.names(factor.index) & extents.keys() for factor in factors)
+        if n < 0 and moving:
+            if not all(factor.index.operator == "name" for factor in factors):
+                return None
+            continue
         product = Polynomial(((n, ()),))
         for factor in factors:
             value = _largest_of(factor, extents)
@@ -47,6 +51,13 @@ def _largest(form: Polynomial, extents: Extents) -> Polynomial | None:
             product = product * value
         found = found + product
     return found
+
+
+def starts_at_zero(index: Index, extents: Extents) -> bool:
+    """Whether the smallest value of an expression of loop variables is shown to be 0."""
+    fewest = -polynomial(index)
+    smallest = _largest(fewest, extents)
+    return smallest is not None and smallest == ZERO
 
 
 def _largest_of(factor: Atom, extents: Extents) -> Polynomial | None:
@@ -129,10 +140,16 @@ def stays_below(index: Index, last: Mapping[str, int], limit: int) -> bool:
 
 def separate(index: Index, moving: str) -> tuple[Index, Index]:
     """The part of a sum that stays the same while a variable moves, and the part that moves with it."""
+    return separate_all(index, {moving})
+
+
+def separate_all(index: Index, moving: Collection[str]) -> tuple[Index, Index]:
+    """The same for several variables."""
     fixed: list[tuple[int, Factors]] = []
     moved: list[tuple[int, Factors]] = []
     for n, factors in polynomial(index).terms:
-        (moved if any(_mentions(factor, moving) for factor in factors) else fixed).append((n, factors))
+        with_them = any(_mentions(factor, name) for factor in factors for name in moving)
+        (moved if with_them else fixed).append((n, factors))
     return Polynomial(tuple(fixed)).index(), Polynomial(tuple(moved)).index()
 
 

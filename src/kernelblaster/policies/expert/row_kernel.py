@@ -11,7 +11,7 @@ from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.kernel import Kernel, Stage
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import is_linear, separate
-from kernelblaster.policies.expert.schedule import BlockRows, ClusterRows, Rows, WarpRows, row_threads
+from kernelblaster.policies.expert.schedules.rows import BlockRows, ClusterRows, Rows, WarpRows, row_threads
 from kernelblaster.policies.expert.vector_access import VectorAccess, fits, vector_access
 from kernelblaster.records.signature import DTYPE_BYTES
 
@@ -69,13 +69,15 @@ class RowKernel:
     def is_read_once(self, load: Load | Gather, schedule: Rows) -> bool:
         """Whether every row has elements of its own, which one pass needs, or which are kept in the primary
         workload."""
-        if not isinstance(load, Load):
-            return False
-        named = indices.names(address(load, self.plan.buffers[load.buffer].shape))
-        if not all(axis.name in named for axis in self.kernel.axes):
+        if not self.reads_own_rows(load):
             return False
         whole = load in self.resident(schedule) and keeps_all(self.kernel, schedule, self.plan)
         return whole or passes_with(self.kernel, load) == 1
+
+    def reads_own_rows(self, load: Load | Gather) -> bool:
+        """Whether every row has elements of its own."""
+        named = indices.names(address(load, self.plan.buffers[load.buffer].shape))
+        return isinstance(load, Load) and all(axis.name in named for axis in self.kernel.axes)
 
     def may_persist(self, width: int) -> bool:
         """Whether a cluster can go on to further rows: all are aligned alike, and a last pass goes over

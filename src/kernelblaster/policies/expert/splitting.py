@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis, Part
 from kernelblaster.policies.expert.combines.combine import PartResults
 from kernelblaster.policies.expert.expression import (
     Counted,
@@ -19,17 +20,12 @@ from kernelblaster.policies.expert.expression import (
     to_kind,
 )
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Part, Stage, Store
+from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
 from kernelblaster.policies.expert.plan import Buffer, Plan
-from kernelblaster.policies.expert.schedule import (
-    Accumulating,
-    BlockRows,
-    ColumnReduction,
-    Columns,
-    Schedule,
-    TunedRows,
-    WarpRows,
-)
+from kernelblaster.policies.expert.schedules.columns import ColumnReduction, Columns
+from kernelblaster.policies.expert.schedules.reductions import Accumulating
+from kernelblaster.policies.expert.schedules.rows import BlockRows, TunedRows, WarpRows
+from kernelblaster.policies.expert.schedules.schedule import Schedule
 from kernelblaster.records.signature import Dtype
 
 PART = "part"

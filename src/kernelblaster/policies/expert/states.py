@@ -28,6 +28,8 @@ ABOUT: dict[Bottleneck, str] = {
     "redundant-work": "Many more bytes are moved than the task needs",
 }
 
+UNMEASURED = "Only its time is known, and not what bounds it"
+
 
 @dataclass(frozen=True)
 class StateRule:
@@ -107,7 +109,7 @@ def _state(s: Signals, primary: Bottleneck, call: _CallWords) -> State:
         name=state_name(primary, secondary),
         primary=primary,
         secondary=secondary,
-        description=f"{ABOUT[primary]}{also}.",
+        description=f"{ABOUT[primary] if s.measured or primary != 'latency' else UNMEASURED}{also}.",
         metrics=metrics,
     )
 

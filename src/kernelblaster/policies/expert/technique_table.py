@@ -3,35 +3,32 @@
 python -m kernelblaster.policies.expert.technique_table
 """
 
-from typing import get_args
+from collections.abc import Sequence
 
-from kernelblaster.policies.expert.schedule import ColumnReduction, Packing, Pointwise, Product, RowReduction
+from kernelblaster.policies.expert.schedules import all_schedules
 from kernelblaster.policies.expert.technique_order import in_order
 from kernelblaster.policies.expert.techniques import load_techniques
 
-KINDS = {
-    "pointwise": Pointwise,
-    "along memory": RowReduction,
-    "across memory": ColumnReduction,
-    "product": Product,
-}
 ALL = "all"
+KINDS = ("pointwise", "along memory", "across memory", "product")  # which come first
 
 
 def technique_table() -> str:
     """A row for each technique, in the order of application, a column for each kind of kernel; the cells name
     the schedules that it applies to."""
     known = load_techniques()
-    lines = [f"| technique | {' | '.join(KINDS)} | packing |", f"|{'---|' * (len(KINDS) + 2)}"]
+    kinds: dict[str, list[type]] = {}
+    for schedule in all_schedules():
+        kinds.setdefault(schedule.kind, []).append(schedule)
+    shown = [*KINDS, *(kind for kind in kinds if kind not in KINDS)]
+    lines = [f"| technique | {' | '.join(shown)} |", f"|{'---|' * (len(shown) + 1)}"]
     for name in in_order(known):
-        types = known[name].applies_to
-        cells = [_cell(get_args(kind), types) for kind in KINDS.values()]
-        cells.append(_cell((Packing,), types))
+        cells = [_cell(kinds[kind], known[name].applies_to) for kind in shown]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _cell(kinds: tuple[type, ...], applies_to: tuple[type, ...]) -> str:
+def _cell(kinds: Sequence[type], applies_to: tuple[type, ...]) -> str:
     found = [kind.__name__ for kind in kinds if kind in applies_to]
     return ALL if len(found) == len(kinds) else ", ".join(found)
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.axis import Axis
+from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Product, as_product
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import TiledProduct
+from kernelblaster.policies.expert.schedules.products import TiledProduct
 
 LONG, FLUSH = 8192, 1024  # longer sums by one thread are made of pieces of so many terms
 Choose = Callable[[Product, TiledProduct | None], TiledProduct | No]

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import alignment
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.expression import (
     Counted,
     Expression,
@@ -22,7 +23,7 @@ from kernelblaster.policies.expert.expression import (
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.guards import Guards, guarded
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
+from kernelblaster.policies.expert.kernel import Kernel, Store
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.proofs import alignment, stays_below
 from kernelblaster.records.signature import DTYPE_BYTES

@@ -33,7 +33,7 @@ class WindowCount:
 
 def window_counts(operator: str, arguments: Mapping[str, Any]) -> list[WindowCount]:
     """For each of an operator's last dimensions, what gives the result's extent from the operand's; nothing
-    for operators without windows. `arguments` are named as in the schema."""
+    for operators without windows. `arguments` are named as in the schema, tensors as TracedValues."""
     name = operator.partition(".")[0]
     if name == "convolution":
         return list(_convolution(arguments))
@@ -41,7 +41,7 @@ def window_counts(operator: str, arguments: Mapping[str, Any]) -> list[WindowCou
 
 
 def _convolution(arguments: Mapping[str, Any]) -> Iterator[WindowCount]:
-    taps = arguments["weight"].meta["val"].shape[2:]
+    taps = arguments["weight"].tensor.shape[2:]
     names = ("stride", "padding", "dilation", "output_padding")
     rows = zip(taps, *(_each(arguments[name], len(taps)) for name in names), strict=True)
     for count, stride, padding, dilation, more in rows:

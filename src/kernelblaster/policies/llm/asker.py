@@ -9,10 +9,10 @@ from pydantic import BaseModel
 
 from kernelblaster.models.failures import BadAnswer
 from kernelblaster.models.request import ChatMessage, Model, Request
+from kernelblaster.models.tokens import tokens_of
 from kernelblaster.policies.llm.data import INVISIBLE
 from kernelblaster.policies.llm.prompt import PromptTooLong, Sections, less_room, render
 from kernelblaster.policies.llm.roles import TOKENS, Role
-from kernelblaster.policies.llm.tokens import tokens_of
 from kernelblaster.sessions.steering import Steering
 from kernelblaster.store.steering import LeaveNote
 

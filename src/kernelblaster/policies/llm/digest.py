@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from kernelblaster.policies.expert.bottlenecks import PIPE_WORDS, thresholds
-from kernelblaster.policies.expert.signals import signals_of
+from kernelblaster.policies.expert.signals import STALL, signals_of
 from kernelblaster.policies.expert.states import extract_states
 from kernelblaster.policies.llm.data import one_line
 from kernelblaster.policies.llm.figures import BUSY, TROUBLE, figure
@@ -20,6 +20,8 @@ RESOURCE_METRICS = {
 }
 NOTED = 0.05  # a trouble below this is none
 PIPE_NOTED = 0.25  # the same for pipes that are neither FP32 nor tensor
+STALL_NOTED = 0.5  # cycles stalled for each instruction; less is none
+STALLS = 3  # reasons of stalls shown per kernel
 ADVICE = 2  # pieces of advice shown per kernel
 ADVICE_LETTERS = 180
 ADDRESS = re.compile(r"\s*\(https?://[^)\s]*\)")  # of a manual, in the profiler's words
@@ -33,14 +35,15 @@ def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> lis
     eight."""
     states = extract_states(profile, floor_bytes)
     listed = sorted(zip(profile.kernels, states, strict=True), key=lambda pair: -pair[1].share)
-    pieces = [Piece(_meaning())]
+    bounded = any(HEADROOM in state.state.metrics for state in states)
+    pieces = [Piece(_meaning())] if bounded else []
     for rank, (profiled, state) in enumerate(listed):
         name = kernel_name(profiled.name)
         importance = NEEDED if kernel in (None, name) and rank < 8 else max(1, BESIDES - rank)
         pipes = signals_of(profile, profiled, floor_bytes).pipes
         text = _kernel(name, profiled, state, [*_busy(state.state.metrics), *_pipes(pipes)])
         if importance == NEEDED:
-            text = "\n".join([text, *_advice(profiled)])
+            text = "\n".join([text, *_achieved(profiled), *_advice(profiled)])
         pieces.append(Piece(text, importance))
     return pieces
 
@@ -50,7 +53,7 @@ def _meaning() -> str:
     reachable = thresholds()["busy"]["dram_reachable"]
     return (
         f"(could save: against the task's own bytes at {reachable:.0%} of the memory's peak, or the "
-        "arithmetic that is done; the floor: at 100%)"
+        "arithmetic that is done)"
     )
 
 
@@ -97,6 +100,39 @@ def _resources(profiled: KernelProfile) -> str:
             unit = value.unit.split("/")[0]
             parts.append(f", {value.value:g} {words.format(unit=unit)}")
     return "".join(parts)
+
+
+def _achieved(profiled: KernelProfile) -> list[str]:
+    """A line on what was reached: bytes moved and their rate, hit rates of the caches, and what warps wait
+    for most; empty for a profile without them."""
+    moved = [_value(profiled, f"dram__bytes_{way}.sum") for way in ("read", "write")]
+    parts = []
+    if profiled.duration_us and moved[0] is not None and moved[1] is not None:
+        read, written = moved[0] / 1e6, moved[1] / 1e6
+        rate = (read + written) * 1e3 / profiled.duration_us
+        parts.append(f"{read:.1f} MB read and {written:.1f} written, {rate:.0f} GB/s")
+    for cache, metric in (("L1", "L1/TEX Hit Rate"), ("L2", "L2 Hit Rate")):
+        hits = _value(profiled, metric)
+        if hits is not None:
+            parts.append(f"{cache} hits {hits:.0f}%")
+    stalls = {name: value for name, value in _stalls(profiled).items() if value >= STALL_NOTED}
+    if stalls:
+        most = sorted(stalls.items(), key=lambda stall: -stall[1])[:STALLS]
+        listed = ", ".join(f"{name} {value:.1f}" for name, value in most)
+        parts.append(f"cycles stalled an instruction: {listed}")
+    return [f"  reached: {'; '.join(parts)}"] if parts else []
+
+
+def _stalls(profiled: KernelProfile) -> dict[str, float]:
+    """Cycles that warps wait for each issued instruction, by NCU's name of the reason."""
+    found = ((STALL.match(metric.name), metric.value) for metric in profiled.metrics)
+    return {match[1]: value for match, value in found if match and isinstance(value, float)}
+
+
+def _value(profiled: KernelProfile, metric: str) -> float | None:
+    """A metric's number; None if the profile does not have it."""
+    found = profiled.metric(metric)
+    return found.value if found is not None and isinstance(found.value, float) else None
 
 
 def _advice(profiled: KernelProfile) -> list[str]:

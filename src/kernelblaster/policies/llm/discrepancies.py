@@ -1,10 +1,14 @@
 """Predictions compared with results, as lines of a prompt."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
 from math import exp
 
+from kernelblaster.knowledge.content import Content
+from kernelblaster.knowledge.retrieval import known_state
 from kernelblaster.policies.expert.gaps import Contrast, contrast_of
-from kernelblaster.policies.llm.data import one_line
+from kernelblaster.policies.llm.data import data, one_line
 from kernelblaster.policies.llm.feedback import outcome_feedback
 from kernelblaster.policies.llm.figures import change
 from kernelblaster.policies.llm.prompt import NEEDED, Piece
@@ -13,23 +17,41 @@ from kernelblaster.store.replay import Sample
 
 MOVED = 4  # changed metrics shown per discrepancy
 ALWAYS = ("issue", "occupancy", "registers")  # shown whether they changed or not
+LINES = 60  # of a difference of sources
+DIFFERENCE = 40  # its importance
 LETTERS = 240  # of what was said of a step
 
 
-def listed(discrepancies: Sequence[Discrepancy], summaries: Mapping[str, str] | None = None) -> list[Piece]:
-    """One piece for each discrepancy, numbered from 0, by which answers refer to them; the first three are
-    never left out. `summaries` are the authors' own descriptions of candidates by `code`; with them, each
-    piece also shows evidence: what was done and how the profile changed. None: no evidence."""
-    return [
-        Piece(_text(number, discrepancy, summaries), NEEDED if number < 3 else max(1, 60 - number))
-        for number, discrepancy in enumerate(discrepancies)
-    ]
+@dataclass(frozen=True)
+class ResultsView:
+    """What a prompt may show of results: the authors' own descriptions of candidates (`summaries`, by code),
+    their sources by code, and the knowledge base, by whose names states are called."""
+
+    summaries: Mapping[str, str]
+    source: Callable[[str], str | None]
+    now: Content
 
 
-def _text(number: int, discrepancy: Discrepancy, summaries: Mapping[str, str] | None) -> str:
-    """The lines on one discrepancy, expected and measured gain as speedups; evidence only with
-    `summaries`."""
-    got = "no valid candidate" if discrepancy.measured is None else f"{exp(discrepancy.measured):.2f}x"
+def listed(discrepancies: Sequence[Discrepancy], view: ResultsView | None = None) -> list[Piece]:
+    """The pieces for each discrepancy, numbered from 0, by which answers refer to them; the first three are
+    never left out. With a `view`, each also shows evidence: what was done, how the profile changed, and the
+    difference of the sources, which is left out first. None: no evidence."""
+    pieces = []
+    for number, discrepancy in enumerate(discrepancies):
+        importance = NEEDED if number < 3 else max(1, 60 - number)
+        pieces.append(Piece(_text(number, discrepancy, view), importance))
+        if view is not None:
+            pieces.append(Piece(_difference(_shown(discrepancy), view), max(1, DIFFERENCE - number)))
+    return [piece for piece in pieces if piece.text]
+
+
+def _text(number: int, discrepancy: Discrepancy, view: ResultsView | None) -> str:
+    """The lines on one discrepancy, expected and measured gain as speedups, the latter with its interval;
+    evidence only with `view`."""
+    got = "no valid candidate"
+    if discrepancy.measured is not None and discrepancy.interval is not None:
+        low, high = (exp(bound) for bound in discrepancy.interval)
+        got = f"{exp(discrepancy.measured):.2f}x ({low:.2f} to {high:.2f})"
     failed = ", ".join(f"{count} {kind}" for kind, count in sorted(discrepancy.failures.items()))
     attempts = f"{discrepancy.count} attempt{'s' if discrepancy.count != 1 else ''}" + (
         f", of them {failed}" if failed else ""
@@ -38,19 +60,34 @@ def _text(number: int, discrepancy: Discrepancy, summaries: Mapping[str, str] | 
         f"{number}. {one_line(discrepancy.technique, 80)} in {one_line(discrepancy.state, 80)}: expected "
         f"{exp(discrepancy.expected):.2f}x, got {got}; {attempts}"
     ]
-    return "\n".join([*lines, *(_evidence(discrepancy, summaries) if summaries is not None else [])])
+    return "\n".join([*lines, *(_evidence(discrepancy, view) if view is not None else [])])
 
 
-def _evidence(discrepancy: Discrepancy, summaries: Mapping[str, str]) -> list[str]:
-    """Lines on one attempt: of the valid ones that whose gain differs most from the expected, with the change
-    of its profile; if none was valid, the first one with its failure."""
+def _shown(discrepancy: Discrepancy) -> Sample:
+    """The attempt that a discrepancy is shown by: of the valid ones that whose gain differs most from the
+    expected; if none was valid, the first one."""
     valid = [s for s in discrepancy.samples if s.step.failure is None]
-    if not valid:
-        failed = discrepancy.samples[0]
-        said = one_line(outcome_feedback(failed.child.outcome, ""), LETTERS)
-        return [*_done(failed, summaries), f"   {said}"]
-    sample = max(valid, key=lambda s: abs(_gain(s) - discrepancy.expected))
-    return [*_done(sample, summaries), _shown(sample)]
+    return max(valid, key=lambda s: abs(_gain(s) - discrepancy.expected), default=discrepancy.samples[0])
+
+
+def _evidence(discrepancy: Discrepancy, view: ResultsView) -> list[str]:
+    """Lines on the attempt that is shown: what was done, and the change of its profile or its failure."""
+    sample = _shown(discrepancy)
+    if sample.step.failure is not None:
+        said = one_line(outcome_feedback(sample.child.outcome, ""), LETTERS)
+        return [*_done(sample, view.summaries), f"   {said}"]
+    return [*_done(sample, view.summaries), _effect(sample, discrepancy.state, view.now)]
+
+
+def _difference(sample: Sample, view: ResultsView) -> str:
+    """The difference of the sources of a step, at most LINES changed or neighbouring lines of it, as data;
+    empty if a source is not known."""
+    old, new = (view.source(code) for code in (sample.step.parent, sample.step.child))
+    if old is None or new is None:
+        return ""
+    lines = list(unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=1))[2:]
+    more = [f"... {len(lines) - LINES} more lines"] if len(lines) > LINES else []
+    return data(f"difference by {sample.step.technique}", "\n".join([*lines[:LINES], *more])) if lines else ""
 
 
 def _done(sample: Sample, summaries: Mapping[str, str]) -> list[str]:
@@ -59,15 +96,16 @@ def _done(sample: Sample, summaries: Mapping[str, str]) -> list[str]:
     return [f"   done: {said}"] if said else []
 
 
-def _shown(sample: Sample) -> str:
-    """A line on what an attempt changed: techniques before it, the kernel's share, its own speedup, its state
-    before and after, and metrics."""
+def _effect(sample: Sample, state: str, now: Content) -> str:
+    """A line on what an attempt changed: techniques before it, the kernel's share, its own speedup, the state
+    that it left `state` for, by the names of the knowledge base `now`, and metrics."""
     before = f"after {one_line(', '.join(sample.step.before), 120)}" if sample.step.before else "at first"
     contrast = contrast_of(sample)
     if contrast is None:
         return f"   {before}; no profile of both"
     own = "" if contrast.own_speedup is None else f", itself {contrast.own_speedup:.2f}x as fast"
-    states = f"{contrast.before.state.name}, then {contrast.after.state.name}"
+    after = known_state(now, contrast.after.state) or contrast.after.state.name
+    states = "state as before" if after == state else f"state then {one_line(after, 80)}"
     return (
         f"   {before}: {one_line(sample.step.kernel, 60)}, {contrast.before.share:.0%} of the call{own}; "
         f"{states}; {', '.join(_changes(contrast)) or 'no metrics of both'}"

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from kernelblaster.judge.sweep import tunables
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.judge.sweep import MOST_SWEPT, tunables
+from kernelblaster.judge.timing import floor_rate
 from kernelblaster.policies.llm.data import RULE
 from kernelblaster.policies.llm.prompt import render
 from kernelblaster.policies.llm.reference_words import precision, rival, rival_of
-from kernelblaster.records import Task, Timing, Workload
+from kernelblaster.records import Floor, Task, Timing, Workload
 from kernelblaster.tasks.header import declaration
 
 CONTRACT_TOKENS = 2500
@@ -39,7 +41,9 @@ def change_contract(task: Task) -> str:
     sections = {
         "dtype": task.dtype,
         "tf32": precision(task),
+        "swept": str(MOST_SWEPT),
         "sizes": _brief(task.workloads),
+        "same": SAME if _fixed(task.workloads) else "",
         "data_rule": RULE,
     }
     return render("change_contract.md", "contract", CONTRACT_TOKENS, sections)
@@ -88,17 +92,33 @@ def _fixed(workloads: Sequence[Workload]) -> dict[str, int]:
     }
 
 
-def times(timing: Timing | None, best_us: float | None = None) -> str:
+def times(timing: Timing | None, best_us: float | None = None, floor: str = "at peak rates") -> str:
     """A sentence on a candidate's time, the baseline's and the floor's; `not timed` if None. `best_us` is the
-    time of the run's fastest correct candidate, in microseconds; None to leave it out."""
+    time of the run's fastest correct candidate, in microseconds; None to leave it out. `floor` says what
+    makes the floor."""
     if timing is None:
         return "not timed"
     about = " (modelled)" if timing.modelled else ""
     best = f"; the best so far {best_us:.1f} us" if best_us is not None else ""
     return (
         f"{timing.candidate_us:.1f} us{about}{best}; {rival_of(timing)} {timing.baseline_us:.1f} us; floor "
-        f"{timing.floor_us:.1f} us, at peak rates"
+        f"{timing.floor_us:.1f} us: {floor}"
     )
+
+
+def floor_words(spec: GpuSpec, task: Task, floor: Floor) -> str:
+    """What a task's floor is made of, so that it can be recomputed: bytes and operations with their rates,
+    what binds first."""
+    tflops, unit = floor_rate(spec, task, floor)
+    parts = [
+        (floor.bytes / (spec.dram_gb_s * 1e3), f"{floor.bytes / 1e6:.1f} MB at {spec.dram_gb_s:g} GB/s"),
+        (
+            floor.operations / (tflops * 1e6),
+            f"{floor.operations / 1e9:.2f} GFLOP of products at {tflops:.0f} TFLOPS ({unit})",
+        ),
+    ]
+    (_, binds), (other_us, other) = sorted(parts, key=lambda part: -part[0])
+    return f"{binds}, which binds; {other}, {other_us:.1f} us" if other_us >= 0.05 else binds
 
 
 def constants(source: str) -> str:

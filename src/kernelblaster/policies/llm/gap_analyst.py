@@ -1,6 +1,6 @@
 """The gap analyst: explains why results differ from predictions."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import get_args
 
 from pydantic import BaseModel
@@ -9,9 +9,9 @@ from kernelblaster.knowledge.content import Content
 from kernelblaster.policies.expert.gaps import REASONS, explain_gap
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import RULE, one_line
-from kernelblaster.policies.llm.discrepancies import listed
+from kernelblaster.policies.llm.discrepancies import ResultsView, listed
 from kernelblaster.policies.llm.scene import Scene
-from kernelblaster.policies.policy import Cause, Discrepancy, Gap
+from kernelblaster.policies.policy import Cause, Gap, PolicyEvaluation
 
 LETTERS = 400
 
@@ -26,22 +26,26 @@ class Explanations(BaseModel):
     gaps: list[Explained]
 
 
-def explain_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], now: Content, key: str) -> list[Gap]:
-    """One gap for each discrepancy, in the same order, with the model's cause and sentence; where it gave
-    none, those of the expert's rules. The changed metrics in a gap are always the measured ones. `now` is the
-    current knowledge base; `key` identifies the question in the run."""
-    expert = [explain_gap(discrepancy, now) for discrepancy in discrepancies]
-    answer = scene.asker.ask(analyst_question(scene, discrepancies, key)) if discrepancies else None
+def explain_by_model(scene: Scene, evaluation: PolicyEvaluation, now: Content, key: str) -> list[Gap]:
+    """One gap for each surprising discrepancy, in the same order, with the model's cause and sentence, which
+    is also its lesson; where it gave none, those of the expert's rules. The changed metrics in a gap are
+    always the measured ones. `now` is the current knowledge base; `key` identifies the question in the
+    run."""
+    evaluation = replace(evaluation, discrepancies=[d for d in evaluation.discrepancies if d.surprising])
+    expert = [explain_gap(discrepancy, now) for discrepancy in evaluation.discrepancies]
+    answer = scene.asker.ask(analyst_question(scene, evaluation, now, key)) if expert else None
     explained = {one.number: one for one in answer.gaps} if answer else {}
     return [
-        Gap(gap.discrepancy, one.cause, one_line(one.sentence, LETTERS), gap.moved)
-        if (one := explained.get(number)) is not None
+        replace(gap, cause=one.cause, sentence=said, lesson=said)
+        if (one := explained.get(number)) is not None and (said := one_line(one.sentence, LETTERS))
         else gap
         for number, gap in enumerate(expert)
     ]
 
 
-def analyst_question(scene: Scene, discrepancies: Sequence[Discrepancy], key: str) -> Question[Explanations]:
+def analyst_question(
+    scene: Scene, evaluation: PolicyEvaluation, now: Content, key: str
+) -> Question[Explanations]:
     """The question for the causes of these discrepancies; an answer refers to them by their position."""
     return Question(
         role="gap-analyst",
@@ -49,7 +53,10 @@ def analyst_question(scene: Scene, discrepancies: Sequence[Discrepancy], key: st
         system=f"You explain why GPU kernels became faster or slower. {RULE}",
         template="gap_analyst.md",
         sections={
-            "results": listed(discrepancies, scene.summaries),
+            "results": listed(
+                evaluation.discrepancies, ResultsView(scene.summaries, scene.session.judging.source, now)
+            ),
+            "remark": one_line(evaluation.remark, LETTERS),
             "gpu": scene.gpu,
             "causes": "\n".join(f"- {cause}: {REASONS[cause]}" for cause in get_args(Cause)),
         },

@@ -1,6 +1,7 @@
 """Parts of prompts about the GPU and the machine that emulates it."""
 
-from kernelblaster.devices.occupancy import capability, nearest_earlier
+from kernelblaster.devices.gpu_model import architecture_of
+from kernelblaster.devices.occupancy import WARP, capability, limits_of, nearest_earlier
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.judge.modelled import MODEL_ERROR
 from kernelblaster.policies.expert.techniques import load_techniques
@@ -14,25 +15,28 @@ FEATURES = (
 SHARED_KB = {70: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 120: 99}
 # docs/emulator.md has both lists and where the figures come from.
 EMULATED = (
-    "The device is emulated: compiled PTX runs on an emulator, and times marked (modelled) are made of its "
-    "counts by a model of this GPU. Half of them are within 11% of measured ones, nine in ten speedups "
-    f"within {MODEL_ERROR:g}x; a few per cent are noise. It runs clusters, cooperative launches, mbarrier "
-    "and cp.async.bulk, but not tensor maps (cp.async.bulk.tensor), wgmma, textures or malloc in kernels: a "
-    "candidate with one of these gets no verdict."
+    "The device is an emulator of PTX: times (modelled) follow from its counts, half of them within 11% of "
+    f"measured ones, nine in ten speedups within {MODEL_ERROR:g}x; a few per cent are noise. It runs "
+    "clusters, cooperative launches, mbarrier and cp.async.bulk; with tensor maps (cp.async.bulk.tensor), "
+    "wgmma, textures or malloc in kernels there is no verdict."
 )
 
 
 def gpu(spec: GpuSpec, *, modelled: bool) -> str:
-    """The GPU in words: rates, shared memory per block, and instructions of its architecture. With `modelled`
+    """The GPU in words: what an SM holds, rates, and instructions of its architecture. With `modelled`
     (the emulated device), only the instructions up to compute capability 8.0, and what the emulator cannot
     run."""
     number = capability(spec.architecture)
     has = "; ".join(words for since, words in FEATURES if number >= since and (not modelled or since <= 80))
     shared = SHARED_KB[nearest_earlier(SHARED_KB, spec.architecture)]
+    limits = limits_of(spec.architecture)
+    ghz = spec.fp32_tflops * 1e3 / (2 * architecture_of(spec).fp32 * spec.multiprocessors)
     text = (
-        f"{spec.title}, {spec.architecture}: {spec.multiprocessors} multiprocessors, "
-        f"{spec.dram_gb_s:g} GB/s, {spec.l2_mb:g} MB L2, {spec.fp32_tflops:g} TFLOPS FP32, "
-        f"{spec.fp16_tflops:g} FP16 tensor, {shared} KB of shared memory a block. Has {has}."
+        f"{spec.title}, {spec.architecture}: {spec.multiprocessors} SMs at {ghz:.2f} GHz, each with "
+        f"{limits.threads // WARP} warps, {limits.blocks} blocks, {limits.registers} registers, "
+        f"{limits.shared_bytes >> 10} KB of shared memory ({shared} a block); "
+        f"{spec.dram_gb_s:g} GB/s, {spec.l2_mb:g} MB L2; {spec.fp32_tflops:g} TFLOPS FP32, tensor cores "
+        f"{spec.tf32_tflops:g} TF32, {spec.fp16_tflops:g} FP16. Has {has}."
     )
     return f"{text}\n{EMULATED}" if modelled else text
 

@@ -10,7 +10,7 @@ from kernelblaster.records import Evaluation, Step
 from kernelblaster.records.outcome import CORRECT
 
 SHOWN = 8
-HERE, ON_THE_WAY, IN_STATE = 60, 50, 30  # importance
+HERE, ON_THE_WAY, FAILED, IN_STATE = 60, 50, 38, 30  # importance
 LETTERS = 160  # of what was said of a step
 
 
@@ -26,23 +26,27 @@ class Tried:
 
 def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
     """Prompt lines on earlier steps, each with its result: those from the candidate `code`, those that led to
-    it, then others in the same `state`; at most SHOWN of each kind, the latest first. `kernel` is the kernel
-    that the prompt is about: a step names its kernel only if it is another."""
-    way = _way(tried.steps, code)
+    it, then those that failed on other candidates of the run, then others in the same `state`; at most SHOWN
+    of each kind, the latest first. `kernel` is the kernel that the prompt is about: a step names its kernel
+    only if it is another."""
+    way = path_steps(tried.steps, code)
     here = [step for step in tried.steps if step.parent == code]
-    alike = [s for s in tried.steps if s.state == state and s.parent != code and s not in way]
+    others = [step for step in tried.steps if step.parent != code and step not in way]
+    failed = [step for step in others if step.failure is not None]
+    alike = [step for step in others if step.failure is None and step.state == state]
     return [
         Piece(_line(tried, step, where, kernel), importance - rank)
         for listed, where, importance in (
             (here[::-1], "on this source", HERE),
             (way, "on the way to this source", ON_THE_WAY),
+            (failed[::-1], "on another candidate", FAILED),
             (alike[::-1], "on another candidate", IN_STATE),
         )
         for rank, step in enumerate(listed[:SHOWN])
     ]
 
 
-def _way(steps: Sequence[Step], code: str) -> list[Step]:
+def path_steps(steps: Sequence[Step], code: str) -> list[Step]:
     """The steps that led from the first candidate to the candidate `code`, the last one first."""
     by_child = {step.child: step for step in reversed(steps) if step.taken and step.child != step.parent}
     way: list[Step] = []

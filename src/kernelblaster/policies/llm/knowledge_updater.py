@@ -1,19 +1,28 @@
-"""The knowledge updater: writes notes on what an iteration showed."""
+"""The knowledge updater: turns an iteration's findings into words of the knowledge base: notes, conditions,
+descriptions and new techniques."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, Field
 
-from kernelblaster.knowledge.content import Content
-from kernelblaster.knowledge.events import Change, Noted
+from kernelblaster.knowledge.content import Content, OptimizationEntry
+from kernelblaster.knowledge.events import Change, OptimizationAdded, Provenance, Revised
+from kernelblaster.knowledge.guess import GUESS_WEIGHT
+from kernelblaster.policies.expert.learning import noted
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import RULE, one_line
-from kernelblaster.policies.llm.knowledge_view import technique_text
+from kernelblaster.policies.llm.knowledge_view import entry_text
 from kernelblaster.policies.llm.prompt import NEEDED, Piece
+from kernelblaster.policies.llm.proposer import technique_name
 from kernelblaster.policies.llm.scene import Scene
-from kernelblaster.policies.policy import Gap
+from kernelblaster.policies.policy import Gap, PolicyEvaluation
+from kernelblaster.records import Optimization
 
-LETTERS = 240
+LETTERS = 240  # of a note or a condition
+DESCRIPTION = 600
+CONDITIONS = 5  # of one technique in a state
+NEW = 2  # techniques in one answer
+PREDICTED = (0.5, 100.0)  # what a prediction is kept within
 
 
 class Note(BaseModel):
@@ -21,30 +30,100 @@ class Note(BaseModel):
     note: str = Field(description="One sentence.")
 
 
-class Notes(BaseModel):
-    notes: list[Note]
+class NewTechnique(BaseModel):
+    number: int
+    technique: str = Field(description="A general name in lower_case_with_underscores.")
+    description: str
+    predicted: float = Field(description="The speedup of the whole call; 1.0 is none.", gt=0)
 
 
-def notes_by_model(scene: Scene, gaps: Sequence[Gap], now: Content, key: str) -> list[Change] | None:
-    """The model's notes on techniques as changes to the knowledge base `now`; those that it already has are
-    left out. None if there are no gaps or no usable answer. The model adds text only: scores come from
-    measurements. `key` identifies the question in the run."""
-    answer = scene.asker.ask(updater_question(scene, gaps, now, key)) if gaps else None
-    if answer is None:
-        return None
-    changes: list[Change] = []
-    for one in answer.notes:
-        if 0 <= one.number < len(gaps):
-            discrepancy = gaps[one.number].discrepancy
-            note = one_line(one.note, LETTERS)
-            if note and note not in now.entry(discrepancy.state, discrepancy.technique).notes:
-                changes.append(Noted(state=discrepancy.state, technique=discrepancy.technique, note=note))
+class KnowledgeUpdate(BaseModel):
+    notes: list[Note] = Field(default_factory=list)
+    state_notes: list[Note] = Field(default_factory=list)
+    preconditions: list[Note] = Field(default_factory=list)
+    descriptions: list[Note] = Field(default_factory=list)
+    outdated: list[Note] = Field(default_factory=list)
+    new_techniques: list[NewTechnique] = Field(default_factory=list)
+
+
+def update_by_model(
+    scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
+) -> KnowledgeUpdate | None:
+    """What the model wants the knowledge base `now` to hold of these gaps; None if there are none, or no
+    usable answer. `key` identifies the question in the run."""
+    return scene.asker.ask(updater_question(scene, evaluation, gaps, now, key)) if gaps else None
+
+
+def changes_of(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> list[Change]:
+    """The model's update as changes of words in the knowledge base `now`; what refers to no gap, is empty or
+    known already is left out. Scores of known techniques stay measured."""
+    working = now.copy()
+    changes = []
+    for change in _changes(answer, gaps, working):
+        working.apply(change, Provenance())  # what follows is made for what this leaves
+        changes.append(change)
     return changes
 
 
-def updater_question(scene: Scene, gaps: Sequence[Gap], now: Content, key: str) -> Question[Notes]:
-    """The question for notes on these gaps, with what the knowledge base already holds of their
-    techniques."""
+def _changes(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterator[Change]:
+    """As `changes_of`; `now` must have each change applied before the next is asked for."""
+    yield from _dropped(answer, gaps, now)
+    for entry, note in _of(answer.notes, gaps, now, LETTERS):
+        yield from noted(now, entry.state, note, entry.technique)
+    for entry, note in _of(answer.state_notes, gaps, now, LETTERS):
+        yield from noted(now, entry.state, note)
+    for entry, needs in _of(answer.preconditions, gaps, now, LETTERS):
+        if needs not in entry.preconditions and len(entry.preconditions) < CONDITIONS:
+            conditions = (*entry.preconditions, needs)
+            yield Revised(state=entry.state, technique=entry.technique, preconditions=conditions)
+    for entry, words in _of(answer.descriptions, gaps, now, DESCRIPTION):
+        if words != entry.description:
+            yield Revised(state=entry.state, technique=entry.technique, description=words)
+    yield from _added(answer, gaps, now)
+
+
+def _of(
+    notes: Sequence[Note], gaps: Sequence[Gap], now: Content, letters: int
+) -> Iterator[tuple[OptimizationEntry, str]]:
+    """The entry of each note's gap, with the note on one line; the first for each gap counts."""
+    for one in {note.number: note for note in reversed(notes)}.values():
+        text = one_line(one.note, letters)
+        if 0 <= one.number < len(gaps) and text:
+            found = gaps[one.number].discrepancy
+            yield now.entry(found.state, found.technique), text
+
+
+def _dropped(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterator[Change]:
+    """Changes that take outdated notes out: those whose text is the same but for spaces."""
+    for entry, text in _of(answer.outdated, gaps, now, LETTERS):
+        kept = tuple(note for note in entry.notes if one_line(note, LETTERS) != text)
+        if kept != entry.notes:
+            yield Revised(state=entry.state, technique=entry.technique, notes=kept)
+
+
+def _added(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterator[Change]:
+    """Changes that add new techniques to the states of their gaps."""
+    low, high = PREDICTED
+    for one in answer.new_techniques[:NEW]:
+        name = technique_name(one.technique)
+        if name is None or not 0 <= one.number < len(gaps):
+            continue
+        state = now.resolve(gaps[one.number].discrepancy.state)
+        if name not in now.entries.get(state, {}):
+            optimization = Optimization(
+                technique=name,
+                title=name.replace("_", " "),
+                description=one_line(one.description, DESCRIPTION),
+                predicted=min(high, max(low, one.predicted)),
+            )
+            yield OptimizationAdded(state=state, optimization=optimization, weight=GUESS_WEIGHT)
+
+
+def updater_question(
+    scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
+) -> Question[KnowledgeUpdate]:
+    """The question for what to hold of these gaps, with what the knowledge base already holds of their
+    techniques and states."""
     findings = [
         Piece(
             f"{number}. {one_line(gap.discrepancy.technique, 80)} in {one_line(gap.discrepancy.state, 80)}: "
@@ -55,14 +134,20 @@ def updater_question(scene: Scene, gaps: Sequence[Gap], now: Content, key: str) 
     ]
     entries = [now.entry(gap.discrepancy.state, gap.discrepancy.technique) for gap in gaps]
     held = [
-        Piece(f"- {e.state}: {technique_text(e.scored(scene.architecture), e.evidence)}", 50 - rank)
+        Piece(f"- {e.state}: {entry_text(e, scene.architecture)}", 50 - rank)
         for rank, e in enumerate(entries[:12])
+    ]
+    states = dict.fromkeys(entry.state for entry in entries)
+    held += [
+        Piece(f"- {one_line(name, 80)}, noted: {one_line(note, LETTERS)}", 30 - rank)
+        for name in states
+        for rank, note in enumerate(reversed(now.states[name].notes))
     ]
     return Question(
         role="knowledge-updater",
         key=key,
         system=f"You keep a knowledge base of CUDA optimizations short and true. {RULE}",
         template="knowledge_updater.md",
-        sections={"findings": findings, "held": held},
-        schema=Notes,
+        sections={"findings": findings, "held": held, "remark": one_line(evaluation.remark, 300)},
+        schema=KnowledgeUpdate,
     )

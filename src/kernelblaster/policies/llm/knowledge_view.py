@@ -1,9 +1,11 @@
 """Parts of prompts about states and techniques, from the knowledge base."""
 
+from collections.abc import Sequence
 from math import exp
 
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
 from kernelblaster.knowledge.evidence import Evidence
+from kernelblaster.knowledge.retrieval import OTHER_BOTTLENECK, Neighbourhood, Precedent, Retrieved
 from kernelblaster.policies.llm.data import one_line
 from kernelblaster.policies.llm.figures import figure
 from kernelblaster.policies.llm.prompt import Piece
@@ -14,18 +16,21 @@ from kernelblaster.records.state import HEADROOM
 SHOWN, METRICS = 0.1, 6  # metrics of a state: how large the smallest, and how many
 ALSO = "; also: "  # where a description begins to repeat the secondary words of the name
 NOTES = 3  # of a technique or a state
-EVIDENCE, MEANING = 50, 35  # importance of a technique's line and of what it is; less for each further one
+PRECEDENTS = 3  # states in which a technique's results are told
+HELPFUL = 3  # techniques that are named for a known state
+EVIDENCE, MEANING, PAST = 50, 35, 48  # importance of a technique's line, of what it is, and of its results
 
 
-def state_text(state: State, content: Content, name: str, *, figures: bool = False) -> str:
-    """Lines on a state: its name and description, and the last notes on the known state `name` that it
-    matches. `figures` adds its metrics, for prompts without a profile."""
-    known_as = f" (known as {one_line(name)})" if name in content.states and name != state.name else ""
+def state_text(state: State, around: Neighbourhood | None = None, *, figures: bool = False) -> str:
+    """Lines on a state: its name and description, and the latest notes on it and on the states `around` it
+    with the same bottleneck. `figures` adds its metrics, for prompts without a profile."""
+    name = around.name if around else None
+    known_as = f" (known as {one_line(name)})" if name is not None and name != state.name else ""
     evidence = _evidence(state) if figures else ""
     described = state.description.partition(ALSO)[0].rstrip(".")  # the name has the rest
     lines = [f"{one_line(state.name)}{known_as}: {one_line(described, 300)}.{evidence}"]
-    known = content.states.get(name)
-    lines += [f"Note: {one_line(note, 300)}" for note in (known.notes[-NOTES:] if known else ())]
+    for where, note in around.notes()[:NOTES] if around else ():
+        lines.append(f"Note{'' if where == name else f' on {one_line(where, 80)}'}: {one_line(note, 300)}")
     return "\n".join(lines)
 
 
@@ -38,61 +43,107 @@ def _evidence(state: State) -> str:
     return f" Evidence: {metrics}." if metrics else ""
 
 
-def technique_text(scored: Scored, evidence: Evidence, *, briefly: bool = False) -> str:
-    """Lines on a technique in a state: expected speedup with its interval, and the last notes; unless
-    `briefly`, also description and preconditions. `evidence` are the attempts there, of which it is said
-    how many were measured and how many modelled; less than one counts as none."""
-    optimization, low_high = scored.optimization, scored.prediction.interval
-    attempts = evidence.total.attempts
-    tried = f"tried {attempts:.0f} times ({evidence.clocks}), {scored.prediction.valid_chance:.0%} valid"
-    lines = [
-        f"{one_line(optimization.technique)}: expected {exp(scored.prediction.mean):.2f}x "
-        f"({low_high[0]:.2f} to {low_high[1]:.2f}{f'; {tried}' if attempts >= 1 else ''})"
+def helps(content: Content, state: str, architecture: str) -> str:
+    """An indented line on what helps in a known state: its most promising techniques; empty if it has
+    none."""
+    best = content.optimizations(state, architecture)[:HELPFUL]
+    entries = content.entries.get(content.resolve(state), {})
+    named = [
+        f"{one_line(one.optimization.technique, 80)} {exp(one.prediction.mean):.2f}x"
+        f"{_tried(entries[one.optimization.technique].evidence)}"
+        for one in best
     ]
-    if optimization.description and not briefly:
+    return f"  helps there: {', '.join(named)}" if named else ""
+
+
+def _tried(evidence: Evidence) -> str:
+    """How much evidence stands behind a number, in parentheses; empty if there is none."""
+    return f" ({evidence.total.attempts:.0f} tried)" if evidence.total.attempts >= 1 else ""
+
+
+def entry_text(entry: OptimizationEntry, architecture: str) -> str:
+    """All lines on a technique in a state: what is expected of it, what it is and needs, and its notes."""
+    scored = entry.scored(architecture)
+    optimization = scored.optimization
+    lines = [f"{_expected(scored)}{_tried(entry.evidence)}"]
+    if optimization.description:
         lines.append(f"  {one_line(optimization.description, 400)}")
-    if optimization.preconditions and not briefly:
-        lines.append(f"  Needs: {one_line('; '.join(optimization.preconditions), 300)}")
+    if optimization.preconditions:
+        lines.append(f"  Needs: {one_line('; '.join(optimization.preconditions), 400)}")
     lines += [f"  Note: {one_line(note, 300)}" for note in scored.notes[-NOTES:]]
     return "\n".join(lines)
+
+
+def _expected(scored: Scored) -> str:
+    """A technique's name with its expected speedup, the interval and the chance that it is valid."""
+    low, high = scored.prediction.interval
+    chance = scored.prediction.valid_chance
+    valid = f"; {chance:.0%} valid" if chance < 0.7 else ""
+    return (
+        f"{one_line(scored.optimization.technique, 120)}: expected {exp(scored.prediction.mean):.2f}x "
+        f"({low:.2f} to {high:.2f}{valid})"
+    )
 
 
 def meaning(optimization: Optimization) -> str:
     """What a technique does and what it needs, as one indented line; empty if neither is known."""
     needs = "; ".join(optimization.preconditions)
-    sentences = [one_line(optimization.description, 220), f"Needs: {one_line(needs, 160)}." if needs else ""]
+    sentences = [one_line(optimization.description, 220), f"Needs: {one_line(needs, 240)}." if needs else ""]
     return f"  {' '.join(words for words in sentences if words)}".rstrip()
 
 
-def techniques(content: Content, state: str, architecture: str, most: int) -> list[tuple[str, list[Piece]]]:
-    """The `most` most promising known techniques of a state: each name with two pieces, its prediction and
-    its description. `state` is a name in `content`; an unknown one has no techniques. `architecture` (such as
-    `sm_90a`) selects the scores."""
-    if state not in content.states:
-        return []
-    entries = content.entries.get(content.resolve(state), {})
-    scored = content.optimizations(state, architecture)[:most]
+def results(precedents: Sequence[Precedent]) -> list[str]:
+    """Indented lines on what came of a technique, one for each of the PRECEDENTS nearest states in which it
+    was tried or noted: the mean speedup, how many of how many were valid, the failures, and the latest
+    notes."""
+    told = [p for p in precedents if p.entry.evidence.total.attempts >= 1 or p.entry.notes]
+    return [line for one in told[:PRECEDENTS] for line in _result(one)]
+
+
+def _result(precedent: Precedent) -> list[str]:
+    """The lines on one precedent."""
+    entry, tally = precedent.entry, precedent.entry.evidence.total
+    where = "in this state" if precedent.distance == 0 else f"in {one_line(entry.state, 80)}"
+    gained = f"{exp(entry.evidence.of_one_clock.total.mean):.2f}x" if tally.seen >= 1 else "nothing valid"
+    failures = sorted(entry.evidence.failures.items(), key=lambda item: (-item[1], item[0]))
+    failed = "".join(f", {count:.0f} {kind}" for kind, count in failures if count >= 0.5)
+    lines = []
+    if tally.attempts >= 1:
+        counted = f"{tally.seen:.0f} of {tally.attempts:.0f} valid ({entry.evidence.clocks}){failed}"
+        lines.append(f"  {where}: {gained}, {counted}")
+    noted = "" if precedent.distance == 0 else f" ({where})"
+    return lines + [f"  Note{noted}: {one_line(note, 300)}" for note in entry.notes[-NOTES:][::-1]]
+
+
+def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
+    """Prompt lines on techniques, in their order: what is expected of each, what came of it here and in other
+    states, and what it is. The further behind, the earlier they are left out."""
     return [
-        (
-            s.optimization.technique,
-            [
-                Piece(f"- {technique_text(s, entry.evidence, briefly=True)}", EVIDENCE - rank),
-                Piece(meaning(s.optimization), MEANING - rank),
-            ],
+        piece
+        for rank, one in enumerate(retrieved)
+        for piece in (
+            Piece(f"- {_expected(one.scored)}", EVIDENCE - rank),
+            *(Piece(line, PAST - rank) for line in results(one.precedents)),
+            Piece(meaning(one.scored.optimization), MEANING - rank),
         )
-        for rank, s in enumerate(scored)
-        if (entry := entries.get(s.optimization.technique)) is not None
+        if piece.text
     ]
 
 
-def proven(content: Content, state: str, architecture: str) -> int:
-    """The number of techniques that were tried in a state at least once and are expected to gain more than 10
-    %."""
-    entries = content.entries.get(state, {}).values()
-    tried = [e for e in entries if e.retired is None and attempts(e) >= 1]
-    return sum(e.prediction(architecture).mean > WORTH_SAYING for e in tried)
+def technique_text(one: Retrieved) -> str:
+    """All lines on one technique: what is expected of it, what it is and needs, what came of it."""
+    optimization = one.scored.optimization
+    lines = [_expected(one.scored)]
+    if optimization.description:
+        lines.append(f"  {one_line(optimization.description, 600)}")
+    if optimization.preconditions:
+        lines.append(f"  Needs: {one_line('; '.join(optimization.preconditions), 400)}")
+    return "\n".join([*lines, *results(one.precedents)])
 
 
-def attempts(entry: OptimizationEntry) -> float:
-    """How often a technique was tried in its state, on all GPUs; a fraction where evidence was re-weighed."""
-    return entry.evidence.total.attempts
+def pays(one: Retrieved) -> bool:
+    """Whether a technique was tried in this state or one with the same bottleneck, and is expected to gain
+    more than 10 %."""
+    tried = [p for p in one.precedents if p.entry.evidence.total.seen >= 1]
+    near = any(p.distance < OTHER_BOTTLENECK for p in tried)
+    return near and one.scored.prediction.mean > WORTH_SAYING

@@ -1,59 +1,67 @@
-"""The lowerer: applies a technique, described in words, to a kernel's code."""
+"""The lowerer: applies a technique, or several at once, described in words, to a kernel's code."""
 
 from dataclasses import dataclass
 
-from kernelblaster.knowledge.content import Content
-from kernelblaster.knowledge.retrieval import known_state
+from kernelblaster.knowledge.retrieval import Neighbourhood
+from kernelblaster.policies.llm.exemplar_view import exemplar_pieces
 from kernelblaster.policies.llm.facts import constants
 from kernelblaster.policies.llm.gpu_words import only_on_hardware
-from kernelblaster.policies.llm.knowledge_view import state_text, technique_text
+from kernelblaster.policies.llm.knowledge_view import results, state_text, technique_text
 from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.llm.reference_words import computation
 from kernelblaster.policies.llm.rewriting import REFERENCE, RewritingTask, Rewritten, mend, rewrite
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.records import Candidate, Profile
+from kernelblaster.records.recipe import is_recipe, techniques_of
 from kernelblaster.records.target import Target
 
 
 @dataclass(frozen=True)
 class Lowering:
-    """The job of applying `technique` to the kernel `target` of the candidate `parent`. `profile` is the
-    parent's; `floor_bytes` is the least memory traffic that the task needs."""
+    """The job of applying `technique`, which may be a recipe, to the kernel `target` of the candidate
+    `parent`. `profile` is the parent's; `floor_bytes` is the least memory traffic that the task needs.
+    `sample` is the number of this answer among several to the same question."""
 
     parent: Candidate
     technique: str
     target: Target
     profile: Profile
     floor_bytes: int
+    sample: int = 0
 
     @property
     def key(self) -> str:
         """Identifies the question about this lowering in the run."""
-        return f"{self.parent.code}/{self.target.kernel}/{self.technique}"
+        key = f"{self.parent.code}/{self.target.kernel}/{self.technique}"
+        return f"{key}/sample{self.sample}" if self.sample else key
 
 
-def lower(scene: Scene, lowering: Lowering, described: str) -> Rewritten:
+def lower(scene: Scene, lowering: Lowering, described: dict[str, str]) -> Rewritten:
     """The parent's source with the technique applied by the model; `source` is None if it declined or gave no
-    usable answer. `described` is the technique's description by the model that proposed it in this run; empty
-    if none did."""
+    usable answer. `described` are descriptions of techniques by the model that proposed them in this run."""
     work = _work(scene, lowering, lowering.key, lowering.parent)
     return rewrite(scene, work, "lowerer.md", sections(scene, lowering, described))
 
 
-def sections(scene: Scene, lowering: Lowering, described: str) -> dict[str, str | list[Piece]]:
+def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dict[str, str | list[Piece]]:
     """The sections of the lowerer's prompt, except the source; `described` as for `lower`."""
-    target, content = lowering.target, scene.session.memory.now()
-    name = known_state(content, target.state) or target.state.name
-    technique = technique_words(content, name, lowering.technique, scene.architecture, described)
-    if scene.modelled and lowering.technique in only_on_hardware():
-        technique += "\n  The emulated device has no instructions for it."
+    target, around = lowering.target, scene.around(lowering.target.state)
+    names = techniques_of(lowering.technique)
+    words = [technique_words(around, name, scene, target.family, described.get(name, "")) for name in names]
+    if is_recipe(lowering.technique):
+        words += results(around.precedents(lowering.technique))
+    unable = sorted(only_on_hardware().intersection(names)) if scene.modelled else []
+    if unable:
+        words.append(f"  The emulated device has no instructions for {', '.join(unable)}.")
     return {
         "kernel": target.kernel,
-        "technique": technique,
-        "state": state_text(target.state, content, name),
+        "several": "yes" if len(names) > 1 else "",
+        "technique": "\n".join(words),
+        "state": state_text(target.state, around),
         "times": scene.times(lowering.parent.code),
         "digest": scene.profile(lowering.profile, lowering.floor_bytes, target.kernel),
-        "history": scene.history(lowering.parent.code, name, target.kernel),
+        "history": scene.history(lowering.parent.code, around.name or target.state.name, target.kernel),
+        "exemplars": exemplar_pieces(around, target.family, names, lowering.parent.source),
         "gpu": scene.gpu,
         "reference": [Piece(computation(scene.task), REFERENCE)],
         "constants": constants(lowering.parent.source),
@@ -62,26 +70,30 @@ def sections(scene: Scene, lowering: Lowering, described: str) -> dict[str, str 
 
 def mend_lowering(scene: Scene, lowering: Lowering, failed: Candidate, said: str) -> Rewritten:
     """Ask the model to correct `failed`, a candidate that it wrote for this lowering; `said` is the judge's
-    feedback on it."""
+    feedback on it. The summary is that of the failed candidate, with what was corrected."""
     work = _work(scene, lowering, f"{lowering.key}/{failed.code}", failed)
+    done = scene.summaries.get(failed.code, "")
     what = f"the same computation with {lowering.technique} applied to {lowering.target.kernel}"
-    return mend(scene, work, what, said)
+    mended = mend(scene, work, f"{what} ({done})" if done else what, said)
+    summary = f"{done} Then corrected: {mended.summary}" if done else mended.summary
+    return Rewritten(mended.source, summary, mended.declined, mended.not_applied)
 
 
 def _work(scene: Scene, lowering: Lowering, key: str, start: Candidate) -> RewritingTask:
     """The rewriting task that starts from the source of `start`; `key` identifies its questions in the
     run."""
-    return RewritingTask("lowerer", key, start.source, [lowering.target.kernel], scene.change_contract)
+    kernels = [lowering.target.kernel]
+    return RewritingTask("lowerer", key, start.source, kernels, scene.change_contract, lowering.sample)
 
 
-def technique_words(content: Content, state: str, technique: str, architecture: str, described: str) -> str:
-    """What the prompt says about a technique in a state. Its description is the knowledge base's for this
-    state, else `described` (by the model that proposed it; may be empty), else that of another state."""
-    entry = content.entries.get(state, {}).get(technique)
-    if entry is None:
+def technique_words(
+    around: Neighbourhood, technique: str, scene: Scene, family: str | None, described: str
+) -> str:
+    """What the prompt says about a technique: what is known of it in this state and around it, or else how
+    it was `described` by the model that proposed it in this run (may be empty)."""
+    known = around.techniques(scene.architecture, (), family)
+    one = next((one for one in known if one.technique == technique), None)
+    if one is None:
         return f"{technique}: {described}" if described else technique.replace("_", " ")
-    if not entry.description:
-        elsewhere = (e[technique].description for e in content.entries.values() if technique in e)
-        text = described or next((words for words in elsewhere if words), "")
-        entry = entry.model_copy(update={"description": text})
-    return technique_text(entry.scored(architecture), entry.evidence)
+    text = technique_text(one)
+    return text if one.scored.optimization.description or not described else f"{text}\n  {described}"

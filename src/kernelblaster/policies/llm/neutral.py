@@ -7,8 +7,9 @@ import re
 from kernelblaster.judge.source_text import read_source
 from kernelblaster.policies.llm.source import ENTRY, parts_of
 
-QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-ASSEMBLY = re.compile(r"\basm\b[^;]*;", re.DOTALL)
+_TEXT = r'(?:\b(?:u8|[uUL])?R"(?P<mark>[^()\\\s"]{0,16})\(.*?\)(?P=mark)"|"(?:[^"\\\n]|\\.)*")'
+QUOTED = re.compile(_TEXT, re.DOTALL)
+ASSEMBLY = re.compile(rf'\b(?:__)?asm(?:__)?\b(?>{_TEXT}|[^;"])*+;', re.DOTALL)  # strings have semicolons
 PTX_COMMENT = re.compile(r"//(?:[^\"\\]|\\[^n])*|/\*.*?\*/", re.DOTALL)
 NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 TYPE = re.compile(r"\b(?:struct|class|union|enum|namespace)\s+([A-Za-z_]\w*)")

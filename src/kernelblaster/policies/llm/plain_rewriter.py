@@ -1,5 +1,4 @@
-"""A model without roles or memory, for comparison: source and profile (or only the time) in, a whole new
-source out."""
+"""A model without roles or memory, for comparison: source and profile in, a whole new source out."""
 
 from dataclasses import dataclass
 

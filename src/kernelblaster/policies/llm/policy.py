@@ -2,54 +2,51 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Content
-from kernelblaster.knowledge.events import Change, Observed
-from kernelblaster.knowledge.retrieval import known_state
+from kernelblaster.knowledge.events import Change
 from kernelblaster.models.request import Model
 from kernelblaster.policies.expert.policy import ExpertPolicy, Form
 from kernelblaster.policies.expert.states import extract_states, possible_gain
 from kernelblaster.policies.llm.asker import Asker
 from kernelblaster.policies.llm.digest import kernel_name
+from kernelblaster.policies.llm.families import family_of
 from kernelblaster.policies.llm.feedback import feedback
-from kernelblaster.policies.llm.gap_analyst import explain_by_model
 from kernelblaster.policies.llm.initial_writer import NoFirstCandidate, write_initial
-from kernelblaster.policies.llm.knowledge_updater import notes_by_model
-from kernelblaster.policies.llm.knowledge_view import proven, techniques
+from kernelblaster.policies.llm.learning import MixedLearning, inapplicable
 from kernelblaster.policies.llm.lowerer import Lowering, lower, mend_lowering
-from kernelblaster.policies.llm.policy_evaluator import instructive
-from kernelblaster.policies.llm.proposer import Proposed, propose
+from kernelblaster.policies.llm.offers import Offers
+from kernelblaster.policies.llm.proposer import Inquiry
 from kernelblaster.policies.llm.rewriting import Rewritten
 from kernelblaster.policies.llm.roles import Cast
-from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.policies.llm.scene import PromptDetail, Scene
 from kernelblaster.policies.llm.soft_verifier import Review, review_by_model, review_by_rules
 from kernelblaster.policies.llm.source import ENTRY, kernel_names
 from kernelblaster.policies.llm.state_extractor import states_by_model
 from kernelblaster.policies.llm.state_matcher import match_by_model
-from kernelblaster.policies.policy import Attempt, Discrepancy, Gap
+from kernelblaster.policies.policy import Attempt, Gap, PolicyEvaluation
 from kernelblaster.policies.rewrites.own_source import OwnSource
 from kernelblaster.records import Candidate, Evaluation, Profile, State, Task
 from kernelblaster.records.profile import Depth
-from kernelblaster.records.recipe import is_recipe
+from kernelblaster.records.recipe import is_recipe, techniques_of
 from kernelblaster.records.target import Target
 from kernelblaster.sessions.session import Session
 from kernelblaster.store.replay import Sample
 
-PROVEN = 3  # techniques that are known to pay in a state, from which on the model is not asked for more
-DECLINED = 3  # techniques that the model may find impossible on a kernel before it is left alone with it
-KNOWN_OFFERED = 6  # techniques of the knowledge base that a kernel without a plan is offered
+DECLINED = 3  # techniques that the model may find impossible on a kernel before it is asked for others
 
 
 @dataclass(frozen=True)
 class Written:
     """The `form` of a candidate that a model wrote. `families` are the computation families of its kernels by
-    name, None where unknown; `lowering` is the request that it answers, which a retry repeats, None for a
-    first candidate."""
+    name, None where unknown; `family` is that of kernels which are not among them. `lowering` is the request
+    that it answers, which a retry repeats, None for a first candidate."""
 
     families: Mapping[str, str | None] = field(default_factory=dict)
     lowering: Lowering | None = None
+    family: str | None = None
 
 
 @dataclass
@@ -64,7 +61,7 @@ class MixedPolicy:
     """Implements `Policy` with a language model in the roles that `cast` gives it, and the expert's rules in
     the others and wherever the model has no usable answer. An attempt's form is the expert's (`Form`) as long
     as only the expert has changed it, and `Written` from then on: techniques are then applied by the model
-    alone. `whole_profiles`: prompts show all metrics instead of a digest."""
+    alone. `detail` says what prompts show of profiles."""
 
     depth: Depth = "usual"  # prompts contain the profiler's advice
 
@@ -75,16 +72,17 @@ class MixedPolicy:
         model: Model,
         session: Session,
         *,
-        whole_profiles: bool = False,
+        detail: PromptDetail = "digest",
     ) -> None:
         self._expert = expert
         self._cast = cast
         self._model = model
         self._session = session
-        self._whole_profiles = whole_profiles
+        self._detail = detail
         self._scene: Scene | None = None
+        self._offers = Offers(cast)
+        self._learning = MixedLearning(expert, cast)
         self._seen: dict[str, _Seen] = {}
-        self._described: dict[str, str] = {}
         self._inapplicable: dict[tuple[str, str], State] = {}
         self._declined: Counter[tuple[str, str]] = Counter()
 
@@ -99,7 +97,7 @@ class MixedPolicy:
         into the session's log, and returns it. `initial` calls this; strategies that only use the prompts
         call it alone."""
         asker = Asker(self._model, self._session.log.once, task.name, self._session.steering)
-        self._scene = Scene(task, self._session, asker, self._whole_profiles)
+        self._scene = Scene(task, self._session, asker, self._detail)
         return self._scene
 
     # Writing
@@ -117,7 +115,7 @@ class MixedPolicy:
             except KernelBlasterError:
                 pass  # it has no kernels for this task: the model writes them
         try:
-            return Attempt(write_initial(self.scene), Written())
+            return Attempt(write_initial(self.scene), Written(family=family_of(task)))
         except NoFirstCandidate as failed:
             if not self._cast.llm("initial-writer"):
                 raise  # the expert was asked before
@@ -127,12 +125,18 @@ class MixedPolicy:
                 raise failed from None
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """The model's candidate, then the expert's. The model is asked once, and not for recipes."""
-        if self._cast.llm("lowerer") and not is_recipe(technique):
-            written = self._lowered(attempt, technique, target)
-            if written is not None:
-                yield written
-        if isinstance(attempt.form, Form):
+        """The model's candidates, as many as the search wants samples, then the expert's. A recipe for a plan
+        is applied by the expert, which needs no model for it, and by the model only where the expert
+        cannot."""
+        planned = isinstance(attempt.form, Form)
+        if planned and is_recipe(technique):
+            known = list(self._expert.moves(attempt, technique, target))
+            yield from known
+            if known:
+                return
+        if self._cast.llm("lowerer"):
+            yield from self._samples(attempt, technique, target)
+        if planned and not is_recipe(technique):
             yield from self._expert.moves(attempt, technique, target)
 
     def retry(
@@ -146,40 +150,49 @@ class MixedPolicy:
         lowering = failed.form.lowering
         return self._written(lowering, mend_lowering(self.scene, lowering, failed.candidate, said), parent)
 
-    def _lowered(self, attempt: Attempt, technique: str, target: Target) -> Attempt | None:
-        """The model's candidate for a technique. None if it declined or had no usable answer, or without
-        asking once it has declined DECLINED techniques on this kernel. A declined technique is remembered as
-        inapplicable in the state."""
+    def _samples(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
+        """The model's candidates for a technique, each another answer to the same question. None if it
+        declined or had no usable answer, or without asking once it has declined DECLINED techniques on this
+        kernel since it was last asked for proposals. A declined technique is remembered as inapplicable in
+        the state."""
         kernel_of = (attempt.candidate.code, target.kernel)
         if self._declined[kernel_of] >= DECLINED:
-            return None
+            return
         seen = self._seen[attempt.candidate.code]
-        lowering = Lowering(attempt.candidate, technique, target, seen.profile, seen.floor_bytes)
-        rewritten = lower(self.scene, lowering, self._described.get(technique, ""))
-        if rewritten.declined:
-            self._declined[kernel_of] += 1
-            self._inapplicable[target.state.name, technique] = target.state
-        return self._written(lowering, rewritten, attempt)
+        for sample in range(self._session.search.samples):
+            lowering = Lowering(attempt.candidate, technique, target, seen.profile, seen.floor_bytes, sample)
+            rewritten = lower(self.scene, lowering, self._offers.described())
+            if rewritten.declined:
+                self._declined[kernel_of] += 1
+                self._inapplicable[target.state.name, technique] = target.state
+                return
+            written = self._written(lowering, rewritten, attempt)
+            if written is not None:
+                yield written
 
     def _written(self, lowering: Lowering, rewritten: Rewritten, parent: Attempt) -> Attempt | None:
-        """The model's source as an attempt, with its summary kept for later prompts; None if there is no
-        source. New kernels get the family of the lowering's target."""
-        if rewritten.source is None:
+        """The model's source as an attempt, with the fastest values of its tunable constants by the
+        emulator's model, and its summary kept for later prompts; None if there is no source. New kernels get
+        the family of the lowering's target."""
+        applied = tuple(t for t in techniques_of(lowering.technique) if t not in rewritten.not_applied)
+        if rewritten.source is None or not applied:
             return None
         origin = f"llm: {lowering.technique}"
-        candidate = Candidate(source=rewritten.source, origin=origin, parent=parent.candidate.digest)
+        written = Candidate(source=rewritten.source, origin=origin, parent=parent.candidate.digest)
+        candidate = self._session.judging.tuned(written, self._session.search.swept)
         self.scene.summaries[candidate.code] = rewritten.summary
-        before = _families(parent)
-        families = {name: before.get(name, lowering.target.family) for name in kernel_names(rewritten.source)}
-        form = Written(families, lowering)
-        return Attempt(candidate, form, frozenset({lowering.target.kernel}), (lowering.technique,))
+        before, family = _families(parent), lowering.target.family
+        families = {name: before.get(name, family) for name in kernel_names(rewritten.source)}
+        form = Written(families, lowering, family)
+        return Attempt(candidate, form, frozenset({lowering.target.kernel}), applied)
 
     # Naming states, proposing
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """As `Policy.targets`, with the states named by the model or the expert as the cast says. Also keeps
-        the profile for later prompts about this candidate, so it must be called before `moves` and
-        `proposals`."""
+        """As `Policy.targets`, with the states named by the model or the expert as the cast says, from what
+        the policy's detail leaves of the profile. Also keeps that for later prompts about this candidate, so
+        it must be called before `moves` and `proposals`."""
+        profile = self.scene.visible(profile)
         self._seen[attempt.candidate.code] = _Seen(profile, floor_bytes)
         if self._cast.llm("state-extractor"):
             states = states_by_model(self.scene, attempt.candidate, profile, floor_bytes)
@@ -195,70 +208,46 @@ class MixedPolicy:
                 found.append(Target(name, kernel.share, state, families[name]))
         return found
 
-    def proposals(self, attempt: Attempt, target: Target) -> Sequence[str]:
-        """Techniques of the expert, of the knowledge base, and new ones of the model, which are also added to
-        the knowledge base. If the cast has no model to write the code, only the expert's."""
+    def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
+        """Techniques of the expert, of the knowledge base, and of the model, see `Offers`."""
         can = list(self._expert.proposals(attempt, target)) if isinstance(attempt.form, Form) else []
-        proposed = self._proposed(attempt, target)
-        lowered = self._cast.llm("lowerer")
-        new = [one for one in proposed.new if lowered or one.technique in can]
-        if new:
-            self._session.memory.offer(target.state, new)
-        if not lowered:
-            return can
-        content = self._session.memory.now()
-        name = known_state(content, target.state) or target.state.name
-        known = [t for t, _ in techniques(content, name, self.scene.architecture, KNOWN_OFFERED)]
-        names = dict.fromkeys((*(one.technique for one in new), *can, *known))
-        return [name for name in names if name in can or name not in proposed.inapplicable]
-
-    def _proposed(self, attempt: Attempt, target: Target) -> Proposed:
-        """The model's proposals for a kernel; empty, without asking, if the state has PROVEN techniques that
-        pay or the cast has no proposer."""
-        content = self._session.memory.now()
-        name = known_state(content, target.state)
-        enough = name is not None and proven(content, name, self.scene.architecture) >= PROVEN
-        if enough or not self._cast.llm("proposer"):
-            return Proposed([])
         seen = self._seen[attempt.candidate.code]
-        found = propose(self.scene, attempt.candidate, target, seen.profile, seen.floor_bytes)
-        self._described |= {one.technique: one.description for one in found.new}
-        return found
+        if again:
+            self._declined.pop((attempt.candidate.code, target.kernel), None)
+        inquiry = Inquiry(attempt.candidate, target, seen.profile, seen.floor_bytes, again=again)
+        return self._offers.techniques(self.scene, inquiry, can)
 
     # Learning
 
+    def summary(self, attempt: Attempt) -> str:
+        return self.scene.summaries.get(attempt.candidate.code, "")
+
     def evaluate(
         self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
-    ) -> Sequence[Discrepancy]:
-        """The expert's discrepancies; if the model is the evaluator, only those that it finds worth
-        explaining, in its order."""
-        found = self._expert.evaluate(fresh, earlier, theta, architecture)
-        if not self._cast.llm("policy-evaluator"):
-            return found
-        return instructive(self.scene, found, f"version {theta.version}")
+    ) -> PolicyEvaluation:
+        seen, before = ([self._visible(sample) for sample in some] for some in (fresh, earlier))
+        return self._learning.evaluate(self.scene, seen, before, theta, architecture)
 
-    def explain(self, discrepancies: Sequence[Discrepancy], now: Content) -> Sequence[Gap]:
-        """Causes of the surprising discrepancies, from the model or from the expert's rules, whichever has
-        the role of gap analyst."""
-        if not self._cast.llm("gap-analyst"):
-            return self._expert.explain(discrepancies, now)
-        surprising = [found for found in discrepancies if found.surprising]
-        return explain_by_model(self.scene, surprising, now, f"version {now.version}")
+    def explain(self, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
+        return self._learning.explain(self.scene, evaluation, now)
 
-    def update(self, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """The expert's changes, with its notes replaced by the model's if there are any. Techniques that the
-        model declined since the last update are recorded as `Inapplicable`."""
-        changes = list(self._expert.update(gaps, now))
-        if self._cast.llm("knowledge-updater"):
-            notes = notes_by_model(self.scene, gaps, now, f"version {now.version}")
-            if notes is not None:
-                changes = [*notes, *(change for change in changes if change.kind != "noted")]
-        for (_, technique), found in self._inapplicable.items():
-            name = known_state(now, found)
-            if name is not None and technique in now.entries.get(name, {}):
-                changes.append(Observed(state=name, technique=technique, result="Inapplicable"))
+    def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
+        """As `Policy.update`; techniques that the model declined since the last update are recorded as
+        `Inapplicable`."""
+        changes = self._learning.update(self.scene, evaluation, gaps, now)
+        changes += inapplicable(self._inapplicable, now)
         self._inapplicable.clear()
         return changes
+
+    def _visible(self, sample: Sample) -> Sample:
+        """The sample with what the policy may know of its profiles."""
+        parent, child = (
+            one
+            if one.profile is None
+            else one.model_copy(update={"profile": self.scene.visible(one.profile)})
+            for one in (sample.parent, sample.child)
+        )
+        return replace(sample, parent=parent, child=child)
 
     # Verifying softly
 
@@ -272,6 +261,7 @@ class MixedPolicy:
 
 def _families(attempt: Attempt) -> Mapping[str, str | None]:
     """The kernels of a candidate by name with their computation families; None where unknown."""
-    if isinstance(attempt.form, Form):
-        return {kernel.name: kernel.family for kernel in attempt.form.kernels}
-    return {name: attempt.form.families.get(name) for name in kernel_names(attempt.candidate.source)}
+    form = attempt.form
+    if isinstance(form, Form):
+        return {kernel.name: kernel.family for kernel in form.kernels}
+    return {name: form.families.get(name, form.family) for name in kernel_names(attempt.candidate.source)}

@@ -1,33 +1,35 @@
-"""The policy evaluator: selects results that differ from predictions and are worth explaining."""
+"""The policy evaluator: selects results that differ from predictions and are worth explaining, and says what
+they have in common."""
 
 from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
 from kernelblaster.policies.llm.asker import Question
-from kernelblaster.policies.llm.data import RULE
+from kernelblaster.policies.llm.data import RULE, one_line
 from kernelblaster.policies.llm.discrepancies import listed
 from kernelblaster.policies.llm.scene import Scene
-from kernelblaster.policies.policy import Discrepancy
+from kernelblaster.policies.policy import Discrepancy, PolicyEvaluation
+
+LETTERS = 300  # of a remark
+FEWEST = 2  # results to compare; with fewer there is nothing to choose
 
 
 class Instructive(BaseModel):
     worth_explaining: list[int] = Field(description="Numbers of results, the most instructive first.")
-    remark: str
+    remark: str = Field(default="", description="What they have in common, in a sentence; may be empty.")
 
 
-def instructive(scene: Scene, discrepancies: Sequence[Discrepancy], key: str) -> list[Discrepancy]:
-    """The discrepancies that the model finds worth explaining, in its order; all of them, in the given order,
-    if there is no usable answer. The figures in them stay the measured ones. `key` identifies the question in
-    the run."""
-    answer = scene.asker.ask(evaluator_question(discrepancies, key)) if discrepancies else None
+def evaluate_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], key: str) -> PolicyEvaluation:
+    """The discrepancies that the model finds worth explaining, in its order, with its remark. All of them, in
+    the given order, if there is no usable answer; not asked about fewer than FEWEST, or if none is
+    surprising. The figures in them stay the measured ones. `key` identifies the question in the run."""
+    asked = len(discrepancies) >= FEWEST and any(found.surprising for found in discrepancies)
+    answer = scene.asker.ask(evaluator_question(discrepancies, key)) if asked else None
     if answer is None:
-        return list(discrepancies)
-    return [
-        discrepancies[number]
-        for number in dict.fromkeys(answer.worth_explaining)
-        if 0 <= number < len(discrepancies)
-    ]
+        return PolicyEvaluation(list(discrepancies))
+    chosen = [n for n in dict.fromkeys(answer.worth_explaining) if 0 <= n < len(discrepancies)]
+    return PolicyEvaluation([discrepancies[n] for n in chosen], one_line(answer.remark, LETTERS))
 
 
 def evaluator_question(discrepancies: Sequence[Discrepancy], key: str) -> Question[Instructive]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from kernelblaster.policies.llm.tokens import tokens_of
+from kernelblaster.models.tokens import tokens_of
 
 NEEDED = 100  # the importance of what a prompt makes no sense without
 _templates = Environment(

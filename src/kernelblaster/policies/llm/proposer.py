@@ -1,26 +1,32 @@
-"""The proposer: suggests techniques for a kernel beyond those known in its state."""
+"""The proposer: suggests techniques for a kernel beyond those that are known, and which to apply together."""
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, Field
 
-from kernelblaster.knowledge.retrieval import known_state
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.gpu_words import only_on_hardware
-from kernelblaster.policies.llm.knowledge_view import state_text, techniques
+from kernelblaster.policies.llm.knowledge_view import state_text, technique_pieces
 from kernelblaster.policies.llm.prompt import Piece
+from kernelblaster.policies.llm.recipe_view import recipe_pieces
 from kernelblaster.policies.llm.reference_words import reference
 from kernelblaster.policies.llm.rewriting import REFERENCE
 from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.policies.llm.source import parts_of, used_by
 from kernelblaster.policies.llm.source_view import view
 from kernelblaster.records import Candidate, Optimization, Profile
+from kernelblaster.records.recipe import Recipe
 from kernelblaster.records.target import Target
 
 MOST = 3  # new techniques in one answer
 KNOWN = 10  # known techniques that are listed
-PREDICTED = (0.5, 8.0)  # what a prediction is kept within
+LEAST, UNTIMED = (
+    0.1,
+    1000.0,
+)  # what a prediction is kept within, where the floor does not say how much is possible
 NAME = re.compile(r"[a-z][a-z0-9_]{2,59}")
 
 
@@ -31,58 +37,93 @@ class Proposal(BaseModel):
     reason: str = Field(description="Why here.")
 
 
+class Combination(BaseModel):
+    techniques: list[str] = Field(description="Names of known or proposed techniques, two or more.")
+    predicted: float = Field(description="The speedup of the whole call by all of them.", gt=0)
+
+
 class Proposals(BaseModel):
     inapplicable: list[str] = Field(
         default_factory=list,
         description="Known techniques that cannot be applied to this kernel or are done here already.",
     )
     proposals: list[Proposal]
+    together: Combination | None = Field(
+        default=None, description="What to apply in one rewrite, if several belong together."
+    )
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """What the proposer is asked about: the kernel `target` of a profiled candidate. `floor_bytes` is the
+    least memory traffic of the task; `applied` are the techniques that led to the candidate; `again` counts
+    earlier questions about the same code of the kernel, all of whose answers were used up; `open` names
+    techniques of this run that are still to be tried here."""
+
+    candidate: Candidate
+    target: Target
+    profile: Profile
+    floor_bytes: int
+    applied: tuple[str, ...] = ()
+    again: int = 0
+    open: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Identifies the question in the run: by the code of the kernel with what it calls, its state, and
+        how often it was asked."""
+        parts = parts_of(self.candidate.source)
+        names = used_by(parts, {self.target.kernel})
+        text = "".join(part.text for part in parts if part.name in names)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        key = f"{self.target.kernel}/{self.target.state.name}/{digest}"
+        return f"{key}/again{self.again}" if self.again else key
 
 
 @dataclass(frozen=True)
 class Proposed:
-    """New techniques with the model's predicted speedups, and names of known techniques that it found
-    inapplicable or already done."""
+    """New techniques with the model's predicted speedups, a recipe of such and known ones among them if it
+    finds that they belong together; and names of known techniques that it found inapplicable or already
+    done."""
 
     new: list[Optimization]
     inapplicable: frozenset[str] = frozenset()
 
 
-def propose(
-    scene: Scene, candidate: Candidate, target: Target, profile: Profile, floor_bytes: int
-) -> Proposed:
-    """What the model proposes for the kernel `target` of a profiled candidate; empty if it has no usable
-    answer. Asked once for each kernel name and state of a run: later calls return the recorded answer.
-    `floor_bytes` is the least memory traffic of the task."""
-    answer = scene.asker.ask(proposer_question(scene, candidate, target, profile, floor_bytes))
+def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
+    """What the model proposes for a kernel; empty if it has no usable answer. Asked once for each
+    `Inquiry.key` of a run: later calls return the recorded answer."""
+    answer = scene.asker.ask(proposer_question(scene, inquiry))
     if answer is None:
         return Proposed([])
-    return Proposed(usable(answer.proposals[:MOST]), frozenset(answer.inapplicable))
+    most = scene.possible_speedup(inquiry.candidate.code)
+    return Proposed(usable(answer, UNTIMED if most is None else most), frozenset(answer.inapplicable))
 
 
-def proposer_question(
-    scene: Scene, candidate: Candidate, target: Target, profile: Profile, floor_bytes: int
-) -> Question[Proposals]:
-    """The question for new techniques for a kernel, with those that the knowledge base knows in its state."""
-    content = scene.session.memory.now()
-    name = known_state(content, target.state) or target.state.name
-    known = techniques(content, name, scene.architecture, KNOWN)
-    beyond = only_on_hardware() & {technique for technique, _ in known} if scene.modelled else ()
+def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
+    """The question for new techniques for a kernel, with those that are known in its state and around it."""
+    target, candidate = inquiry.target, inquiry.candidate
+    around = scene.around(target.state)
+    known = around.techniques(scene.architecture, inquiry.applied, target.family)[:KNOWN]
+    beyond = only_on_hardware() & {one.technique for one in known} if scene.modelled else ()
     return Question(
         role="proposer",
-        key=f"{target.kernel}/{target.state.name}",
+        key=inquiry.key,
         system=scene.change_contract,
         template="proposer.md",
         sections={
             "most": str(MOST),
             "kernel": target.kernel,
             "reference": [Piece(reference(scene.task), REFERENCE)],
-            "state": state_text(target.state, content, name),
+            "state": state_text(target.state, around),
             "times": scene.times(candidate.code),
-            "digest": scene.profile(profile, floor_bytes, target.kernel),
-            "known": [piece for _, pieces in known for piece in pieces] or "Nothing yet.",
+            "digest": scene.profile(inquiry.profile, inquiry.floor_bytes, target.kernel),
+            "known": technique_pieces(known) or "Nothing yet.",
+            "recipes": recipe_pieces(scene, target, inquiry.applied),
             "beyond": ", ".join(sorted(beyond)),
-            "history": scene.history(candidate.code, name, target.kernel),
+            "open": ", ".join(inquiry.open),
+            "again": "yes" if inquiry.again else "",
+            "history": scene.history(candidate.code, around.name or target.state.name, target.kernel),
             "gpu": scene.gpu,
             "source": view("candidate", candidate.source, [target.kernel]).pieces,
         },
@@ -91,18 +132,34 @@ def proposer_question(
     )
 
 
-def usable(proposals: Sequence[Proposal]) -> list[Optimization]:
-    """The proposals as optimizations: names normalized to lower case with underscores, invalid ones dropped,
-    the last of equal names kept, predicted speedups clamped to PREDICTED."""
+def technique_name(text: str) -> str | None:
+    """A technique's name in lower case with underscores; None if it is none."""
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    return name if NAME.fullmatch(name) else None
+
+
+def usable(answer: Proposals, most: float) -> list[Optimization]:
+    """The proposals as optimizations, the combination as a recipe last: names normalized, invalid ones
+    dropped, the last of equal names kept. Predicted speedups are kept between LEAST and `most`, the speedup
+    at which the call would take no longer than its floor."""
     by_name: dict[str, Optimization] = {}
-    for proposal in proposals:
-        name = re.sub(r"[^a-z0-9]+", "_", proposal.technique.lower()).strip("_")
-        if NAME.fullmatch(name):
-            low, high = PREDICTED
-            by_name[name] = Optimization(
-                technique=name,
-                title=name.replace("_", " "),
-                description=proposal.description.strip()[:600],
-                predicted=min(high, max(low, proposal.predicted)),
-            )
+    for proposal in answer.proposals[:MOST]:
+        name = technique_name(proposal.technique)
+        if name is not None:
+            words = proposal.description.strip()[:600]
+            by_name[name] = _optimization(name, words, proposal.predicted, most)
+    recipe = Recipe.of(_names(answer.together.techniques)) if answer.together else None
+    if recipe is not None and answer.together is not None:
+        by_name[str(recipe)] = _optimization(str(recipe), "", answer.together.predicted, most)
     return list(by_name.values())
+
+
+def _names(techniques: Sequence[str]) -> list[str]:
+    """The valid names among these, normalized."""
+    return [name for text in techniques if (name := technique_name(text)) is not None]
+
+
+def _optimization(name: str, description: str, predicted: float, most: float) -> Optimization:
+    kept = min(max(most, LEAST), max(LEAST, predicted))
+    title = name.replace("_", " ")
+    return Optimization(technique=name, title=title, description=description, predicted=kept)

@@ -3,12 +3,12 @@
 import ast
 import re
 
+from kernelblaster.judge.operand_rounding import expected_rounding
 from kernelblaster.policies.llm.data import data
 from kernelblaster.records import Task, Timing
 from kernelblaster.records.evaluation import ORIGINAL_KERNEL
 
 INPUTS, CONSTRUCTED = "get_inputs", "get_init_inputs"
-CONVOLUTION = re.compile("conv", re.IGNORECASE)
 PRODUCT = re.compile(
     r"conv|linear|matmul|mm\b|einsum|attention|lstm|gru|rnn|transformer|tensordot|\bdot\b|\bmv\b|\w\s*@\s*\w",
     re.IGNORECASE,
@@ -48,7 +48,7 @@ def precision(task: Task) -> str:
     products in float32, else empty."""
     if task.dtype != "float32" or (task.kind == "module" and not PRODUCT.search(task.source)):
         return ""
-    if task.kind == "module" and not CONVOLUTION.search(task.source):
+    if expected_rounding(task) == "none":
         return ", nor TF32"
     return ", nor TF32 (except in convolutions, where PyTorch uses it itself)"
 

@@ -32,6 +32,9 @@ class Rewrite(BaseModel):
     also_changed: list[str] = Field(
         default_factory=list, description="Names of other techniques that necessarily came along."
     )
+    not_applied: list[str] = Field(
+        default_factory=list, description="Of several techniques that were asked for, those left out."
+    )
 
     @property
     def full_summary(self) -> str:
@@ -42,11 +45,13 @@ class Rewrite(BaseModel):
 @dataclass(frozen=True)
 class Rewritten:
     """The result of a rewriting task: the new source, or None if the model declined or gave nothing usable.
-    `summary` is the model's own; `declined`: it said that the change is not applicable."""
+    `summary` is the model's own; `declined`: it said that the change is not applicable; `not_applied` are
+    techniques of several that it left out."""
 
     source: str | None
     summary: str = ""
     declined: bool = False
+    not_applied: frozenset[str] = frozenset()
 
 
 NOTHING = Rewritten(None)
@@ -56,13 +61,14 @@ NOTHING = Rewritten(None)
 class RewritingTask:
     """The `source` to rewrite with the `kernels` that the change is about (a long prompt never leaves them
     out), by which `role`, under which rules (`system`, the system message). `key` identifies its questions in
-    the run."""
+    the run; another `seed` asks for another answer."""
 
     role: Role
     key: str
     source: str
     kernels: Sequence[str]
     system: str
+    seed: int = 0
 
 
 def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[str, Any]) -> Rewritten:
@@ -79,6 +85,7 @@ def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[
             template=template,
             sections={**sections, "source": shown.pieces, "refusal": refusal},
             schema=Rewrite,
+            seed=work.seed,
             prompt_tokens=scene.prompt_tokens,
         )
         answer = scene.asker.ask(question)
@@ -92,7 +99,7 @@ def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[
         except Refusal as problem:
             refusal = f"Your last changes were not applied: {one_line(str(problem), 400)}."
         else:
-            return Rewritten(new, answer.full_summary)
+            return Rewritten(new, answer.full_summary, not_applied=frozenset(answer.not_applied))
     return NOTHING
 
 

@@ -40,8 +40,8 @@ TOKENS: Mapping[Role, Tokens] = MappingProxyType(
         "initial-writer": Tokens(Room(8_000, 12_000), 16_000, 1_500, 6_000),
         "state-extractor": Tokens(Room(2_500, 5_000), 8_000, 1_500, 1_500),
         "state-matcher": Tokens(Room(1_000, 3_000), 4_000, 400, 600),
-        "proposer": Tokens(Room(4_000, 8_000), 8_000, 2_000, 2_500),
-        "lowerer": Tokens(Room(4_000, 14_000), 16_000, 2_000, 5_000),
+        "proposer": Tokens(Room(4_500, 8_000), 8_000, 2_000, 2_500),
+        "lowerer": Tokens(Room(5_000, 14_000), 16_000, 2_000, 5_000),
         "soft-verifier": Tokens(Room(16_000, 16_000), 8_000, 2_000, 2_000),
         "policy-evaluator": Tokens(Room(2_000, 4_000), 8_000, 500, 1_500),
         "gap-analyst": Tokens(Room(3_000, 6_000), 8_000, 900, 2_500),
@@ -56,9 +56,9 @@ WITH_A_MODEL: Mapping[Role, Player] = MappingProxyType(
         "proposer": "llm",
         "lowerer": "llm",
         "soft-verifier": "llm",
-        "policy-evaluator": "expert",
+        "policy-evaluator": "llm",
         "gap-analyst": "llm",
-        "knowledge-updater": "expert",
+        "knowledge-updater": "llm",
     }
 )
 

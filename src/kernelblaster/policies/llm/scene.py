@@ -2,32 +2,36 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 from kernelblaster.knowledge.evidence import platform
+from kernelblaster.knowledge.retrieval import Neighbourhood
 from kernelblaster.policies.llm.asker import Asker
 from kernelblaster.policies.llm.data import data
 from kernelblaster.policies.llm.digest import digest, whole_profile
-from kernelblaster.policies.llm.facts import change_contract, contract, times
+from kernelblaster.policies.llm.facts import change_contract, contract, floor_words, times
 from kernelblaster.policies.llm.gpu_words import gpu
 from kernelblaster.policies.llm.history import Tried, history
 from kernelblaster.policies.llm.prompt import Piece
-from kernelblaster.records import Profile, Task
+from kernelblaster.records import Profile, State, Task
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.sessions.session import Session
 
 UNLIMITED = 100_000  # tokens of a prompt that is not kept short
+PromptDetail = Literal["digest", "whole", "cycles"]
+"""What prompts and states see of a profile: a digest; all metrics, without a token limit; only times."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The context of all prompts about one task of one run. With `whole_profiles`, prompts show all metrics
-    instead of a digest, without a token limit, for comparison. `summaries` are the model's own descriptions
-    of its changes, by the `code` of the resulting candidates; filled during the run."""
+    """The context of all prompts about one task of one run. `detail` is what they show of profiles.
+    `summaries` are the model's own descriptions of its changes, by the `code` of the resulting candidates;
+    filled during the run."""
 
     task: Task
     session: Session
     asker: Asker
-    whole_profiles: bool = False
+    detail: PromptDetail = "digest"
     summaries: dict[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -48,12 +52,17 @@ class Scene:
     @property
     def prompt_tokens(self) -> int | None:
         """The token limit of prompts with profiles; None: the role's own."""
-        return UNLIMITED if self.whole_profiles else None
+        return UNLIMITED if self.detail == "whole" else None
+
+    def visible(self, profile: Profile) -> Profile:
+        """What the policy may know of a profile: all of it, or with the detail `cycles` only durations."""
+        return profile if self.detail != "cycles" else profile.only("Duration")
 
     def profile(self, profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-        """A profile as pieces of a prompt: a digest, or all metrics with `whole_profiles`. `floor_bytes` is
-        the least memory traffic of the task; `kernel` is the one that the prompt is about, None: all."""
-        if self.whole_profiles:
+        """A visible profile as pieces of a prompt: a digest, or all metrics with the detail `whole`.
+        `floor_bytes` is the least memory traffic of the task; `kernel` is the one that the prompt is about,
+        None: all."""
+        if self.detail == "whole":
             return [Piece(data("profile", whole_profile(profile)), 50, "(left out: too long)")]
         return digest(profile, floor_bytes, kernel)
 
@@ -74,7 +83,23 @@ class Scene:
         timing = evaluations[code].timing if code in evaluations else None
         correct = [e.timing for e in evaluations.values() if e.timing and isinstance(e.outcome, CORRECT)]
         best_us = min((one.candidate_us for one in correct), default=None)
-        return times(timing, best_us if timing and best_us != timing.candidate_us else None)
+        return times(timing, best_us if timing and best_us != timing.candidate_us else None, self.floor)
+
+    @cached_property
+    def floor(self) -> str:
+        """What the task's floor is made of, in words."""
+        return floor_words(self.session.gpu, self.task, self.session.judging.floor)
+
+    def around(self, state: State) -> Neighbourhood:
+        """What the present knowledge base knows around a state."""
+        return Neighbourhood(self.session.memory.now(), state)
+
+    def possible_speedup(self, code: str) -> float | None:
+        """The speedup at which the candidate `code` would take no longer than the floor; None if it was not
+        timed."""
+        evaluation = self.session.judging.evaluations.get(code)
+        timing = evaluation.timing if evaluation else None
+        return timing.candidate_us / timing.floor_us if timing and timing.floor_us > 0 else None
 
     def history(self, code: str, state: str, kernel: str) -> list[Piece]:
         """Prompt lines on what was tried from the candidate `code`, on the path to it, and elsewhere in the

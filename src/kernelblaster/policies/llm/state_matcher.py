@@ -6,7 +6,7 @@ from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.matching import distance
 from kernelblaster.policies.llm.asker import Question
 from kernelblaster.policies.llm.data import RULE, one_line
-from kernelblaster.policies.llm.knowledge_view import state_text
+from kernelblaster.policies.llm.knowledge_view import helps, state_text
 from kernelblaster.policies.llm.prompt import NEEDED, Piece
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.records import State
@@ -27,23 +27,27 @@ def match_by_model(scene: Scene, state: State) -> State:
     if state.name in content.states or not content.living:
         return state
     near = _nearest(state, content)
-    answer = scene.asker.ask(matcher_question(scene, state, near))
+    answer = scene.asker.ask(matcher_question(scene, state, near, content))
     chosen = answer.name.strip() if answer else ""
     return state.model_copy(update={"name": chosen}) if chosen in {s.name for s in near} else state
 
 
-def matcher_question(scene: Scene, state: State, near: list[State]) -> Question[Matched]:
-    """The question which of the known states in `near` this state is."""
+def matcher_question(scene: Scene, state: State, near: list[State], content: Content) -> Question[Matched]:
+    """The question which of the known states in `near` this state is; `content` says what helps in them."""
     known = [
-        Piece(f"- {one_line(s.name)}: {one_line(s.description, 300)}", NEEDED if rank < 3 else 40 - rank)
+        piece
         for rank, s in enumerate(near)
+        for piece in (
+            Piece(f"- {one_line(s.name)}: {one_line(s.description, 300)}", NEEDED if rank < 3 else 40 - rank),
+            Piece(helps(content, s.name, scene.architecture), 60 - rank if rank < 3 else 30 - rank),
+        )
     ]
     return Question(
         role="state-matcher",
         key=state.digest,
         system=f"You know how GPU kernels behave. {RULE}",
         template="state_matcher.md",
-        sections={"state": state_text(state, Content(), state.name, figures=True), "known": known},
+        sections={"state": state_text(state, figures=True), "known": known},
         schema=Matched,
     )
 

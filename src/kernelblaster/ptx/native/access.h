@@ -144,38 +144,6 @@ constexpr int kRankShift = 24;       // above it: the rank of another block, fro
 uint64_t cluster_address(const Warp& w, uint64_t pointer);   // kNoCluster: it is in no block of the cluster
 uint64_t cluster_pointer(Warp& w, uint64_t address, int lane);
 
-// Calls body(part) for the lanes of each space that generic addresses turn out to be in.
-template <typename Body>
-void split(Warp& w, const Access& a, Body body) {
-  Window shared = shared_window(w), param = param_window(w);
-  Space spaces[] = {Space::Global, Space::Shared, Space::Local, Space::Param, Space::Cluster};
-  uint32_t lanes[5] = {0, 0, 0, 0, 0};
-  const bool alone = w.block->cluster->size() == 1;
-  each_lane(a.lanes, [&](int l) {
-    uint64_t address = a.at[l];
-    int k = shared.holds(address) ? 1 : local_window(w, l).holds(address) ? 2 : param.holds(address) ? 3
-            : !alone && cluster_address(w, address) != kNoCluster ? 4 : 0;
-    lanes[k] |= 1u << l;
-  });
-  for (int k = 0; k < 5; ++k) {
-    if (!lanes[k]) continue;
-    Access part = a;
-    part.lanes = lanes[k];
-    part.space = spaces[k];
-    each_lane(part.lanes, [&](int l) {
-      if (k == 1) part.at[l] -= shared.start;
-      if (k == 2) part.at[l] -= local_window(w, l).start;
-      if (k == 4) part.at[l] = cluster_address(w, part.at[l]);
-    });
-    settle(part);
-    body(part);
-  }
-}
-
-inline bool touches(const Access& a, uint64_t start, uint64_t bytes) {
-  return bytes && a.high >= start && a.low < start + bytes;
-}
-
 // What an instruction means to other threads, in flag[5] of an Inst.
 enum Ordering : uint8_t { kStrongAccess = 1, kAcquires = 2, kPublishes = 4, kFences = 8, kInBlock = 16, kVolatile = 32,
                           kReadOnly = 64, kRelaxed = 128 };   // kRelaxed: what is read counts only behind a fence
@@ -201,57 +169,9 @@ inline void confirm(Warp& w, const Access& a, unsigned size, Effect effect) {
   if (w.block->suspects) report_suspects(w, a, size, effect);
 }
 
-// A strong read that found what it had found before at the same place is one more poll; any other one is progress.
-inline void note_poll(Warp& w, const Inst& i, uint64_t low, uint64_t high) {
-  const uint64_t value = i.dst[0] < 0 ? 0 : w.reg(i.dst[0]).u32[__builtin_ctz(w.active)];
-  uint64_t& last = w.polled[w.pc % kPolledPlaces];
-  const uint64_t now = mixed(low, mixed(high, value ^ (uint64_t)w.active << 32));
-  w.polls = last == now ? w.polls + 1 : 0;
-  last = now;
-}
-
-template <typename Move>
-inline void reach_data(Warp& w, const Inst& i, Effect effect, uint8_t ordering, Move move) {
-  Access a;
-  unsigned size = i.flag[2];
-  a.lanes = w.active;
-  a.space = (Space)i.flag[3];
-  a.strong = i.flag[5] & kStrongAccess;
-  a.is_volatile = i.flag[5] & kVolatile;
-  a.read_only = i.flag[5] & kReadOnly;
-  a.deep = i.flag[6];
-  read_addresses(w, i, 0, a);
-  settle(a);
-  const uint64_t low = a.low, high = a.high;
-  auto access = [&](Access& part) {
-    check(w, part, size, size, effect);
-    if (ordering & kStrongAccess) check_scope(w, part, size, ordering & kInBlock);
-    if (ordering & kPublishes) publish(w, part, size);
-    move(part);
-    confirm(w, part, size, effect);
-    if (ordering & kAcquires) acquire(w, part, size, ordering & kRelaxed);
-  };
-  if (a.space == Space::Generic) {
-    Window shared = shared_window(w), param = param_window(w), local = local_window(w, 0);
-    if (touches(a, shared.start, shared.bytes) || touches(a, local.start, local.bytes * kLanes) ||
-        touches(a, param.start, param.bytes) || w.block->cluster->size() > 1) {
-      split(w, a, access);
-      if (i.flag[5] & kAcquires) note_poll(w, i, low, high);
-      return;
-    }
-    a.space = Space::Global;
-  }
-  access(a);
-  if (i.flag[5] & kAcquires) note_poll(w, i, low, high);
-}
-
-// All steps but the last: calls move(access) with checked host pointers, once for each space concerned.
-template <typename Move>
-inline void reach(Warp& w, const Inst& i, Effect effect, Move move) {
-  const uint8_t ordering = w.block->order ? i.flag[5] : 0;
-  if (ordering & kFences) fence_order(w, ordering & kInBlock);
-  if (effect == Effect::Store) w.polls = 0;
-  reach_data(w, i, effect, ordering, move);
-}
+// From operand to data: reads the addresses, checks them, and calls move(warp, inst, access) with host pointers,
+// once for each space concerned (reach.cpp).
+using Move = void (*)(Warp& w, const Inst& i, const Access& a);
+void reach(Warp& w, const Inst& i, Effect effect, Move move);
 
 }  // namespace ptx

@@ -10,7 +10,7 @@ template <typename T, T (*operation)(T old, T b, T c, bool global)>
 void atomic(Warp& w, const Inst& i) {
   using D = typename std::conditional<sizeof(T) == 8, uint64_t, uint32_t>::type;
   w.counts.atomic_requests += 1;
-  reach(w, i, Effect::Atomic, [&](const Access& a) {
+  reach(w, i, Effect::Atomic, [](Warp& w, const Inst& i, const Access& a) {
     each_lane(a.lanes, [&](int l) {
       int n = i.flag[4];
       T old[4], b[4], c = i.src[4] < 0 ? T(0) : (T)lanes_of<D>(w.reg(i.src[4]))[l];

@@ -129,7 +129,8 @@ std::string report(const Launch& launch) {
 #define FIELD(name) out << ", \"" #name "\": " << c.name
   FIELD(thread_instructions); FIELD(total_warp_instructions); FIELD(global_load_requests); FIELD(global_load_sectors);
   FIELD(global_store_requests); FIELD(global_store_sectors); FIELD(shared_load_requests); FIELD(shared_load_wavefronts);
-  FIELD(shared_store_requests); FIELD(shared_store_wavefronts); FIELD(local_requests); FIELD(local_sectors);
+  FIELD(shared_store_requests); FIELD(shared_store_wavefronts); FIELD(shared_bank_conflicts);
+  FIELD(local_requests); FIELD(local_sectors);
   FIELD(atomic_requests); FIELD(barriers); FIELD(divergent_branches); FIELD(branches); FIELD(global_load_bytes);
   FIELD(global_store_bytes); FIELD(tensor_operations); FIELD(blocks);
 #undef FIELD
@@ -236,7 +237,7 @@ uint64_t ptx_heap_clear(Machine* machine) {
 // What the hardware is, and what is drawn for the launches that follow: see Draws.
 void ptx_draws(Machine* machine, uint64_t seed, uint32_t multiprocessors, uint32_t warp_slots, uint32_t most_blocks,
                uint32_t inexact, int skips, int stale, int unordered, uint64_t most_work) {
-  machine->draws = {seed, std::max(1u, multiprocessors), std::max(1u, warp_slots), most_blocks, inexact, skips != 0, stale != 0,
+  machine->draws = {seed, mixed(seed, 11), std::max(1u, multiprocessors), std::max(1u, warp_slots), most_blocks, inexact, skips != 0, stale != 0,
                     unordered != 0, true, most_work};
 }
 

@@ -4,7 +4,6 @@
 // extended to its register as its type says. Every conversion out of a float goes through double, which
 // holds each format exactly; what cannot be exact on the way in (64-bit integers) is rounded to odd, so
 // that the last step rounds once.
-#pragma GCC optimize("no-trapping-math", "no-math-errno")  // flags and errno are never read: lets loops vectorize
 #include "convert_values.h"
 
 namespace ptx {
@@ -129,9 +128,9 @@ bool bind_pack_integers(const Parsed& p, Inst& inst) {
 
 template <Type From>
 Handler from_float_handler(const Plan& plan) {
-  if (is_integer(plan.to)) return to_integer_handler<From>(plan.to, plan.rounding);
-  if (plan.to == From || width_of(plan.to) > width_of(From)) return float_exact_handler<From>(plan);
-  return float_handler<From>(plan.to, plan.rounding);
+  if (is_integer(plan.to)) return to_integer_handler<From>(plan.to);
+  if (plan.to == From || width_of(plan.to) > width_of(From)) return run_float_exact<From>;
+  return float_handler<From>(plan.to);
 }
 
 // Whether the modifiers are ones that the pair of types has.

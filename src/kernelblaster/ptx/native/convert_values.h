@@ -101,12 +101,13 @@ template <Type T>
   return T == Type::F16 ? decode<F16>(r.u32[lane]) : decode<BF16>(r.u32[lane]);
 }
 
-inline double to_integral(double x, Rounding r) {
+// The rounding is no parameter of templates: every combination with two types would be compiled by itself.
+[[gnu::noinline]] void to_integral(double* x, Rounding r) {
   switch (r) {
-    case Rounding::Nearest: return std::nearbyint(x);
-    case Rounding::Zero: return std::trunc(x);
-    case Rounding::Down: return std::floor(x);
-    default: return std::ceil(x);
+    case Rounding::Nearest: for (int i = 0; i < kLanes; ++i) x[i] = std::nearbyint(x[i]); break;
+    case Rounding::Zero: for (int i = 0; i < kLanes; ++i) x[i] = std::trunc(x[i]); break;
+    case Rounding::Down: for (int i = 0; i < kLanes; ++i) x[i] = std::floor(x[i]); break;
+    default: for (int i = 0; i < kLanes; ++i) x[i] = std::ceil(x[i]); break;
   }
 }
 
@@ -119,40 +120,32 @@ inline To clamped(double integral, double low, double high, To smallest, To larg
   return inside ? value : integral < low ? smallest : integral >= high ? largest : 0;
 }
 
-template <Type From, typename To, Rounding R>
+template <Type From, typename To>
 void run_to_integer(Warp& w, const Inst& inst) {
   const Plan plan(inst);
   const Reg& a = w.reg(inst.src[0]);
   const bool ftz = plan.modifiers & Ftz;
+  alignas(64) double x[kLanes];
+  for (int i = 0; i < kLanes; ++i) x[i] = float_at<From>(a, i, ftz);
+  to_integral(x, plan.rounding);
   const To least = To(smallest(plan.to)), most = To(largest(plan.to));
   const double low = double(least), high = std::ldexp(1.0, width_of(plan.to) - is_signed(plan.to));
-  const auto f = [=, &a](int i) {
-    return clamped<To>(to_integral(float_at<From>(a, i, ftz), R), low, high, least, most);
-  };
+  const auto f = [&](int i) { return clamped<To>(x[i], low, high, least, most); };
   Reg& d = w.reg(inst.dst[0]);
   // Narrower results are extended to the register as their own type is signed.
-  if (plan.wide_to) emit(w, d.u64, [=](int i) { return uint64_t(f(i)); });
-  else emit(w, d.u32, [=](int i) { return uint32_t(f(i)); });
+  if (plan.wide_to) emit(w, d.u64, [&](int i) { return uint64_t(f(i)); });
+  else emit(w, d.u32, [&](int i) { return uint32_t(f(i)); });
 }
 
-template <Type From, typename To>
-Handler to_integer_rounding(Rounding r) {
-  switch (r) {
-    case Rounding::Nearest: return run_to_integer<From, To, Rounding::Nearest>;
-    case Rounding::Zero: return run_to_integer<From, To, Rounding::Zero>;
-    case Rounding::Down: return run_to_integer<From, To, Rounding::Down>;
-    default: return run_to_integer<From, To, Rounding::Up>;
-  }
-}
 template <Type From>
-Handler to_integer_handler(Type to, Rounding r) {
-  if (width_of(to) < 64) return is_signed(to) ? to_integer_rounding<From, int32_t>(r) : to_integer_rounding<From, uint32_t>(r);
-  return is_signed(to) ? to_integer_rounding<From, int64_t>(r) : to_integer_rounding<From, uint64_t>(r);
+Handler to_integer_handler(Type to) {
+  if (width_of(to) < 64) return is_signed(to) ? run_to_integer<From, int32_t> : run_to_integer<From, uint32_t>;
+  return is_signed(to) ? run_to_integer<From, int64_t> : run_to_integer<From, uint64_t>;
 }
 
 // Doubles to the codes of a float type, each rounded once.
 template <typename F, Rounding R>
-inline void narrow(const double* __restrict x, uint32_t* __restrict codes, uint8_t modifiers) {
+[[gnu::noinline]] void narrow(const double* __restrict x, uint32_t* __restrict codes, uint8_t modifiers) {
   if (std::is_same<F, F32>::value && R == Rounding::Nearest) {
     for (int i = 0; i < kLanes; ++i) {   // the host's own conversion is the same and faster
       const uint32_t code = bits_as<uint32_t>(float(x[i]));
@@ -167,13 +160,17 @@ inline void narrow(const double* __restrict x, uint32_t* __restrict codes, uint8
   if (modifiers & Relu) for (int i = 0; i < kLanes; ++i) codes[i] = relu<F>(codes[i]);
 }
 
-// dst = value(lane), rounded to F.
-template <typename F, Rounding R, typename Value>
-inline void emit_narrow(Warp& w, const Inst& inst, uint8_t modifiers, Value value) {
-  alignas(64) double x[kLanes];
+// dst = x, rounded to F.
+template <typename F>
+[[gnu::noinline]] void emit_narrow(Warp& w, const Inst& inst, Rounding r, const double* x) {
   alignas(64) uint32_t codes[kLanes];
-  for (int i = 0; i < kLanes; ++i) x[i] = value(i);
-  narrow<F, R>(x, codes, modifiers);
+  const uint8_t modifiers = inst.flag[3];
+  switch (r) {
+    case Rounding::Nearest: narrow<F, Rounding::Nearest>(x, codes, modifiers); break;
+    case Rounding::Zero: narrow<F, Rounding::Zero>(x, codes, modifiers); break;
+    case Rounding::Down: narrow<F, Rounding::Down>(x, codes, modifiers); break;
+    default: narrow<F, Rounding::Up>(x, codes, modifiers); break;
+  }
   emit(w, w.reg(inst.dst[0]).u32, [&](int i) { return codes[i]; });
 }
 
@@ -189,63 +186,41 @@ inline void emit_packed(Warp& w, const Inst& inst, High high, Low low) {
   emit(w, w.reg(inst.dst[0]).u32, [&](int i) { return upper[i] << F::kWidth | lower[i]; });
 }
 
-template <Type From, typename To, Rounding R>
+template <Type From, typename To>
 void run_float(Warp& w, const Inst& inst) {
   const Plan plan(inst);
   const Reg& a = w.reg(inst.src[0]);
-  const uint8_t m = plan.modifiers;
-  emit_narrow<To, R>(w, inst, m, [=, &a](int i) { return float_at<From>(a, i, m & Ftz); });
+  alignas(64) double x[kLanes];
+  for (int i = 0; i < kLanes; ++i) x[i] = float_at<From>(a, i, plan.modifiers & Ftz);
+  emit_narrow<To>(w, inst, plan.rounding, x);
 }
 
 // Exact conversions: to a wider type, or to the same one, as a copy (.sat, .ftz) or to an integral value.
-template <Type From, Rounding R, bool ToIntegral>
+template <Type From>
 void run_float_exact(Warp& w, const Inst& inst) {
   const Plan plan(inst);
   const Reg& a = w.reg(inst.src[0]);
-  Reg& d = w.reg(inst.dst[0]);
   const uint8_t m = plan.modifiers;
-  const auto value = [=, &a](int i) {
-    const double x = float_at<From>(a, i, m & Ftz);
-    return ToIntegral ? to_integral(x, R) : x;
-  };
+  alignas(64) double x[kLanes];
+  for (int i = 0; i < kLanes; ++i) x[i] = float_at<From>(a, i, m & Ftz);
+  if (m & Integral) to_integral(x, plan.rounding);
   switch (plan.to) {
     case Type::F64:
-      emit(w, d.u64, [=](int i) {
-        const uint64_t bits = bits_as<uint64_t>(value(i));
+      emit(w, w.reg(inst.dst[0]).u64, [&](int i) {
+        const uint64_t bits = bits_as<uint64_t>(x[i]);
         return m & Sat ? saturate<F64>(bits) : bits;
       });
       return;
-    case Type::F32: emit_narrow<F32, Rounding::Nearest>(w, inst, m, value); return;
-    case Type::F16: emit_narrow<F16, Rounding::Nearest>(w, inst, m, value); return;
-    default: emit_narrow<BF16, Rounding::Nearest>(w, inst, m, value); return;
+    case Type::F32: emit_narrow<F32>(w, inst, Rounding::Nearest, x); return;
+    case Type::F16: emit_narrow<F16>(w, inst, Rounding::Nearest, x); return;
+    default: emit_narrow<BF16>(w, inst, Rounding::Nearest, x); return;
   }
 }
 
 template <Type From>
-Handler float_exact_handler(const Plan& plan) {
-  if (!(plan.modifiers & Integral)) return run_float_exact<From, Rounding::Nearest, false>;
-  switch (plan.rounding) {
-    case Rounding::Nearest: return run_float_exact<From, Rounding::Nearest, true>;
-    case Rounding::Zero: return run_float_exact<From, Rounding::Zero, true>;
-    case Rounding::Down: return run_float_exact<From, Rounding::Down, true>;
-    default: return run_float_exact<From, Rounding::Up, true>;
-  }
-}
-
-template <Type From, typename To>
-Handler float_rounding(Rounding r) {
-  switch (r) {
-    case Rounding::Nearest: return run_float<From, To, Rounding::Nearest>;
-    case Rounding::Zero: return run_float<From, To, Rounding::Zero>;
-    case Rounding::Down: return run_float<From, To, Rounding::Down>;
-    case Rounding::Up: return run_float<From, To, Rounding::Up>;
-    default: return nullptr;
-  }
-}
-template <Type From>
-Handler float_handler(Type to, Rounding r) {
-  if (to == Type::F32) return float_rounding<From, F32>(r);
-  return to == Type::F16 ? float_rounding<From, F16>(r) : float_rounding<From, BF16>(r);
+Handler float_handler(Type to) {
+  if (to == Type::F32) return run_float<From, F32>;
+  return to == Type::F16 ? run_float<From, F16> : run_float<From, BF16>;
 }
 
 // ---------------------------------------------------------------- integer to float
@@ -281,42 +256,31 @@ void run_integer_to_f64(Warp& w, const Inst& inst) {
   });
 }
 
-template <typename To, Rounding R>
+template <typename To>
 void run_from_integer(Warp& w, const Inst& inst) {
   alignas(64) double odd[kLanes] = {0};
   each_magnitude(w, inst, [&](int i, uint64_t magnitude, bool negative) { odd[i] = integer_odd(magnitude, negative); });
-  emit_narrow<To, R>(w, inst, inst.flag[3], [&](int i) { return odd[i]; });
+  emit_narrow<To>(w, inst, Plan(inst).rounding, odd);
 }
 
 // Sources of at most 32 bits are exact in double.
-template <typename To, Rounding R>
+template <typename To>
 void run_from_small(Warp& w, const Inst& inst) {
   const Plan plan(inst);
   const uint32_t* a = w.reg(inst.src[0]).u32;
   const int unused = 32 - width_of(plan.from);
-  const auto f = [&](auto value) {
-    if constexpr (std::is_same<To, F64>::value) emit(w, w.reg(inst.dst[0]).f64, value);
-    else emit_narrow<To, R>(w, inst, plan.modifiers, value);
-  };
-  if (is_signed(plan.from)) f([=](int i) { return double(int32_t(a[i] << unused) >> unused); });
-  else f([=](int i) { return double(a[i] << unused >> unused); });
-}
-
-template <typename To>
-Handler from_integer_rounding(const Plan& plan) {
-  switch (plan.rounding) {
-    case Rounding::Nearest: return plan.wide_from ? run_from_integer<To, Rounding::Nearest> : run_from_small<To, Rounding::Nearest>;
-    case Rounding::Zero: return plan.wide_from ? run_from_integer<To, Rounding::Zero> : run_from_small<To, Rounding::Zero>;
-    case Rounding::Down: return plan.wide_from ? run_from_integer<To, Rounding::Down> : run_from_small<To, Rounding::Down>;
-    default: return plan.wide_from ? run_from_integer<To, Rounding::Up> : run_from_small<To, Rounding::Up>;
-  }
+  alignas(64) double x[kLanes];
+  if (is_signed(plan.from)) for (int i = 0; i < kLanes; ++i) x[i] = double(int32_t(a[i] << unused) >> unused);
+  else for (int i = 0; i < kLanes; ++i) x[i] = double(a[i] << unused >> unused);
+  if constexpr (std::is_same<To, F64>::value) emit(w, w.reg(inst.dst[0]).f64, [&](int i) { return x[i]; });
+  else emit_narrow<To>(w, inst, plan.rounding, x);
 }
 
 Handler from_integer_handler(const Plan& plan) {
-  if (plan.to == Type::F64)
-    return plan.wide_from || plan.modifiers ? run_integer_to_f64 : run_from_small<F64, Rounding::Nearest>;
-  if (plan.to == Type::F32) return from_integer_rounding<F32>(plan);
-  return plan.to == Type::F16 ? from_integer_rounding<F16>(plan) : from_integer_rounding<BF16>(plan);
+  if (plan.to == Type::F64) return plan.wide_from || plan.modifiers ? run_integer_to_f64 : run_from_small<F64>;
+  if (plan.to == Type::F32) return plan.wide_from ? run_from_integer<F32> : run_from_small<F32>;
+  if (plan.to == Type::F16) return plan.wide_from ? run_from_integer<F16> : run_from_small<F16>;
+  return plan.wide_from ? run_from_integer<BF16> : run_from_small<BF16>;
 }
 
 }  // namespace

@@ -23,16 +23,17 @@ Finding at(const Warp& w, const std::string& kind, const std::string& detail, in
 }
 
 // Runs a launch whose blocks have nothing to do with each other: all of them, or about as many as `draws.most_blocks`
-// says, one drawn from each of as many equal parts of the grid.
+// says: the first and the last one, where tails are, and one drawn from each of equal parts of the grid between them.
 void run_independent(Launch& launch, int threads) {
   const uint64_t all = launch.blocks() / launch.together();
   uint64_t count = all;
   if (launch.draws.most_blocks && !launch.function->combines)
     count = std::min(all, std::max<uint64_t>(launch.draws.most_blocks / launch.together(), 1));
   auto drawn = [&](uint64_t k) {
+    if (count > 2 && (k == 0 || k + 1 == count)) return k == 0 ? 0 : all - 1;
     const uint64_t begin = (uint64_t)((double)all / (double)count * (double)k);
     const uint64_t end = (uint64_t)((double)all / (double)count * (double)(k + 1));
-    return begin + mixed(launch.draws.seed, 16 + k) % std::max<uint64_t>(end - begin, 1);
+    return begin + mixed(launch.draws.choice, k) % std::max<uint64_t>(end - begin, 1);
   };
   run_apart(launch, count, [&](uint64_t k) { return count == all ? k : drawn(k); }, threads, nullptr);
 }

@@ -7,7 +7,6 @@
 //
 // Approximate functions are within the documented error and no more exact than hardware (approximate.h), but not
 // the bits of any GPU.
-#pragma GCC optimize("no-trapping-math", "no-math-errno")  // flags and errno are never read: lets loops vectorize
 #include "floating_patterns.h"
 #include "inexact.h"
 

@@ -22,10 +22,13 @@ struct Entry {
   Class klass = Class::Integer;
 };
 
+// By width and kind of type: ".u32".
+constexpr const char* kTypeNames[3][3] = {{".u16", ".u32", ".u64"}, {".s16", ".s32", ".s64"}, {".b16", ".b32", ".b64"}};
+constexpr int width_index(size_t bytes) { return bytes == 2 ? 0 : bytes == 4 ? 1 : 2; }
 template <class T>
-std::string type_name() { return (std::is_signed_v<T> ? "s" : "u") + std::to_string(kBits<T>); }
+constexpr const char* type_name() { return kTypeNames[std::is_signed_v<T>][width_index(sizeof(T))]; }
 template <class T>
-std::string bits_name() { return "b" + std::to_string(kBits<T>); }
+constexpr const char* bits_name() { return kTypeNames[2][width_index(sizeof(T))]; }
 
 template <class... Ts, class Body>
 void for_types(Body body) { (body(Ts{}), ...); }
@@ -37,10 +40,17 @@ struct Table {
   std::unordered_map<std::string, Entry> entries;
 
   void put(const std::string& name, Entry entry) { entries.emplace(name, std::move(entry)); }
-  template <auto F>
-  void op(const std::string& name, Class klass = Class::Integer) {
-    put(name, {Elementwise<F>::run, Elementwise<F>::signature(), 0, 0, klass});
+  // An instruction with this name and suffix (its type, mostly). What is not a template here is compiled once,
+  // not for each of some 400 instructions.
+  void put(const char* name, const char* suffix, Handler run, const char* operands, Class klass) {
+    put(std::string(name) + suffix, {run, operands, 0, 0, klass});
   }
+  template <auto F, bool Usual = true>
+  void op(const char* name, const char* suffix = "", Class klass = Class::Integer) {
+    put(name, suffix, Elementwise<F, Usual>::run, Elementwise<F, Usual>::operands, klass);
+  }
+  template <auto F>
+  void rare(const char* name, const char* suffix = "") { op<F, false>(name, suffix); }
 
   Table() {
     arithmetic();
@@ -54,80 +64,83 @@ struct Table {
   void arithmetic() {
     for_types<int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t>([this](auto zero) {
       using T = decltype(zero);
-      const std::string t = "." + type_name<T>();
-      op<add<T>>("add" + t);
-      op<sub<T>>("sub" + t);
-      op<mul_lo<T>>("mul.lo" + t);
-      op<mul_hi<T>>("mul.hi" + t);
-      op<mad_lo<T>>("mad.lo" + t);
-      op<mad_hi<T>>("mad.hi" + t);
-      op<sad<T>>("sad" + t);
-      op<div_of<T>>("div" + t);
-      op<rem_of<T>>("rem" + t);
-      op<min_of<T>>("min" + t);
-      op<max_of<T>>("max" + t);
+      constexpr bool usual = sizeof(T) >= 4, word = sizeof(T) == 4;
+      const char* t = type_name<T>();
+      op<add<T>, usual>("add", t);
+      op<sub<T>, usual>("sub", t);
+      op<mul_lo<T>, usual>("mul.lo", t);
+      op<mul_hi<T>, word>("mul.hi", t);
+      op<mad_lo<T>, usual>("mad.lo", t);
+      rare<mad_hi<T>>("mad.hi", t);
+      rare<sad<T>>("sad", t);
+      op<div_of<T>, word>("div", t);
+      op<rem_of<T>, word>("rem", t);
+      op<min_of<T>, usual>("min", t);
+      op<max_of<T>, usual>("max", t);
       if constexpr (std::is_signed_v<T>) {
-        op<neg<T>>("neg" + t);
-        op<abs_of<T>>("abs" + t);
+        op<neg<T>, usual>("neg", t);
+        op<abs_of<T>, usual>("abs", t);
       }
       if constexpr (sizeof(T) <= 4) {
-        op<mul_wide<T>>("mul.wide" + t);
-        op<mad_wide<T>>("mad.wide" + t);
+        op<mul_wide<T>, word>("mul.wide", t);
+        op<mad_wide<T>, word>("mad.wide", t);
       }
       if constexpr (sizeof(T) == 4) {
-        op<mul24_lo<T>>("mul24.lo" + t);
-        op<mul24_hi<T>>("mul24.hi" + t);
-        op<mad24_lo<T>>("mad24.lo" + t);
-        op<mad24_hi<T>>("mad24.hi" + t);
+        rare<mul24_lo<T>>("mul24.lo", t);
+        rare<mul24_hi<T>>("mul24.hi", t);
+        rare<mad24_lo<T>>("mad24.lo", t);
+        rare<mad24_hi<T>>("mad24.hi", t);
       }
     });
-    op<add_sat>("add.sat.s32");
-    op<sub_sat>("sub.sat.s32");
-    op<mad_hi_sat>("mad.hi.sat.s32");
-    op<mad24_hi_sat>("mad24.hi.sat.s32");
+    rare<add_sat>("add.sat.s32");
+    rare<sub_sat>("sub.sat.s32");
+    rare<mad_hi_sat>("mad.hi.sat.s32");
+    rare<mad24_hi_sat>("mad24.hi.sat.s32");
     // The manual writes min.relu.s32, CUDA's headers min.s32.relu; ptxas takes both.
     for (const char* t : {".relu.s32", ".s32.relu"}) {
-      op<min_relu>(std::string("min") + t);
-      op<max_relu>(std::string("max") + t);
+      rare<min_relu>("min", t);
+      rare<max_relu>("max", t);
     }
     for (const char* t : {".relu.s16x2", ".s16x2.relu"}) {
-      op<halves<int16_t, min_relu16>>(std::string("min") + t);
-      op<halves<int16_t, max_relu16>>(std::string("max") + t);
+      rare<halves<int16_t, min_relu16>>("min", t);
+      rare<halves<int16_t, max_relu16>>("max", t);
     }
     for_types<int16_t, uint16_t>([this](auto zero) {
       using T = decltype(zero);
-      const std::string t = "." + type_name<T>() + "x2";
-      op<halves<T, add<T>>>("add" + t);
-      op<halves<T, min_of<T>>>("min" + t);
-      op<halves<T, max_of<T>>>("max" + t);
+      const char* t = std::is_signed_v<T> ? ".s16x2" : ".u16x2";
+      rare<halves<T, add<T>>>("add", t);
+      rare<halves<T, min_of<T>>>("min", t);
+      rare<halves<T, max_of<T>>>("max", t);
     });
-    op<vabsdiff<uint8_t, false>>("vabsdiff4.u32.u32.u32");
-    op<vabsdiff<uint8_t, true>>("vabsdiff4.u32.u32.u32.add");
-    op<vabsdiff<uint16_t, false>>("vabsdiff2.u32.u32.u32");
-    op<vabsdiff<uint16_t, true>>("vabsdiff2.u32.u32.u32.add");
-    dot_products<int8_t, int8_t>("s32", "s32");
-    dot_products<int8_t, uint8_t>("s32", "u32");
-    dot_products<uint8_t, int8_t>("u32", "s32");
-    dot_products<uint8_t, uint8_t>("u32", "u32");
+    rare<vabsdiff<uint8_t, false>>("vabsdiff4.u32.u32.u32");
+    rare<vabsdiff<uint8_t, true>>("vabsdiff4.u32.u32.u32.add");
+    rare<vabsdiff<uint16_t, false>>("vabsdiff2.u32.u32.u32");
+    rare<vabsdiff<uint16_t, true>>("vabsdiff2.u32.u32.u32.add");
+    dot_products<int8_t, int8_t>(".s32.s32");
+    dot_products<int8_t, uint8_t>(".s32.u32");
+    dot_products<uint8_t, int8_t>(".u32.s32");
+    dot_products<uint8_t, uint8_t>(".u32.u32");
   }
 
   template <class A, class B>
-  void dot_products(const std::string& a, const std::string& b) {
+  void dot_products(const char* types) {
     using A16 = std::conditional_t<std::is_signed_v<A>, int16_t, uint16_t>;
-    const std::string types = "." + a + "." + b;
-    op<dp4a<A, B>>("dp4a" + types);
-    op<dp2a<A16, B, 0>>("dp2a.lo" + types);
-    op<dp2a<A16, B, 16>>("dp2a.hi" + types);
+    op<dp4a<A, B>>("dp4a", types);
+    rare<dp2a<A16, B, 0>>("dp2a.lo", types);
+    rare<dp2a<A16, B, 16>>("dp2a.hi", types);
   }
 
   template <class T, Extended E>
-  void carry_forms(const std::string& name, const std::string& half) {
-    const std::string t = "." + type_name<T>(), d(1, letter<T>());
-    const bool mad = E == Extended::MadLo || E == Extended::MadHi;
-    const std::string operands = d + ":" + d + d + (mad ? d : "");
-    put(name + half + ".cc" + t, {extended<T, E, false, true>, operands});
-    put(name + "c" + half + t, {extended<T, E, true, false>, operands});
-    put(name + "c" + half + ".cc" + t, {extended<T, E, true, true>, operands});
+  void carry_forms(const char* name, const char* half) {
+    constexpr bool mad = E == Extended::MadLo || E == Extended::MadHi;
+    static constexpr char d = letter<T>(), operands[] = {d, ':', d, d, mad ? d : '\0', '\0'};
+    put_carry_forms(name, half, type_name<T>(), extended<T, E>, operands);
+  }
+  void put_carry_forms(const std::string& name, const std::string& half, const std::string& type, Handler run,
+                       const char* operands) {
+    put(name + half + ".cc" + type, {run, operands, CarryOut});
+    put(name + "c" + half + type, {run, operands, CarryIn});
+    put(name + "c" + half + ".cc" + type, {run, operands, CarryIn | CarryOut});
   }
   void carrying() {
     for_types<int32_t, uint32_t, int64_t, uint64_t>([this](auto zero) {
@@ -141,33 +154,33 @@ struct Table {
 
   void bits() {
     op<popc32>("popc.b32");
-    op<popc64>("popc.b64");
+    rare<popc64>("popc.b64");
     op<clz32>("clz.b32");
-    op<clz64>("clz.b64");
-    op<brev32>("brev.b32");
-    op<brev64>("brev.b64");
-    op<fns>("fns.b32");
+    rare<clz64>("clz.b64");
+    rare<brev32>("brev.b32");
+    rare<brev64>("brev.b64");
+    rare<fns>("fns.b32");
     for_types<int32_t, uint32_t, int64_t, uint64_t>([this](auto zero) {
       using T = decltype(zero);
-      const std::string t = "." + type_name<T>();
-      op<bfind<T, false>>("bfind" + t);
-      op<bfind<T, true>>("bfind.shiftamt" + t);
-      op<bfe<T>>("bfe" + t);
-      if constexpr (!std::is_signed_v<T>) op<bfi<T>>("bfi." + bits_name<T>());
+      const char* t = type_name<T>();
+      rare<bfind<T, false>>("bfind", t);
+      rare<bfind<T, true>>("bfind.shiftamt", t);
+      op<bfe<T>>("bfe", t);
+      if constexpr (!std::is_signed_v<T>) op<bfi<T>>("bfi", bits_name<T>());
       if constexpr (sizeof(T) == 4) {
-        op<szext<T, true>>("szext.clamp" + t);
-        op<szext<T, false>>("szext.wrap" + t);
+        rare<szext<T, true>>("szext.clamp", t);
+        rare<szext<T, false>>("szext.wrap", t);
       }
     });
-    op<bmsk<true>>("bmsk.clamp.b32");
-    op<bmsk<false>>("bmsk.wrap.b32");
+    rare<bmsk<true>>("bmsk.clamp.b32");
+    rare<bmsk<false>>("bmsk.wrap.b32");
     op<prmt>("prmt.b32");
-    op<prmt_mode<0x6543543243213210>>("prmt.b32.f4e");
-    op<prmt_mode<0x0123701267015670>>("prmt.b32.b4e");
-    op<prmt_mode<0x3333222211110000>>("prmt.b32.rc8");
-    op<prmt_mode<0x3333322232113210>>("prmt.b32.ecl");
-    op<prmt_mode<0x3210221011100000>>("prmt.b32.ecr");
-    op<prmt_mode<0x3232101032321010>>("prmt.b32.rc16");
+    rare<prmt_mode<0x6543543243213210>>("prmt.b32.f4e");
+    rare<prmt_mode<0x0123701267015670>>("prmt.b32.b4e");
+    rare<prmt_mode<0x3333222211110000>>("prmt.b32.rc8");
+    rare<prmt_mode<0x3333322232113210>>("prmt.b32.ecl");
+    rare<prmt_mode<0x3210221011100000>>("prmt.b32.ecr");
+    rare<prmt_mode<0x3232101032321010>>("prmt.b32.rc16");
     op<shf<true, true>>("shf.l.clamp.b32");
     op<shf<true, false>>("shf.l.wrap.b32");
     op<shf<false, true>>("shf.r.clamp.b32");
@@ -177,16 +190,17 @@ struct Table {
   void logic() {
     for_types<uint16_t, uint32_t, uint64_t>([this](auto zero) {
       using T = decltype(zero);
-      const std::string t = "." + bits_name<T>();
-      op<and_of<T>>("and" + t);
-      op<or_of<T>>("or" + t);
-      op<xor_of<T>>("xor" + t);
-      op<not_of<T>>("not" + t);
-      op<cnot<T>>("cnot" + t);
-      op<shl<T>>("shl" + t);
-      op<shr<T>>("shr" + t);
-      op<shr<T>>("shr." + type_name<T>());
-      op<shr<std::make_signed_t<T>>>("shr." + type_name<std::make_signed_t<T>>());
+      constexpr bool usual = sizeof(T) >= 4;
+      const char* t = bits_name<T>();
+      op<and_of<T>, usual>("and", t);
+      op<or_of<T>, usual>("or", t);
+      op<xor_of<T>, usual>("xor", t);
+      op<not_of<T>, usual>("not", t);
+      rare<cnot<T>>("cnot", t);
+      op<shl<T>, usual>("shl", t);
+      op<shr<T>, usual>("shr", t);
+      op<shr<T>, usual>("shr", type_name<T>());
+      op<shr<std::make_signed_t<T>>, usual>("shr", type_name<std::make_signed_t<T>>());
     });
     put("and.pred", {logic_predicate, "p:pp", And});
     put("or.pred", {logic_predicate, "p:pp", Or});
@@ -198,39 +212,43 @@ struct Table {
     put("lop3.or.b32", {lop3, "wp:wwwip", Or});
   }
 
-  template <class T>
-  void choices(const std::string& t) {
-    const std::string d(1, letter<T>());
-    op<move<T>>("mov." + t, Class::Move);
-    put("selp." + t, {selp<T>, d + ":" + d + d + "p"});
-    op<slct<T>>("slct." + t + ".s32");
-    op<slct_float<T, false>>("slct." + t + ".f32");
-    op<slct_float<T, true>>("slct.ftz." + t + ".f32");
+  void put_choices(const std::string& type, char d, Handler move, Handler selp, Handler slct, Handler by_float,
+                   Handler by_flushed) {
+    put("mov" + type, {move, {d, ':', d}, 0, 0, Class::Move});
+    put("selp" + type, {selp, {d, ':', d, d, 'p'}});
+    put("slct" + type + ".s32", {slct, {d, ':', d, d, 'w'}});
+    put("slct" + type + ".f32", {by_float, {d, ':', d, d, 'w'}});
+    put("slct.ftz" + type + ".f32", {by_flushed, {d, ':', d, d, 'w'}});
   }
   void moves() {
     for_types<uint16_t, uint32_t, uint64_t>([this](auto zero) {
       using T = decltype(zero);
-      const std::string bits = std::to_string(kBits<T>);
-      for (const char* kind : {"b", "u", "s"}) choices<T>(kind + bits);
-      if constexpr (sizeof(T) > 2) choices<T>("f" + bits);
+      for (const char* type : {bits_name<T>(), type_name<T>(), type_name<std::make_signed_t<T>>(),
+                               sizeof(T) == 4 ? ".f32" : ".f64"})
+        if (sizeof(T) > 2 || type[1] != 'f')
+          put_choices(type, letter<T>(), Elementwise<move<T>>::run, selp<T>, Elementwise<slct<T>, false>::run,
+                      Elementwise<slct_float<T, false>, false>::run, Elementwise<slct_float<T, true>, false>::run);
     });
   }
 
-  template <class T, Compare C>
-  void comparison(const std::string& compare, const std::string& type) {
-    const std::string sources(2, letter<T>());
+  void put_comparison(const std::string& compare, const std::string& type, char source, Handler setp, Handler set) {
+    const std::string sources(2, source);
     for (const Combining& c : kCombining) {
       const std::string joined = compare + c.name, operands = ":" + sources + (c.how == Alone ? "" : "p");
-      put("setp." + joined + "." + type, {setp<T, C>, "pP" + operands, c.how});
+      put("setp." + joined + type, {setp, "pP" + operands, c.how});
       for (const char* result : {"u32", "s32"})
-        put("set." + joined + "." + result + "." + type, {set<T, C>, "w" + operands, c.how, 0xffffffff});
-      put("set." + joined + ".f32." + type, {set<T, C>, "w" + operands, c.how, 0x3f800000});
+        put("set." + joined + "." + result + type, {set, "w" + operands, c.how, 0xffffffff});
+      put("set." + joined + ".f32" + type, {set, "w" + operands, c.how, 0x3f800000});
     }
+  }
+  template <class T, Compare C>
+  void comparison(const char* compare, const char* type) {
+    put_comparison(compare, type, letter<T>(), setp<T, C>, set<T, C>);
   }
   void comparisons() {
     for_types<int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t>([this](auto zero) {
       using T = decltype(zero);
-      const std::string t = type_name<T>();
+      const char* t = type_name<T>();
       comparison<T, Compare::Eq>("eq", t);
       comparison<T, Compare::Ne>("ne", t);
       comparison<T, Compare::Lt>("lt", t);

@@ -26,29 +26,29 @@ inline uint32_t combine(uint8_t how, uint32_t a, uint32_t b) {
 }
 
 template <class T, Compare C>
-inline uint32_t compared(Warp& w, const Inst& i) {
+[[gnu::noinline]] uint32_t compared(Warp& w, const Inst& i) {
   const Lane<T>* a = lanes<T>(w.reg(i.src[0]));
   const Lane<T>* b = lanes<T>(w.reg(i.src[1]));
   return ballot([=](int lane) { return holds<T, C>((T)a[lane], (T)b[lane]); });
 }
 
 // setp p|q, a, b, c: flag[0] is how c joins.
-template <class T, Compare C>
-void setp(Warp& w, const Inst& i) {
-  const uint32_t hit = compared<T, C>(w, i);
+void assign_predicates(Warp& w, const Inst& i, uint32_t hit) {
   const uint32_t c = i.flag[0] == Alone ? 0 : predicate(w, i, 2);
   assign_predicate(w, i.dst[0], combine(i.flag[0], hit, c));
   assign_predicate(w, i.dst[1], combine(i.flag[0], ~hit, c));
 }
+template <class T, Compare C>
+void setp(Warp& w, const Inst& i) { assign_predicates(w, i, compared<T, C>(w, i)); }
 
 // set d, a, b, c: imm[0] is what true looks like.
-template <class T, Compare C>
-void set(Warp& w, const Inst& i) {
-  const uint32_t hit = compared<T, C>(w, i);
+[[gnu::noinline]] void assign_truth(Warp& w, const Inst& i, uint32_t hit) {
   const uint32_t mask = i.flag[0] == Alone ? hit : combine(i.flag[0], hit, predicate(w, i, 2));
   const uint32_t yes = (uint32_t)i.imm[0];
-  assign<uint32_t>(w, i.dst[0], [=](int lane) { return mask >> lane & 1 ? yes : 0u; });
+  assign_each<uint32_t>(w, i.dst[0], [=](int lane) { return mask >> lane & 1 ? yes : 0u; });
 }
+template <class T, Compare C>
+void set(Warp& w, const Inst& i) { assign_truth(w, i, compared<T, C>(w, i)); }
 
 template <class T>
 void selp(Warp& w, const Inst& i) {
@@ -90,15 +90,16 @@ void lop3(Warp& w, const Inst& i) {
 
 // Extended precision: the last step is x + y or x - y with a carry (or borrow) in and out.
 enum class Extended { Add, Sub, MadLo, MadHi };
+enum Carry : uint8_t { CarryIn = 1, CarryOut = 2 };   // flag[0]
 
-template <class T, Extended E, bool In, bool Out>
+template <class T, Extended E>
 void extended(Warp& w, const Inst& i) {
   using U = std::make_unsigned_t<T>;
   constexpr bool mad = E == Extended::MadLo || E == Extended::MadHi;
   const Lane<T>* a = lanes<T>(w.reg(i.src[0]));
   const Lane<T>* b = lanes<T>(w.reg(i.src[1]));
   const Lane<T>* c = mad ? lanes<T>(w.reg(i.src[2])) : b;
-  const uint32_t before = In ? w.carry : 0;
+  const uint32_t before = i.flag[0] & CarryIn ? w.carry : 0;
   alignas(64) U result[kLanes];
   uint32_t after = 0;
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -110,8 +111,8 @@ void extended(Warp& w, const Inst& i) {
     const bool out = E == Extended::Sub ? x < y || sum < carry : sum < x || result[lane] < sum;
     after |= (uint32_t)out << lane;
   }
-  if (Out) w.carry = (w.carry & ~w.active) | (after & w.active);
-  assign<T>(w, i.dst[0], [&](int lane) { return result[lane]; });
+  if (i.flag[0] & CarryOut) w.carry = (w.carry & ~w.active) | (after & w.active);
+  assign_each<T>(w, i.dst[0], [&](int lane) { return result[lane]; });
 }
 
 // ---- mov with braces -----------------------------------------------------------------------------

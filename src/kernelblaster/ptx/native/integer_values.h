@@ -37,6 +37,14 @@ inline void assign(Warp& w, int slot, F f) {
   for (int lane = 0; lane < kLanes; ++lane) d[lane] = active >> lane & 1 ? all[lane] : d[lane];
 }
 
+// The same one lane after the other: slower to run and much faster to compile.
+template <class Out, class F>
+inline void assign_each(Warp& w, int slot, F f) {
+  if (slot < 0) return;
+  Lane<Out>* d = lanes<Out>(w.reg(slot));
+  each_lane(w.active, [=](int lane) { d[lane] = (Lane<Out>)f(lane); });
+}
+
 // The mask of lanes for which f holds.
 template <class F>
 inline uint32_t ballot(F f) {
@@ -61,16 +69,12 @@ inline uint32_t predicate(Warp& w, const Inst& i, int k) {
 template <class T>
 constexpr char letter() { return sizeof(T) == 8 ? 'd' : 'w'; }
 
-template <auto F>
+// `Usual`: what compilers write often is vectorized, the rest runs lane by lane.
+template <auto F, bool Usual = true>
 struct Elementwise;
-template <class Out, class... In, Out (*F)(In...)>
-struct Elementwise<F> {
-  static std::string signature() {
-    std::string text(1, letter<Out>());
-    text += ':';
-    (text.push_back(letter<In>()), ...);
-    return text;
-  }
+template <class Out, class... In, Out (*F)(In...), bool Usual>
+struct Elementwise<F, Usual> {
+  static constexpr char operands[] = {letter<Out>(), ':', letter<In>()..., 0};   // as in Entry of integer.cpp
   static void run(Warp& w, const Inst& i) { apply(w, i, std::index_sequence_for<In...>()); }
 
  private:
@@ -79,7 +83,9 @@ struct Elementwise<F> {
     assign_from(w, i.dst[0], static_cast<const Lane<In>*>(lanes<In>(w.reg(i.src[K])))...);
   }
   static void assign_from(Warp& w, int slot, const Lane<In>*... source) {
-    assign<Out>(w, slot, [=](int lane) { return F((In)source[lane]...); });
+    const auto value = [=](int lane) { return F((In)source[lane]...); };
+    if constexpr (Usual) assign<Out>(w, slot, value);
+    else assign_each<Out>(w, slot, value);
   }
 };
 

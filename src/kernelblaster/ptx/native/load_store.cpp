@@ -29,7 +29,7 @@ void recall_lanes(Warp& w, const Inst& i, const Access& a) {
 
 template <typename T, typename D>
 void load(Warp& w, const Inst& i) {
-  reach(w, i, Effect::Load, [&](const Access& a) {
+  reach(w, i, Effect::Load, [](Warp& w, const Inst& i, const Access& a) {
     int n = i.flag[4];
     T values[4 * kLanes];
     bool block = n <= 4 && a.contiguous(n * sizeof(T));
@@ -65,7 +65,7 @@ void find_collision(Warp& w, const Inst& i, const Access& a) {
 
 template <typename T, typename D>
 void store(Warp& w, const Inst& i) {
-  reach(w, i, Effect::Store, [&](const Access& a) {
+  reach(w, i, Effect::Store, [](Warp& w, const Inst& i, const Access& a) {
     int n = i.flag[4];
     if (a.strong && a.space != Space::Local && remembers(w))
       each_lane(a.lanes, [&](int l) { overwrite(w, a, l, a.at[l], (const void*)a.at[l], n * sizeof(T)); });

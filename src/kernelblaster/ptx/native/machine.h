@@ -179,6 +179,7 @@ struct Counts {
   uint64_t thread_instructions = 0, total_warp_instructions = 0;
   uint64_t global_load_requests = 0, global_load_sectors = 0, global_store_requests = 0, global_store_sectors = 0;
   uint64_t shared_load_requests = 0, shared_load_wavefronts = 0, shared_store_requests = 0, shared_store_wavefronts = 0;
+  uint64_t shared_bank_conflicts = 0;   // wavefronts beyond those that accesses of their width need
   uint64_t local_requests = 0, local_sectors = 0, atomic_requests = 0, barriers = 0, divergent_branches = 0, branches = 0;
   uint64_t global_load_bytes = 0, global_store_bytes = 0, tensor_operations = 0, blocks = 0;
   void add(const Counts& other);
@@ -276,6 +277,7 @@ struct Block {
 // What hardware does not promise, drawn for each launch: a kernel that acts on it takes another way each time.
 struct Draws {
   uint64_t seed = 0;
+  uint64_t choice = 0;                               // the seed of `most_blocks`: the same for all launches
   uint32_t multiprocessors = 132, warp_slots = 64;   // of the GPU; warps that one multiprocessor holds
   uint32_t most_blocks = 0;                          // run some of them only, where blocks do not wait for each other; 0: all
   uint32_t inexact = 0;                              // how approximate functions err (inexact.cpp); 0: as they always do

@@ -128,6 +128,7 @@ int matrix_rows(Warp& w, const Inst& i, const Operand& address, bool store, uint
     int worst = banks == 0xff ? 1 : conflicts(starts);
     wavefronts += worst;
   }
+  w.counts.shared_bank_conflicts += wavefronts - i.flag[0];
   return wavefronts;
 }
 

@@ -109,6 +109,7 @@ template <typename T>
 constexpr int columns = columns_for(sizeof(typename T::Raw));
 
 // --- D = A * B + C -------------------------------------------------------------------------------
+// Steps are not inlined: products of one shape share them, whatever their types.
 // A register's elements, one loop over all of them so that conversion is vector code.
 template <typename T, typename Value>
 void read_tile(Warp& w, const Operand& o, int index, Value (&tile)[8 * columns<T>]) {
@@ -118,7 +119,7 @@ void read_tile(Warp& w, const Operand& o, int index, Value (&tile)[8 * columns<T
 }
 
 template <typename T, int M, int K, typename Value>
-void read_a(Warp& w, const Operand& o, Value (&a)[M][K]) {
+[[gnu::noinline]] void read_a(Warp& w, const Operand& o, Value (&a)[M][K]) {
   constexpr int C = columns<T>;
   for (int tile = 0; tile < M / 8 * (K / C); ++tile) {
     Value values[8 * C];
@@ -129,7 +130,7 @@ void read_a(Warp& w, const Operand& o, Value (&a)[M][K]) {
 }
 
 template <typename T, int K, int N, typename Value>
-void read_b(Warp& w, const Operand& o, Value (&b)[K][N]) {
+[[gnu::noinline]] void read_b(Warp& w, const Operand& o, Value (&b)[K][N]) {
   constexpr int C = columns<T>;
   for (int tile = 0; tile < N / 8 * (K / C); ++tile) {
     Value values[8 * C];
@@ -142,7 +143,7 @@ void read_b(Warp& w, const Operand& o, Value (&b)[K][N]) {
 
 // d += a * b, eight columns at a time.
 template <typename Value, int M, int N, int K>
-void add_product(const Value (&a)[M][K], const Value (&b)[K][N], Value (&d)[M][N]) {
+[[gnu::noinline]] void add_product(const Value (&a)[M][K], const Value (&b)[K][N], Value (&d)[M][N]) {
   typedef Value Eight __attribute__((vector_size(8 * sizeof(Value)), aligned(sizeof(Value)), may_alias));
   for (int n = 0; n < N; n += 8)
     for (int m = 0; m < M; ++m) {
@@ -159,7 +160,7 @@ void each_tile(Body body) {
 }
 
 template <int M, int N>
-void read_c(Warp& w, const Operand& o, bool halves, double (&c)[M][N]) {
+[[gnu::noinline]] void read_c(Warp& w, const Operand& o, bool halves, double (&c)[M][N]) {
   each_tile<M, N>([&](int tile, int row, int column) {
     double values[64];
     if (halves) {
@@ -173,7 +174,7 @@ void read_c(Warp& w, const Operand& o, bool halves, double (&c)[M][N]) {
 }
 
 template <int M, int N>
-void write_d(Warp& w, const Operand& o, bool halves, const double (&d)[M][N]) {
+[[gnu::noinline]] void write_d(Warp& w, const Operand& o, bool halves, const double (&d)[M][N]) {
   each_tile<M, N>([&](int tile, int row, int column) {
     double values[64];
     for (int g = 0; g < 8; ++g) memcpy(&values[8 * g], &d[row + g][column], 8 * sizeof(double));

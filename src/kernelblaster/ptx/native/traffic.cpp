@@ -48,19 +48,25 @@ int local_sectors(const Access& a, unsigned size) {
   return count;
 }
 
-// Wavefronts of a shared access: lanes go in groups that want at most 128 bytes; within a group each bank
-// (as wide as the access, if that is wider than a word) serves one address a wavefront, to any number of lanes.
-int wavefronts(const Access& a, unsigned size) {
+// A shared access: the wavefronts that it takes, and how many of them only bank conflicts cause.
+struct Wavefronts {
+  int all, conflicts;
+};
+
+// Lanes go in groups that want at most 128 bytes: the warp, or halves of it at 8 bytes a lane, or quarters at 16,
+// each a wavefront of its own however few words it wants. Within a group each bank (as wide as the access, if that
+// is wider than a word) serves one address a wavefront, to any number of lanes; further addresses are conflicts.
+Wavefronts wavefronts(const Access& a, unsigned size) {
   int shift = size <= 4 ? 2 : __builtin_ctz(size), group = 128 >> shift;
-  if (a.contiguous(size)) return kLanes / group;
-  if ((a.high >> shift) - (a.low >> shift) < (uint64_t)group) {   // no bank twice
-    int groups = 0;
-    for (int start = 0; start < kLanes; start += group)
-      groups += (a.lanes & (uint32_t)(((1ull << group) - 1) << start)) != 0;
-    return groups;
+  if (a.contiguous(size)) return {kLanes / group, 0};
+  int groups = 0;
+  for (int start = 0; start < kLanes; start += group)
+    groups += (a.lanes & (uint32_t)(((1ull << group) - 1) << start)) != 0;
+  if ((a.high >> shift) - (a.low >> shift) < (uint64_t)group) return {groups, 0};   // no bank twice
+  if (size == 4 && a.lanes == kAllLanes && a.affine) {
+    int all = a.stride == 0 ? 1 : (int)std::gcd(a.stride < 0 ? -(a.stride >> 2) : a.stride >> 2, (int64_t)kLanes);
+    return {all, all - 1};
   }
-  if (size == 4 && a.lanes == kAllLanes && a.affine)
-    return a.stride == 0 ? 1 : (int)std::gcd(a.stride < 0 ? -(a.stride >> 2) : a.stride >> 2, (int64_t)kLanes);
   int total = 0;
   for (int start = 0; start < kLanes; start += group) {
     uint32_t lanes = a.lanes & (uint32_t)(((1ull << group) - 1) << start);
@@ -80,7 +86,7 @@ int wavefronts(const Access& a, unsigned size) {
     });
     total += worst;
   }
-  return total;
+  return {total, total - groups};
 }
 
 }  // namespace
@@ -108,14 +114,16 @@ void count_global(Warp& w, const Access& a, unsigned size, Effect effect) {
 }
 
 void count_shared(Warp& w, const Access& a, unsigned size, Effect effect) {
-  if (w.clock) time_shared(w, effect == Effect::Load ? wavefronts(a, size) : 1);
-  if (effect == Effect::Load) {
-    w.counts.shared_load_requests += 1;
-    w.counts.shared_load_wavefronts += wavefronts(a, size);
-  } else if (effect == Effect::Store) {
-    w.counts.shared_store_requests += 1;
-    w.counts.shared_store_wavefronts += wavefronts(a, size);
+  if (effect != Effect::Load && effect != Effect::Store) {
+    if (w.clock) time_shared(w, 1);
+    return;
   }
+  auto [all, conflicts] = wavefronts(a, size);
+  Counts& c = w.counts;
+  if (w.clock) time_shared(w, effect == Effect::Load ? all : 1);
+  (effect == Effect::Load ? c.shared_load_requests : c.shared_store_requests) += 1;
+  (effect == Effect::Load ? c.shared_load_wavefronts : c.shared_store_wavefronts) += all;
+  c.shared_bank_conflicts += conflicts;
 }
 
 void count_local(Warp& w, const Access& a, unsigned size) {

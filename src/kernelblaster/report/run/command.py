@@ -4,7 +4,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.knowledge.address import is_url, knowledge_at
+from kernelblaster.knowledge.address import knowledge_at
+from kernelblaster.passwords import is_url
 from kernelblaster.sessions.settings import Search
 
 OPTIONS = {

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelblaster.policies.llm.asker import ANSWER, QUESTION
@@ -23,7 +23,8 @@ class Block:
 class ShownExchange:
     """A question of one role with its answer, for display. `key` identifies it within the role; `prompts` are
     the messages as (speaker, text); `failure` is why there is no usable answer, empty if there is one. With
-    `load`, the texts are left out and loaded from that address when they are unfolded."""
+    `load`, the texts are left out and loaded from that address when they are unfolded. `number` is that of
+    its first event."""
 
     role: str
     key: str
@@ -32,6 +33,7 @@ class ShownExchange:
     model: str
     failure: str
     load: str = ""
+    number: int = 0
 
     @property
     def name(self) -> str:
@@ -47,7 +49,9 @@ def exchanges_of(events: Sequence[RunEvent]) -> list[ShownExchange]:
     """All exchanges with models that a run recorded, in the order of asking; unanswered ones included."""
     answers = {event.key: event.data for event in events if event.kind == ANSWER}
     asked = {event.key: event.data for event in events if event.kind == QUESTION}
-    return [_exchange(key, asked.get(key), answers.get(key)) for key in dict.fromkeys([*asked, *answers])]
+    numbers = {event.key: event.number for event in reversed(events) if event.kind in (QUESTION, ANSWER)}
+    keys = dict.fromkeys([*asked, *answers])
+    return [replace(_exchange(key, asked.get(key), answers.get(key)), number=numbers[key]) for key in keys]
 
 
 def _exchange(key: str, question: dict[str, Any] | None, answer: dict[str, Any] | None) -> ShownExchange:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelblaster.bench.spending import spent_on_models
+from kernelblaster.models.spending import spent_on_models
 from kernelblaster.quantities import time_text
 from kernelblaster.report.run.verdict import baseline_name, has_ended
 from kernelblaster.store.events import RunEvent
 from kernelblaster.store.history import History, JudgedCandidate
 from kernelblaster.store.run import ReadableRun
+from kernelblaster.store.steering import STEERED
 
 
 def device_of(run: ReadableRun, history: History) -> str:
@@ -67,9 +68,19 @@ def _spent(run: ReadableRun, history: History) -> str:
     """Candidates judged and time worked, as text."""
     seconds = worked_seconds(run.events)
     count = len(history.judged)
-    limit = (history.about.get("search") or {}).get("evaluations")
+    limit = _limit(run.events, history)
     of = f" of at most {limit}" if limit else ""
     return f"{count} candidate{'' if count == 1 else 's'}{of}, in {_duration(seconds)}"
+
+
+def _limit(events: Sequence[RunEvent], history: History) -> int | None:
+    """The most candidates that the search may judge, with what it was steered to; None without a limit."""
+    limit = (history.about.get("search") or {}).get("evaluations")
+    for event in events:
+        if event.kind == STEERED:
+            actions = [command.get("action") or {} for command in event.data.get("commands", ())]
+            limit = next((one["evaluations"] for one in reversed(actions) if one.get("evaluations")), limit)
+    return limit
 
 
 def worked_seconds(events: Sequence[RunEvent]) -> float:
@@ -98,7 +109,8 @@ def _models(run: ReadableRun, about: dict[str, Any]) -> str:
     if not choice:
         return ""
     replayed = f"answers replayed from {Path(choice['replay']).name}" if choice.get("replay") else ""
-    tokens, usd = spent_on_models(run.folder, choice.get("prices"))
-    price = "at a price that is not known" if usd is None else f"${usd:.4f}"
+    spent = spent_on_models(run.folder, choice.get("prices"))
+    price = "at a price that is not known" if spent.usd is None else f"${spent.usd:.4f}"
+    tokens = f"{spent.tokens:,} tokens{' (estimated)' if spent.estimated else ''}"
     named = choice.get("model") or replayed or ", ".join(choice.get("roles") or ())
-    return f"{named}; strategy {models.get('strategy')}; {tokens:,} tokens, {price}"
+    return f"{named}; strategy {models.get('strategy')}; {tokens}, {price}"

@@ -1,6 +1,7 @@
 """The HTML page of one run: the verdict, the source, and every step with its reasons."""
 
 import re
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +82,13 @@ def progress_chart(history: History) -> Chart | None:
     if len(timed) < 2:
         return None
     us = [(float(n), float(one.verdict["timing"]["candidate_us"])) for n, one in timed]
-    best = [(n, min(time for _, time in us[: index + 1])) for index, (n, _) in enumerate(us)]
+    best = list(zip((n for n, _ in us), accumulate((time for _, time in us), min), strict=True))
     timing = timed[0][1].verdict["timing"]
     limits = (float(timing["baseline_us"]), float(timing["floor_us"]))
     low, high = log_range([time for _, time in us], *sorted(limits))
-    how = "modelled" if history.modelled else "measured"
-    tips = tuple(f"candidate {n:.0f}: {time_text(time, history.modelled)}" for n, time in us)
+    modelled = history.modelled
+    how = "modelled" if modelled else "measured"
+    tips = tuple(f"candidate {n:.0f}: {time_text(time, modelled)}" for n, time in us)
     return LineChart(
         name="progress",
         title="Time of each candidate",
@@ -117,7 +119,7 @@ def best_source(history: History) -> ShownSource | None:
         text = history.source_of(best)
     except StoreError:
         return None
-    name = re.sub(r"[^\w.-]", "_", Path(history.task).stem)
+    name = re.sub(r"[^\w.-]", "_", Path(history.task).stem[:80])
     return embedded_source(f"{name}.cu", text, "cuda")
 
 

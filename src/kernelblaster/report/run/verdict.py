@@ -44,7 +44,8 @@ def verdict_of(history: History) -> Verdict:
         return _without(history)
     modelled = bool(best.verdict["timing"] and best.verdict["timing"].get("modelled"))
     against = baseline_name(best)
-    tone, headline, meaning = _judged(best.outcome, against)
+    reason = str(best.verdict["outcome"].get("reason", "")) if best.outcome == "Inconclusive" else ""
+    tone, headline, meaning = _judged(best.outcome, against, reason)
     if not has_ended(history):
         tone = ""
         headline = f"Unfinished. So far: {headline[0].lower()}{headline[1:]}"
@@ -71,8 +72,11 @@ def baseline_name(judged: JudgedCandidate) -> str:
     return BASELINES.get(name, name)
 
 
-def _judged(outcome: str, against: str) -> tuple[Tone, str, str]:
-    """Tone, headline and meaning of a correct candidate's outcome."""
+def _judged(outcome: str, against: str, reason: str) -> tuple[Tone, str, str]:
+    """Tone, headline and meaning of a correct candidate's outcome; `reason` is why one that seems faster is
+    inconclusive, empty otherwise."""
+    if reason:
+        return "idle", f"Seems faster than {against}", f"It was {reason}."
     match outcome:
         case "Accepted":
             return "good", f"Faster than {against}", "All of the interval lies above 1x."

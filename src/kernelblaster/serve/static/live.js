@@ -51,13 +51,13 @@ const put = ({ id, html, within, after }) => {
     if (box.dataset.reloads !== undefined) { location.reload(); return; }
     const room = +(box.dataset.inserts ?? 0);
     const before = after === null || byId(after)?.parentElement === box;
-    if (box.children.length >= room || (!before && box.id === "run-lines")) return;
+    if (box.children.length >= room || (!before && box.id === "list-lines")) return;
   } else if (now.parentElement !== box || box.dataset.inserts === undefined) return;
   // In its place, unless a person has sorted the table.
   if (old && box.closest("table")?.querySelector("th[aria-sort]:not([aria-sort=none])")) return;
   const previous = after === null ? null : byId(after);
   if (after !== null && !previous) { if (!old) box.append(now); }
-  else if (now.previousElementSibling !== previous) { if (previous) previous.after(now); else box.prepend(now); }
+  else if (now.parentElement !== box || now.previousElementSibling !== previous) { if (previous) previous.after(now); else box.prepend(now); }
   if (!old) light(now);
 };
 
@@ -208,7 +208,10 @@ document.addEventListener("submit", async (event) => {
   if (budget) data.budget = +budget.value;
   if (technique) data[event.submitter?.value ?? "pin"] = [technique.value.trim()];
   if (note) Object.assign(data, { note: note.value, standing: standing.checked === true });
-  if (await post(form.dataset.action, data)) form.reset();
+  const typed = [budget, technique, note].filter(Boolean).map((field) => [field, field.value]);
+  if (!await post(form.dataset.action, data)) return;
+  for (const [field, text] of typed) if (field.value === text) field.value = ""; // unless more was typed meanwhile
+  if (standing) standing.checked = false;
 });
 
 // The list: filter, sort, compare
@@ -225,7 +228,7 @@ if (filter) {
     const wanted = query(), number = ++asked;
     const reply = await fetch(`/rows?${wanted}`).catch(() => null);
     if (!reply?.ok || number !== asked) return;
-    const rows = nodesOf(await reply.text()).querySelector("tbody"), list = byId("run-lines");
+    const rows = nodesOf(await reply.text()).querySelector("tbody"), list = byId("list-lines");
     const picked = new Set(chosen().map((one) => one.value));
     rows.querySelectorAll("input[name=pick]").forEach((one) => { one.checked = picked.has(one.value); });
     list.replaceChildren(...rows.children);

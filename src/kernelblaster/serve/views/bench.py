@@ -8,12 +8,10 @@ from typing import Any
 from markupsafe import Markup
 from pydantic import ValidationError
 
-from kernelblaster.bench.bench import KNOWLEDGE
 from kernelblaster.bench.metrics import geometric_mean_interval
-from kernelblaster.bench.record import KIND, BenchPlan, BenchRecord, Row
-from kernelblaster.bench.tables import percent, times
-from kernelblaster.quantities import kind_text
-from kernelblaster.serve.catalog import Catalog, Listed
+from kernelblaster.bench.record import KIND, KNOWLEDGE, BenchPlan, BenchRecord, Row
+from kernelblaster.quantities import kind_text, percent, times
+from kernelblaster.serve.catalog import Catalog, ListedRun
 from kernelblaster.serve.places import Place
 from kernelblaster.serve.rendering import duration, render_macro
 from kernelblaster.serve.topics import PagePart
@@ -100,7 +98,7 @@ class BenchView:
     def baselines(self) -> tuple[str, ...]:
         return tuple(self.plan.baselines) if self.plan else ()
 
-    def _line(self, row: Row, listed: Listed | None) -> BenchLine:
+    def _line(self, row: Row, listed: ListedRun | None) -> BenchLine:
         """The line of a task; `listed` is its run, None if it has none yet."""
         result = row.result
         status = result.status
@@ -112,7 +110,7 @@ class BenchView:
         best_us = result.best_us or (run.best_us if run else None)
         floor_us = result.floor_us or (listed.summary.floor_us if listed else None)
         return BenchLine(
-            id=f"job-{result.job.replace(' ', '-').replace('/', '-')}",
+            id=f"job:{result.job}",
             task=result.task,
             seed=result.seed,
             status=status,
@@ -138,7 +136,7 @@ class BenchView:
             "knowledge": (self.place.folder / KNOWLEDGE).is_file(),
         }
 
-    def _tiles(self, rows: list[Row], runs: list[Listed]) -> list[tuple[str, str]]:
+    def _tiles(self, rows: list[Row], runs: list[ListedRun]) -> list[tuple[str, str]]:
         """The headline numbers, each as (number, caption)."""
         ended = [row for row in rows if row.result.status != "unfinished"]
         valid = [row for row in ended if row.result.status == "valid"]
@@ -164,7 +162,7 @@ class BenchView:
             tiles.append((duration(left), "left, at the pace so far"))
         return tiles
 
-    def _left_s(self, rows: list[Row], runs: list[Listed]) -> float | None:
+    def _left_s(self, rows: list[Row], runs: list[ListedRun]) -> float | None:
         """Seconds that the rest may take at the pace so far; None if that is not known."""
         ended = sum(row.result.status != "unfinished" or bool(row.result.best_us) for row in rows)
         spans = [span for one in runs for span in one.summary.spans]
@@ -173,7 +171,7 @@ class BenchView:
         took = max(end for _, end in spans) - min(start for start, _ in spans)
         return took / ended * (len(rows) - ended)
 
-    def _use(self, runs: list[Listed]) -> Markup:
+    def _use(self, runs: list[ListedRun]) -> Markup:
         """The figure of workers and devices over time, drawn every few seconds."""
         if self._chart is not None and time.monotonic() - self._chart[0] < CHARTED_S:
             return self._chart[1]
@@ -214,7 +212,7 @@ class BenchesView:
                 "last": max((one.summary.last or 0.0 for one in runs), default=None),
             }
             html = render_macro("bench_parts.html", "bench_line", about)
-            lines.append(PagePart(f"bench-{place.id}", html, LINES))
+            lines.append(PagePart(f"bench:{place.id}", html, LINES))
         if not lines:
             lines = [PagePart("no-bench", render_macro("bench_parts.html", "no_bench"), LINES)]
         return lines

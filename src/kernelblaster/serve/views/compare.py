@@ -28,7 +28,7 @@ class CompareView:
 
     def parts(self) -> list[PagePart]:
         one, other = self.views
-        data = compare(one.history, other.history)
+        data = compare(one.history, other.history, sources=False)
         chart = both_chart([one.history, other.history])
         sources = [view.history.best.source if view.history.best else "" for view in self.views]
         heads = [

@@ -11,13 +11,13 @@ from typing import Any
 from markupsafe import Markup
 
 from kernelblaster.errors import KnowledgeError
-from kernelblaster.knowledge.address import is_url
 from kernelblaster.knowledge.content import Content
 from kernelblaster.knowledge.differences import Changed, difference
 from kernelblaster.knowledge.events import KnowledgeEvent, Observed, Reverted, RolledBack, effective
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.knowledge.summary import summarize
+from kernelblaster.passwords import is_url
 from kernelblaster.report.knowledge_cards import StateCard, cards_of
 from kernelblaster.report.knowledge_filter import Choices, KnowledgeFilter, choices_of, filtered
 from kernelblaster.report.knowledge_growth import Growth

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from kernelblaster.errors import StoreError
 from kernelblaster.policies.llm.asker import ANSWER, QUESTION
 from kernelblaster.report.run.command import repeat_command
 from kernelblaster.report.run.exchanges import ShownExchange, exchanges_of
@@ -28,6 +29,7 @@ from kernelblaster.store.history import History
 from kernelblaster.store.run import STEERING
 from kernelblaster.store.writer import writer_of
 
+GONE = "The folder of this run is gone. What was read of it is shown."
 TREE, ASKED = "tree", "asked-lines"
 LONGEST_SOURCE = 400_000  # characters that are shown; a download has all
 
@@ -52,7 +54,7 @@ class RunView:
         """Read what is new in the run, who works on it, and what was asked of it."""
         changed = self.run.update()
         self.writer = writer_of(self.run.folder)
-        seen = (self.writer, _stamp(self.run.folder / STEERING), self._notice())
+        seen = (self.writer, _stamp(self.run.folder / STEERING), self._said())
         if changed or seen != self._seen:
             self._seen = seen
             self._load()
@@ -101,15 +103,13 @@ class RunView:
             raise KeyError(id_)
         return row, linked(self.tree.detail(id_), knowledge_name(self.history), "")
 
-    def exchange(self, name: str) -> ShownExchange | None:
-        """The exchange with this name (role/key) with its texts, read from the log; None if there is none.
-        Raises StoreError if it cannot be read any more."""
-        numbers = [
-            event.number
-            for event in self.run.events
-            if event.kind in (QUESTION, ANSWER) and event.key == name
-        ]
-        found = exchanges_of([self.run.whole(number) for number in numbers])
+    def exchange(self, number: int) -> ShownExchange | None:
+        """The exchange whose first event has this number with its texts, read from the log; None if there is
+        none. Raises StoreError if it cannot be read any more."""
+        both = [event for event in self.run.events if event.kind in (QUESTION, ANSWER)]
+        key = next((event.key for event in both if event.number == number), None)
+        numbers = [event.number for event in both if event.key == key]
+        found = exchanges_of([self.run.whole(one) for one in numbers])
         return found[0] if found else None
 
     def controls(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class RunView:
             "limit": search.get("evaluations"),
             "techniques": sorted(offered | {name for name in tried if " + " not in name}),
             "read_only": self._read_only,
-            "broken": bool(self.run.damage) or not self.run.events,
+            "broken": bool(self.run.damage) or not self.run.events or not self.run.folder.is_dir(),
         }
 
     def _head(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class RunView:
             "task": history.task,
             "state": self.state,
             "damage": self.run.damage,
-            "notice": self._notice(),
+            "notice": self._said(),
             "why": history.stopped or _ended(self.run.events),
             "device": device_of(self.run, history),
             "modelled": history.modelled,
@@ -152,6 +152,10 @@ class RunView:
             "limit": self._steering().limit or (history.about.get("search") or {}).get("evaluations"),
             "ended": has_ended(history),
         }
+
+    def _said(self) -> str:
+        """What there is to say about the run's folder or the process that continues it; empty if nothing."""
+        return self._notice() if self.run.folder.is_dir() else GONE
 
     def _now(self) -> str:
         """What a search that runs is doing, from its last events."""
@@ -197,8 +201,11 @@ class RunView:
         best = self.history.best
         if best is None:
             return _empty("best-source")
-        name = re.sub(r"[^\w.-]", "_", Path(self.history.task).stem)
-        text = self.history.source_of(best) if (self.run.folder / "files").is_dir() else ""
+        name = re.sub(r"[^\w.-]", "_", Path(self.history.task).stem[:80])
+        try:
+            text = self.history.source_of(best)
+        except StoreError:
+            return _empty("best-source")
         href = f"{self.address}/sources/{quote(best.source)}"
         source = ShownSource(f"{name}.cu", text[:LONGEST_SOURCE], "cuda", href)
         return self._part("best_source", source, has_ended(self.history))
@@ -211,7 +218,7 @@ class RunView:
         return {"asked": len(asked), "answered": len(answered), "useless": useless}
 
     def _load_address(self, one: ShownExchange) -> str:
-        return f"{self.address}/exchanges?name={quote(one.name, safe='')}"
+        return f"{self.address}/exchanges/{one.number}"
 
     def _part(self, macro: str, *values: Any) -> Markup:
         return render_macro("run_parts.html", macro, *values)
@@ -226,7 +233,7 @@ def _ended(events: Sequence[Any]) -> str:
 
 
 def _exchange_id(one: ShownExchange) -> str:
-    return "exchange-" + re.sub(r"[^\w-]+", "-", one.name)
+    return f"exchange-{one.number}"
 
 
 def _asked_line(one: ShownExchange) -> Markup:

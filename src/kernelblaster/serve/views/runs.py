@@ -8,13 +8,16 @@ from math import isfinite
 from markupsafe import Markup
 
 from kernelblaster.report.sparkline import Sparkline, sparkline
-from kernelblaster.serve.catalog import STATES, Catalog, Listed
+from kernelblaster.serve.catalog import STATES, Catalog, ListedRun
 from kernelblaster.serve.rendering import render_macro
 from kernelblaster.serve.topics import PagePart
 
 SHOWN = 200  # lines of a list, unless all are asked for
+FOLLOWED = (
+    SHOWN + 60
+)  # lines that come and go by themselves; those after them only change where they are shown
 SORTS = ("latest", "speedup", "floor", "judged", "task")
-LINES = "run-lines"
+LINES = "list-lines"
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class RunLine:
     with_model: bool
 
 
-def line_of(one: Listed) -> RunLine:
+def line_of(one: ListedRun) -> RunLine:
     """The line of a run."""
     s = one.summary
     known = s.best_us is not None and s.floor_us is not None and s.best_us > 0 and isfinite(s.floor_us)
@@ -79,7 +82,7 @@ class RunLines:
     def __init__(self) -> None:
         self._made: dict[str, tuple[int, Markup]] = {}
 
-    def html(self, one: Listed) -> Markup:
+    def html(self, one: ListedRun) -> Markup:
         """The line of a run."""
         known = self._made.get(one.place.id)
         if known is None or known[0] != one.version:
@@ -89,7 +92,7 @@ class RunLines:
             )
         return known[1]
 
-    def forget(self, runs: Sequence[Listed]) -> None:
+    def forget(self, runs: Sequence[ListedRun]) -> None:
         """Keep only the lines of these runs."""
         ids = {one.place.id for one in runs}
         for id_ in self._made.keys() - ids:
@@ -114,22 +117,25 @@ class RunsView:
         self._lines.forget(runs)
         counts = count_states(runs)
         head = render_macro("lines.html", "run_counts", counts, len(runs), self._catalog.reading)
-        lines = [PagePart(f"run-{one.place.id}", self._lines.html(one), LINES) for one in runs]
-        return [PagePart("run-counts", head), *lines]
+        lines = [PagePart(f"run:{one.place.id}", self._lines.html(one), LINES) for one in runs[:FOLLOWED]]
+        others = [
+            PagePart(f"run:{one.place.id}", self._lines.html(one)) for one in runs[FOLLOWED:] if one.grew
+        ]
+        return [PagePart("list-counts", head), *lines, *others]
 
 
-def count_states(runs: Sequence[Listed]) -> dict[str, int]:
+def count_states(runs: Sequence[ListedRun]) -> dict[str, int]:
     """How many runs are in each state, those that have any."""
     counts = Counter(str(one.state) for one in runs)
     return {state: counts[state] for state in STATES if counts[state]}
 
 
-def chosen(runs: Sequence[Listed], words: str, state: str, sort: str) -> list[Listed]:
+def chosen(runs: Sequence[ListedRun], words: str, state: str, sort: str) -> list[ListedRun]:
     """The runs in a state (empty: any) whose task, name, device or note contain all words, sorted by one of
     SORTS."""
     wanted = words.lower().split()
 
-    def fits(one: Listed) -> bool:
+    def fits(one: ListedRun) -> bool:
         if state and one.state != state:
             return False
         s = one.summary

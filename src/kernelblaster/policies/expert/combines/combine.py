@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kernelblaster.policies.expert.cuda.statements import Declaration, Statement, const
-from kernelblaster.policies.expert.cuda.terms import CudaType, DeviceFunction, Local, Term
+from kernelblaster.policies.expert.cuda.terms import CudaType, DeviceFunction, Local, Term, cast
 from kernelblaster.policies.expert.expression import Expression, Gather, Kind, Load, Reduced
 
 
@@ -62,7 +62,12 @@ class Combine:
     """How elements become one result. It is associative: elements may be combined in any groups, but are
     in order."""
 
-    placed: ClassVar[bool] = False  # whether it asks for the elements' places
+    each: ClassVar[bool] = False  # whether it has a result for each element of its axes (prefix.py)
+
+    @property
+    def placed(self) -> bool:
+        """Whether it asks for the elements' places."""
+        return False
 
     @property
     def may_be_wide(self) -> bool:
@@ -94,6 +99,10 @@ class Combine:
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
         """Takes one element into a running result."""
         raise NotImplementedError
+
+    def single(self, running: Running, value: Term) -> Term:
+        """The running result of one element."""
+        return cast(self.type(running), value)
 
     def take_vector(self, running: Running, width: str) -> VectorTake:
         """The same for vectors of elements: more cheaply than one by one, where that can be."""

@@ -10,6 +10,7 @@ from kernelblaster.policies.expert.cuda.statements import Declaration, Statement
 from kernelblaster.policies.expert.cuda.terms import (
     INT64,
     Braces,
+    Call,
     CudaType,
     DeviceFunction,
     Infix,
@@ -33,23 +34,27 @@ struct Placed {
 
 
 @cache
-def _functor(name: str, better: str) -> DeviceFunction:
+def _functor(name: str, better: str, tie: str) -> DeviceFunction:
     text = (
         f"struct {name} {{\n  template <typename T>\n"
         "  __device__ Placed<T> operator()(Placed<T> a, Placed<T> b) const {\n"
         "    if (a.place < 0 || b.place < 0) return a.place < 0 ? b : a;\n"
         f"    if ({better}) return b;\n"
-        "    return a.value == b.value && b.place < a.place ? b : a;\n  }\n};"
+        f"    return {tie} ? b : a;\n  }}\n}};"
     )
     return DeviceFunction(name, Header(name, text, (PLACED,)))
 
 
 @dataclass(frozen=True)
 class PlaceOf(Combine):
-    """Where the largest element is, or the smallest."""
+    """Where the largest element is, or the smallest: the first of them, or the `last`, where NaN wins."""
 
     largest: bool
-    placed = True
+    last: bool = False
+
+    @property
+    def placed(self) -> bool:
+        return True
 
     @property
     def companion(self) -> tuple[str, Combine]:
@@ -66,12 +71,17 @@ class PlaceOf(Combine):
 
     @property
     def join(self) -> DeviceFunction:
-        if self.largest:
-            return _functor("FirstLargest", "b.value > a.value")
-        return _functor("FirstSmallest", "b.value < a.value")
+        sign, name = (">", "Largest") if self.largest else ("<", "Smallest")
+        if self.last:
+            later = f"a.value == a.value && b.value {sign}= a.value"
+            return _functor(f"Last{name}", "b.value != b.value", later)
+        tie = "a.value == b.value && b.place < a.place"
+        return _functor(f"First{name}", f"b.value {sign} a.value", tie)
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
         """A thread takes its elements in order."""
+        if self.last:
+            return [assign(into, Call(self.join(), (into, self.single(running, value))))]
         found = Local(f"{running.stage}_value")
         best = into.field("value")
         better = found > best if self.largest else found < best
@@ -80,6 +90,9 @@ class PlaceOf(Combine):
             const(running.element, found.name, value),
             when(wins, assign(into, Braces((found, running.place)))),
         ]
+
+    def single(self, running: Running, value: Term) -> Term:
+        return Braces((value, running.place), self.type(running))
 
     def result(self, running: Running, of: Term) -> Declaration:
         return const(INT64, running.stage, of.field("place"))
@@ -92,3 +105,4 @@ class PlaceOf(Combine):
 
 
 ARGMAX, ARGMIN = PlaceOf(True), PlaceOf(False)
+LAST_ARGMAX, LAST_ARGMIN = PlaceOf(True, last=True), PlaceOf(False, last=True)

@@ -32,10 +32,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Emitted:
-    """A kernel's body, and the host terms that launch it. `shared` are the bytes of shared memory that the
-    launch gives it; `blocks_per_sm` how many of its blocks must fit on an SM, if that matters; `cluster` how
-    many of them run together. A kernel with `parameters` is a template and is launched as the first of its
-    `variants` that applies."""
+    """A kernel's body, and how it is launched: with so many `threads`, and `blocks` as a host term. `shared`
+    are the bytes of shared memory that the launch gives it; `blocks_per_sm` how many of its blocks must fit
+    on an SM, if that matters; `cluster` how many of them run together; `remark` says where its axes run. A
+    kernel with `parameters` is a template and is launched as the first of its `variants` that applies."""
 
     body: Body
     blocks: Term
@@ -43,6 +43,7 @@ class Emitted:
     shared: int = 0
     blocks_per_sm: int = 0
     cluster: int = 1
+    remark: str = ""
     parameters: tuple[TemplateParameter, ...] = ()
     variants: tuple[Variant, ...] = ()
 
@@ -76,7 +77,8 @@ def kernel_text(
     together = f"__cluster_dims__({emitted.cluster}) " if emitted.cluster > 1 else ""
     bounds = f"{together}__launch_bounds__({emitted.threads}{fit})"
     parameters = wrapped([f"{types[found]} {passed[found]}" for found in given], 4)
-    head += f"__global__ void {bounds} {name}(\n{parameters}) {{"
+    remark = f"// {emitted.remark}\n" if emitted.remark else ""
+    head = f"{remark}{head}__global__ void {bounds} {name}(\n{parameters}) {{"
     return FunctionText("\n".join([head, *first, *lines, "}"]), tuple(given), tuple(printer.needs))
 
 

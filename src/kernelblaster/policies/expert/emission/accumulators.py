@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.combines.combine import Running, VectorTake
 from kernelblaster.policies.expert.cuda.statements import Declaration, Statement, declare
 from kernelblaster.policies.expert.cuda.terms import CudaType, Local, Operand, Term
 from kernelblaster.policies.expert.emission.places import count
 from kernelblaster.policies.expert.emission.values import index_term, values_of
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage
+from kernelblaster.policies.expert.kernel import Kernel, Stage
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import Accumulating
+from kernelblaster.policies.expert.schedules.reductions import Accumulating
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ from kernelblaster.policies.expert.emission.functions import (
 )
 from kernelblaster.policies.expert.emission.places import local
 from kernelblaster.policies.expert.emission.unaligned_rows import LINE
-from kernelblaster.policies.expert.schedule import ClusterRows
+from kernelblaster.policies.expert.schedules.rows import ClusterRows
 
 NEXT, MORE = local("next", "more")  # the row that a cluster goes on to, and whether there is one
 BEGIN, PACKS, AT, K, RANK, BATCH_FIRST = local("begin", "packs", "at", "k", "rank", "batch")

@@ -2,7 +2,7 @@
 warps of a block share the rows; what they found is combined in shared memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.cuda.source import Emitted, TemplateParameter, Variant
@@ -35,6 +35,7 @@ from kernelblaster.policies.expert.cuda.terms import (
 )
 from kernelblaster.policies.expert.emission.accumulators import Accumulator, accumulators
 from kernelblaster.policies.expert.emission.functions import column_reduce
+from kernelblaster.policies.expert.emission.launch import launched
 from kernelblaster.policies.expert.emission.places import local, unravel_term
 from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import index_term, values_of
@@ -53,9 +54,10 @@ from kernelblaster.policies.expert.expression import Expression, Reduced, loads,
 from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
+from kernelblaster.policies.expert.nest import Nest
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import passes, passes_with
-from kernelblaster.policies.expert.schedule import Columns
+from kernelblaster.policies.expert.schedules.columns import Columns
 from kernelblaster.policies.expert.vector_access import VectorAccess, fits, mentioned, vector_access
 
 SCHEDULES = (Columns,)
@@ -98,22 +100,22 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
         *_column_stores(columns),
     )
     condition = aligned(columns.access, width, plan)
-    blocks = _blocks(columns, width)
-    variants = [Variant((term(width),), condition, blocks)] if width > 1 else []
-    variants += [Variant((term(1),), None, _blocks(columns, 1))] if condition and variants else []
-    return Emitted(
-        body=body,
-        blocks=blocks,
-        threads=schedule.threads,
+    nest, single = (_nest(columns, each) for each in (width, 1))
+    variants = [Variant((term(width),), condition, columns.index(nest.blocks()))] if width > 1 else []
+    if condition is not None and variants:
+        variants.append(Variant((term(1),), None, columns.index(single.blocks())))
+    return launched(
+        nest,
+        plan.sizes[0],
+        body,
         parameters=(TemplateParameter(INT, "WIDTH"),) if variants else (),
         variants=tuple(variants),
     )
 
 
-def _blocks(columns: ColumnWriter, width: int) -> Term:
-    *outer, last = columns.kernel.axes
-    tiles = indices.tiles(last.extent, 32 * width)
-    return columns.index(indices.product([*(axis.extent for axis in outer), tiles]))
+def _nest(columns: ColumnWriter, width: int) -> Nest:
+    schedule = replace(columns.schedule, vector_width=width)
+    return schedule.nest(columns.kernel.axes, columns.kernel.reduced)
 
 
 def _place(columns: ColumnWriter) -> list[Statement]:

@@ -36,18 +36,26 @@ from kernelblaster.policies.expert.cuda.terms import (
     term,
 )
 from kernelblaster.policies.expert.emission.functions import SCALES_TYPE
-from kernelblaster.policies.expert.emission.packing import SLAB_ROWS, TERM
+from kernelblaster.policies.expert.emission.launch import launched
+from kernelblaster.policies.expert.emission.packing import TERM
 from kernelblaster.policies.expert.emission.places import local, unravel
 from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import index_term, values_of
 from kernelblaster.policies.expert.kernel import Kernel
-from kernelblaster.policies.expert.plan import TOGETHER, Buffer, Plan
+from kernelblaster.policies.expert.nest import Nest
+from kernelblaster.policies.expert.plan import Buffer, Plan
 from kernelblaster.policies.expert.product import Product, as_product
-from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, MmaProduct, TensorProduct
+from kernelblaster.policies.expert.schedules.packing import SLAB_ROWS, TOGETHER
+from kernelblaster.policies.expert.schedules.products import (
+    MMA_N,
+    PACKED_DEPTH,
+    PACKED_ROWS,
+    RASTER,
+    MmaProduct,
+    TensorProduct,
+)
 
 SCHEDULES = (MmaProduct,)
-WARP_M, WARP_N = 64, 32
-GROUP = 8  # rows of blocks that are walked together, so that their operands stay in the L2 cache
 MULTIPLY_TILES = DeviceFunction("multiply_tiles", header("multiply_tiles"))
 WARP, LANE, PART, E, SUMS = local("warp", "lane", "part", "e", "sums")
 BLOCK_NUMBER, BLOCK_ROW, BLOCK_COLUMN = local("block", "block_row", "block_column")
@@ -58,7 +66,7 @@ TILES, FIRST_TILE, BATCH = local("tiles", "first_tile", "batch")
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
     found = TensorKernel(kernel, plan)
     tile = found.tile
-    across = tile.block_n // WARP_N
+    across = tile.block_n // MMA_N
     body: list[Statement] = [
         *found.counts(),
         const(INT64, "block", BLOCK),
@@ -78,9 +86,7 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
             result=SUMS[PART / 2][E / 2][PART % 2 * 2 + E % 2],
         ),
     ]
-    threads = tile.block_m // WARP_M * across * 32
-    shared = tile.shared_bytes(found.left.terms)
-    return Emitted(tuple(body), found.blocks(), threads, shared=shared)
+    return launched(found.nest(), found.sizes, body, shared=tile.shared_bytes(found.left.terms))
 
 
 class TensorKernel:
@@ -98,8 +104,13 @@ class TensorKernel:
     def _index(self, index: indices.Index) -> Term:
         return index_term(index, self.sizes)
 
+    def nest(self) -> Nest:
+        product = self.product
+        outer = (product.part,) if product.part is not None else ()
+        return self.tile.nest((*outer, *product.batch), product.rows, product.columns, (product.k_axis,))
+
     def blocks(self) -> Term:
-        return self._index(self.product.blocks(self.tile.block_m, self.tile.block_n))
+        return self._index(self.nest().blocks())
 
     def shape(self) -> tuple[int, ...]:
         """Template arguments of the device functions."""
@@ -118,7 +129,7 @@ class TensorKernel:
         return [const(INT64, name, self._index(value)) for name, value in found.items()]
 
     def block_place(self) -> list[Statement]:
-        """A block's tile of the result from its number. GROUP rows of tiles are walked column by column, so
+        """A block's tile of the result from its number. RASTER rows of tiles are walked column by column, so
         that blocks that run together share operands in the L2 cache."""
         product = self.product
         outer = ([product.part] if product.part else []) + list(product.batch)
@@ -131,8 +142,8 @@ class TensorKernel:
         return [
             *found,
             const(INT64, "place", BLOCK_NUMBER % (BLOCK_ROWS * BLOCK_COLUMNS) if outer else BLOCK_NUMBER),
-            consts(INT64, group=GROUP * BLOCK_COLUMNS, first_row=place / group * GROUP),
-            const(INT64, "group_rows", Choice(left < GROUP, left, term(GROUP))),
+            consts(INT64, group=RASTER * BLOCK_COLUMNS, first_row=place / group * RASTER),
+            const(INT64, "group_rows", Choice(left < RASTER, left, term(RASTER))),
             const(INT64, "block_row", first_row + place % group % group_rows),
             const(INT64, "block_column", place % group / group_rows),
             *self._piece(),

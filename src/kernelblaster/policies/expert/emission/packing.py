@@ -11,6 +11,7 @@ What is split is scaled before, by a power of two for every few tiles of a row.
 from dataclasses import replace
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.cuda.source import Emitted
 from kernelblaster.policies.expert.cuda.statements import (
     BREAK,
@@ -45,17 +46,17 @@ from kernelblaster.policies.expert.cuda.terms import (
     vector_pointer,
 )
 from kernelblaster.policies.expert.emission.functions import largest_of_row, read_near, scale_for
+from kernelblaster.policies.expert.emission.launch import launched
 from kernelblaster.policies.expert.emission.places import local, unravel
 from kernelblaster.policies.expert.emission.values import c_type, index_term, values_of
 from kernelblaster.policies.expert.expression import Gather, Load, loads
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Store
-from kernelblaster.policies.expert.plan import TOGETHER, Plan
-from kernelblaster.policies.expert.schedule import PACKED_DEPTH, PACKED_ROWS, Packing
+from kernelblaster.policies.expert.kernel import Kernel, Store
+from kernelblaster.policies.expert.plan import Plan
+from kernelblaster.policies.expert.schedules.packing import SLAB_ROWS, TOGETHER, Packing
+from kernelblaster.policies.expert.schedules.products import PACKED_DEPTH, PACKED_ROWS
 
 SCHEDULES = (Packing,)
-THREADS = 256  # 64 rows of 4 groups
-SLAB_ROWS = 64
 TERM = SLAB_ROWS * PACKED_DEPTH
 ROW, GROUP, LINE, PART, TILE, E = local("row", "group", "line", "part", "tile", "e")
 SLAB, SLABS, PARTS, TILES, FIRST = local("slab", "slabs", "parts", "tiles", "first")
@@ -65,6 +66,8 @@ ZERO_FLOAT = LiteralTerm("0.0f")
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
     """A block packs one slab's next few tiles; a thread 8 neighbours of one row of each of them."""
+    schedule = kernel.schedule
+    assert isinstance(schedule, Packing)
     store = kernel.stores[0]
     buffer = plan.buffers[store.buffer]
     *outer, inner = kernel.axes
@@ -93,7 +96,10 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
         *(_scaling(kernel.stores[1], 1 if along else 8) if buffer.terms > 1 else []),
         _stores(store.buffer, c_type(buffer.dtype), buffer.terms),
     ]
-    return Emitted(tuple(body), index_term(indices.product([batch, slabs, parts]), sizes), THREADS)
+    dims = len(buffer.shape) - 2
+    nest = schedule.nest(kernel.axes[:dims], kernel.axes[dims:-1], (inner,))
+    blocks = index_term(indices.product([batch, slabs, parts]), sizes)
+    return launched(nest, sizes, body, blocks=blocks)
 
 
 def _outer(axes: list[Axis], rows: Index, batch: Index, plan: Plan) -> list[Statement]:

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.cuda.statements import Statement, const, loop
 from kernelblaster.policies.expert.cuda.terms import INT64, Local, Term, cast
 from kernelblaster.policies.expert.emission.values import index_term
 from kernelblaster.policies.expert.index import Index
-from kernelblaster.policies.expert.kernel import Axis
 
 Sizes = Collection[str]
 
@@ -69,11 +69,6 @@ def nested(axes: Sequence[Axis], sizes: Sizes, body: Sequence[Statement]) -> lis
 
 def count(extents: Iterable[Index], sizes: Sizes) -> Term:
     return index_term(indices.product(extents), sizes)
-
-
-def blocks_of(total: Term, each: int) -> Term:
-    """How many blocks of so many elements cover all."""
-    return (total + (each - 1)) / each if each > 1 else total
 
 
 def local(*names: str) -> tuple[Local, ...]:

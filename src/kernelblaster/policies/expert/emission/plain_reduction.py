@@ -9,24 +9,27 @@ from kernelblaster.policies.expert.cuda.statements import Return, Statement, ass
 from kernelblaster.policies.expert.cuda.terms import BLOCK, BLOCK_THREADS, INT64, THREAD, Local, cast
 from kernelblaster.policies.expert.emission.accumulators import accumulators
 from kernelblaster.policies.expert.emission.functions import block_reduce
-from kernelblaster.policies.expert.emission.places import blocks_of, count, nested, running
+from kernelblaster.policies.expert.emission.launch import launched
+from kernelblaster.policies.expert.emission.places import count, nested, running
 from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import Values, values_of
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import BlockPerRow, ThreadPerColumn, ThreadPerResult
+from kernelblaster.policies.expert.schedules.columns import ThreadPerColumn
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow
 
 SCHEDULES = (BlockPerRow, ThreadPerColumn, ThreadPerResult)
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
     if isinstance(kernel.schedule, BlockPerRow):
-        return _by_block(kernel, kernel.schedule.threads, plan)
+        return _by_block(kernel, kernel.schedule, plan)
     assert isinstance(kernel.schedule, ThreadPerColumn | ThreadPerResult)
-    return _by_thread(kernel, kernel.schedule.threads, plan)
+    return _by_thread(kernel, kernel.schedule, plan)
 
 
-def _by_thread(kernel: Kernel, threads: int, plan: Plan) -> Emitted:
+def _by_thread(kernel: Kernel, schedule: ThreadPerColumn | ThreadPerResult, plan: Plan) -> Emitted:
     sizes, values = plan.sizes[0], values_of(plan)
     total = count((axis.extent for axis in kernel.axes), sizes)
     first, declared = running("i", kernel.axes, sizes)
@@ -42,10 +45,10 @@ def _by_thread(kernel: Kernel, threads: int, plan: Plan) -> Emitted:
     each = _stores(kernel, plan, values, each=True)
     body += nested(kernel.reduced, sizes, each) if each else []
     body += _stores(kernel, plan, values, each=False)
-    return Emitted(tuple(body), blocks_of(total, threads), threads)
+    return launched(schedule.nest(kernel.axes, kernel.reduced), sizes, body)
 
 
-def _by_block(kernel: Kernel, threads: int, plan: Plan) -> Emitted:
+def _by_block(kernel: Kernel, schedule: BlockPerRow, plan: Plan) -> Emitted:
     sizes, values = plan.sizes[0], values_of(plan)
     first, body = running("i", kernel.axes, sizes)
     if kernel.axes:
@@ -65,7 +68,7 @@ def _by_block(kernel: Kernel, threads: int, plan: Plan) -> Emitted:
     body += [over_row(each)] if each else []
     once = _stores(kernel, plan, values, each=False)
     body += [when(THREAD.equals(0), *once)] if once else []
-    return Emitted(tuple(body), count((axis.extent for axis in kernel.axes), sizes), threads)
+    return launched(schedule.nest(kernel.axes, kernel.reduced), sizes, body)
 
 
 def _stores(kernel: Kernel, plan: Plan, values: Values, *, each: bool) -> list[Statement]:

@@ -31,13 +31,14 @@ from kernelblaster.policies.expert.cuda.terms import (
     vector_pointer,
 )
 from kernelblaster.policies.expert.emission.functions import pack_type, read_once, write_once
-from kernelblaster.policies.expert.emission.places import blocks_of, count, local, unravel
+from kernelblaster.policies.expert.emission.launch import launched
+from kernelblaster.policies.expert.emission.places import count, local, unravel
 from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import Values, c_type, values_of
 from kernelblaster.policies.expert.flat_access import variables, vector_reads, whole_position
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import ElementPerThread, FlatVectors
+from kernelblaster.policies.expert.schedules.pointwise import ElementPerThread, FlatVectors
 
 SCHEDULES = (ElementPerThread, FlatVectors)
 NUMBER, K, LANE, START, FIRST = local("i", "k", "lane", "start", "first")
@@ -49,14 +50,14 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
     if isinstance(schedule, FlatVectors):
         each = schedule.threads * schedule.vector_width * schedule.coarsening
         body = _vectors(kernel, schedule, plan, total, each)
-        return Emitted(tuple(body), blocks_of(total, each), schedule.threads)
+        return launched(schedule.nest(kernel.axes), plan.sizes[0], body)
     assert isinstance(schedule, ElementPerThread)
     body = [
         const(INT64, "i", BLOCK * cast(INT64, BLOCK_THREADS) + THREAD),
         when(NUMBER >= total, Return()),
         *_element(kernel, plan, values_of(plan)),
     ]
-    return Emitted(tuple(body), blocks_of(total, schedule.threads), schedule.threads)
+    return launched(schedule.nest(kernel.axes), plan.sizes[0], body)
 
 
 def _element(kernel: Kernel, plan: Plan, values: Values) -> list[Statement]:

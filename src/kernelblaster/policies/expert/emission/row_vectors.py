@@ -57,7 +57,7 @@ from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.guards import Guard
 from kernelblaster.policies.expert.kernel import Store
 from kernelblaster.policies.expert.row_kernel import RUNNING
-from kernelblaster.policies.expert.schedule import BlockRows, ClusterRows, WarpRows
+from kernelblaster.policies.expert.schedules.rows import BlockRows, ClusterRows, WarpRows
 
 UNROLL = 4  # vectors that a cluster reads again: as many at a time
 REST = Local("REST")

@@ -13,7 +13,7 @@ from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import RowKernel, row_kernel
-from kernelblaster.policies.expert.schedule import ClusterRows, Rows, WarpPerRow, cluster_blocks
+from kernelblaster.policies.expert.schedules.rows import ClusterRows, Rows, WarpPerRow, cluster_blocks
 from kernelblaster.policies.expert.vector_access import fits
 
 

@@ -51,7 +51,8 @@ from kernelblaster.policies.expert.emission.accumulators import Accumulator
 from kernelblaster.policies.expert.emission.cluster_rows import BLOCKS, RANK, THREAD_IN_ROW, THREADS
 from kernelblaster.policies.expert.emission.functions import block_reduce, block_shuffle_reduce, warp_reduce
 from kernelblaster.policies.expert.emission.hoisting import hoisted
-from kernelblaster.policies.expert.emission.places import blocks_of, count
+from kernelblaster.policies.expert.emission.launch import launched
+from kernelblaster.policies.expert.emission.places import count
 from kernelblaster.policies.expert.emission.row_vectors import (
     axes,
     divider,
@@ -77,11 +78,10 @@ from kernelblaster.policies.expert.expression import Expression
 from kernelblaster.policies.expert.kernel import Kernel, Stage
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import RUNNING, element_bytes, keeps_all, kept_elements, passes
-from kernelblaster.policies.expert.schedule import (
-    BlockRowMap,
+from kernelblaster.policies.expert.schedules.pointwise import BlockRowMap, WarpRowMap
+from kernelblaster.policies.expert.schedules.rows import (
     BlockRows,
     ClusterRows,
-    WarpRowMap,
     WarpRows,
     row_threads,
     rows_per_block,
@@ -106,20 +106,21 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
     else:
         body += [*axes(rows), *divider(rows), *pack_range(rows), *places(rows), *readers(rows)]
         body += [*keeping(rows), each(rows), *found, *_element_stores(rows), *_row_stores(rows)]
-    blocks = blocks_of(total, rows_per_block(schedule))
+    nest = schedule.nest(rows.kernel.axes, rows.kernel.reduced)
+    blocks = rows.index(nest.blocks())
     shared, blocks_per_sm = 0, 0
     if isinstance(schedule, ClusterRows):
         blocks = cluster_rows.blocks(schedule, total)
         shared = schedule.shared_elements * schedule.threads * element_bytes(rows.kept, plan)
         blocks_per_sm = schedule.blocks_per_sm
     width, rest = TemplateParameter(INT, "WIDTH"), TemplateParameter(BOOL, "REST")
-    return Emitted(
-        body=tuple(body),
+    return launched(
+        nest,
+        plan.sizes[0],
+        body,
         blocks=blocks,
-        threads=schedule.threads,
         shared=shared,
         blocks_per_sm=blocks_per_sm,
-        cluster=rows.cluster,
         parameters=(width, rest) if rows.kept else (width,),
         variants=tuple(_variants(rows, blocks)),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.cuda.statements import (
     Do,
     If,
@@ -50,11 +51,10 @@ from kernelblaster.policies.expert.emission.places import local, unravel
 from kernelblaster.policies.expert.emission.values import NOTHING, Values, c_type, index_term, values_of
 from kernelblaster.policies.expert.expression import Expression, Load, loads, rebuild, used_names
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.kernel import Axis
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Operand, Product
 from kernelblaster.policies.expert.proofs import separate
-from kernelblaster.policies.expert.schedule import LINE_PADDING, TiledProduct
+from kernelblaster.policies.expert.schedules.products import LINE_PADDING, TiledProduct
 
 VECTOR_WIDTH = 4
 PART, LANE, BUFFER, FIRST, VALUE = local("part", "lane", "buffer", "first", "value")

@@ -47,6 +47,7 @@ from kernelblaster.policies.expert.cuda.terms import (
     vector_pointer,
 )
 from kernelblaster.policies.expert.emission.functions import pack_type, pipeline_commit, pipeline_wait_prior
+from kernelblaster.policies.expert.emission.launch import launched
 from kernelblaster.policies.expert.emission.places import local, unravel
 from kernelblaster.policies.expert.emission.stores import store_statement, stored_value
 from kernelblaster.policies.expert.emission.tile_loads import (
@@ -65,7 +66,7 @@ from kernelblaster.policies.expert.index import Index, row_major
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Product, as_product, contiguous
-from kernelblaster.policies.expert.schedule import TiledProduct
+from kernelblaster.policies.expert.schedules.products import TiledProduct
 
 SCHEDULES = (TiledProduct,)
 MULTIPLY_TILE, MULTIPLY_TILE_SINGLY = (
@@ -88,8 +89,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
         *parts.loop(),
         *parts.results(),
     )
-    blocks = index_term(product.blocks(tile.block_m, tile.block_n), plan.sizes[0])
-    return Emitted(body, blocks, tile.threads)
+    outer = ((product.part,) if product.part is not None else ()) + product.batch
+    nest = tile.nest(outer, product.rows, product.columns, (product.k_axis,))
+    return launched(nest, plan.sizes[0], body)
 
 
 @dataclass(frozen=True)

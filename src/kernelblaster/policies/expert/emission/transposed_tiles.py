@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.cuda.source import Emitted
 from kernelblaster.policies.expert.cuda.statements import (
     BARRIER,
@@ -21,18 +22,18 @@ from kernelblaster.policies.expert.cuda.statements import (
     when,
 )
 from kernelblaster.policies.expert.cuda.terms import BLOCK, INT64, THREAD, UNSIGNED, Infix, Local, Term
+from kernelblaster.policies.expert.emission.launch import launched
 from kernelblaster.policies.expert.emission.places import local, unravel_term
 from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import Values, index_term, values_of
 from kernelblaster.policies.expert.expression import Gather, Load
-from kernelblaster.policies.expert.kernel import Axis, Kernel
+from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import TransposedTiles
+from kernelblaster.policies.expert.schedules.pointwise import STAGED_TILE, TransposedTiles
 from kernelblaster.policies.expert.transposition import transposition
 from kernelblaster.policies.expert.vector_access import fits
 
 SCHEDULES = (TransposedTiles,)
-TILE = 64
 ROW, COLUMN, WARPS = local("row", "column", "WARPS")
 
 
@@ -54,7 +55,7 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
     outer = [axis for axis in found.kernel.axes if axis not in (last, other)]
     plain = values_of(plan)
     values = _StagedValues(plain.buffers, plain.sizes, plain.real, staged=found.loads)
-    tiles, others = indices.tiles(last.extent, TILE), indices.tiles(other.extent, TILE)
+    tiles, others = indices.tiles(last.extent, STAGED_TILE), indices.tiles(other.extent, STAGED_TILE)
     blocks = indices.product([*(axis.extent for axis in outer), others, tiles])
     narrow = fits(plan, blocks)
     kind = UNSIGNED if narrow else INT64
@@ -70,17 +71,20 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
     tiles_, others_ = local("tiles", "others")
     body: list[Statement] = [
         constexpr("WARPS", schedule.threads // 32),
-        *(shared(plain.type(load.kind), f"{n}_tile", TILE, TILE + 1) for load, n in found.loads.items()),
+        *(
+            shared(plain.type(load.kind), f"{n}_tile", STAGED_TILE, STAGED_TILE + 1)
+            for load, n in found.loads.items()
+        ),
         consts(kind, tiles=index_term(tiles, sizes), others=index_term(others, sizes)),
-        const(INT64, f"{last.name}_first", BLOCK % tiles_ * TILE),
-        const(INT64, f"{other.name}_first", BLOCK / tiles_ % others_ * TILE),
+        const(INT64, f"{last.name}_first", BLOCK % tiles_ * STAGED_TILE),
+        const(INT64, f"{other.name}_first", BLOCK / tiles_ % others_ * STAGED_TILE),
         *([const(kind, "place", BLOCK / tiles_ / others_)] if outer else []),
         *unravel_term(Local("place"), outer, {axis.name for axis in outer}, sizes, narrow=narrow),
         _over_tile(last, other, [when(inside, *reads)]),
         BARRIER,
         _over_tile(other, last, [when(inside, *stores)]),
     ]
-    return Emitted(tuple(body), index_term(blocks, sizes), schedule.threads)
+    return launched(schedule.nest(tuple(outer), other, last), sizes, body)
 
 
 def _over_tile(down: Axis, along: Axis, body: Sequence[Statement]) -> Statement:
@@ -89,5 +93,5 @@ def _over_tile(down: Axis, along: Axis, body: Sequence[Statement]) -> Statement:
         const(INT64, down.name, Local(f"{down.name}_first") + ROW),
         const(INT64, along.name, Local(f"{along.name}_first") + COLUMN),
     ]
-    columns = loop("column", THREAD % 32, TILE, [*place, *body], step=32, unroll="all")
-    return loop("row", THREAD / 32, TILE, [columns], step=WARPS, unroll="all")
+    columns = loop("column", THREAD % 32, STAGED_TILE, [*place, *body], step=32, unroll="all")
+    return loop("row", THREAD / 32, STAGED_TILE, [columns], step=WARPS, unroll="all")

@@ -33,7 +33,7 @@ from kernelblaster.policies.expert.emission.values import index_term
 from kernelblaster.policies.expert.emission.vectors import vector_name
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import Rows, cluster_blocks, row_threads
+from kernelblaster.policies.expert.schedules.rows import Rows, cluster_blocks, row_threads
 
 LANES = "LANES"  # elements of the vector that a pass is given
 LINE = 32  # elements: in long rows vectors begin at a whole line of memory

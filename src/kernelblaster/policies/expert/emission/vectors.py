@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.cuda.statements import Do, Statement
 from kernelblaster.policies.expert.cuda.terms import (
     CudaType,
@@ -22,7 +23,7 @@ from kernelblaster.policies.expert.emission.places import local
 from kernelblaster.policies.expert.emission.values import Values, c_type, index_term
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.index import Index, row_major
-from kernelblaster.policies.expert.kernel import Axis, Store
+from kernelblaster.policies.expert.kernel import Store
 from kernelblaster.policies.expert.plan import Buffer, Plan
 from kernelblaster.policies.expert.vector_access import VectorAccess
 

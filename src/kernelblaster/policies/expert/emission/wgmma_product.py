@@ -37,6 +37,7 @@ from kernelblaster.policies.expert.cuda.terms import (
     kind,
 )
 from kernelblaster.policies.expert.emission.functions import PIPELINE, prepare, processors, shared_address
+from kernelblaster.policies.expert.emission.launch import launched
 from kernelblaster.policies.expert.emission.mma_product import (
     BLOCK_COLUMN,
     BLOCK_ROW,
@@ -50,19 +51,18 @@ from kernelblaster.policies.expert.emission.mma_product import (
 from kernelblaster.policies.expert.emission.places import local
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import WgmmaProduct
+from kernelblaster.policies.expert.schedules.products import WARPGROUP, WGMMA_M, WgmmaProduct
 from kernelblaster.records.signature import Dtype
 
 SCHEDULES = (WgmmaProduct,)
-GROUP_ROWS, GROUP_THREADS = 64, 128
 INSTRUCTION_TYPES: dict[Dtype, str] = {"float16": "f16", "bfloat16": "bf16"}
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
     found = TensorKernel(kernel, plan)
     tile = found.tile
-    groups = tile.block_m // GROUP_ROWS
-    computing = groups * GROUP_THREADS
+    groups = tile.block_m // WGMMA_M
+    computing = groups * WARPGROUP
     code = _tiles_code(found.left.dtype, tile.block_n)
     produce, consume = (DeviceFunction(name, code) for name in ("produce_tiles", "consume_tiles"))
     pipeline, base, step, memory = local("pipeline", "base", "step", "memory")
@@ -99,10 +99,11 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
         declare(kind("uint32_t"), "step", 0),
         If(THREAD >= computing, fetching, multiplying),
     ]
-    return Emitted(
-        tuple(body),
-        call("min", cast(INT64, processors()), found.blocks()),
-        computing + GROUP_THREADS,
+    return launched(
+        found.nest(),
+        found.sizes,
+        body,
+        blocks=call("min", cast(INT64, processors()), found.blocks()),
         shared=tile.shared_bytes(found.left.terms),
         blocks_per_sm=1,
     )

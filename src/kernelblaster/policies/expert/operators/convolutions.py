@@ -1,12 +1,13 @@
 """Convolutions of every kind: sums over channels and a window, of an element times a filter's."""
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.builder import Builder, axes_of, lowers
 from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Expression, Reduced, operation, real
 from kernelblaster.policies.expert.graph import Node
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.kernel import Axis, Stage
+from kernelblaster.policies.expert.kernel import Stage
 from kernelblaster.policies.expert.operators.views import guarded
 from kernelblaster.policies.expert.operators.windows import (
     Sliding,
@@ -17,7 +18,8 @@ from kernelblaster.policies.expert.operators.windows import (
     transposed_window,
     window,
 )
-from kernelblaster.policies.expert.schedule import ThreadPerColumn, ThreadPerResult
+from kernelblaster.policies.expert.schedules.columns import ThreadPerColumn
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult
 
 
 @lowers("convolution.default")

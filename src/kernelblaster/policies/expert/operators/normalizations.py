@@ -1,12 +1,13 @@
 """Softmax and the normalizations: reductions whose result is applied to every element again."""
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.builder import Builder, Position, lowers
 from kernelblaster.policies.expert.combines.arithmetic import MAX, SUM
 from kernelblaster.policies.expert.expression import Expression, Reduced, operation, real, to_kind
 from kernelblaster.policies.expert.graph import Node, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index
-from kernelblaster.policies.expert.kernel import Axis, Stage, Store
+from kernelblaster.policies.expert.kernel import Stage, Store
 from kernelblaster.policies.expert.operators.reductions import Loops, divided, loops_over, moments
 
 

@@ -4,12 +4,13 @@ import math
 from functools import reduce
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.builder import Builder, axes_of, kind_of, lowers
 from kernelblaster.policies.expert.combines.arithmetic import MAX, SUM
 from kernelblaster.policies.expert.expression import Counted, Expression, Reduced, operation, real, to_kind
 from kernelblaster.policies.expert.graph import Node, Reference, UncoveredOperators, as_expression, references
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.kernel import Axis, Stage
+from kernelblaster.policies.expert.kernel import Stage
 from kernelblaster.policies.expert.operators.views import guarded
 from kernelblaster.policies.expert.operators.windows import (
     Sliding,
@@ -20,7 +21,7 @@ from kernelblaster.policies.expert.operators.windows import (
     over_windows,
     window,
 )
-from kernelblaster.policies.expert.schedule import ThreadPerColumn
+from kernelblaster.policies.expert.schedules.columns import ThreadPerColumn
 
 
 @lowers("max_pool2d_with_indices.default", "max_pool3d_with_indices.default")

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.builder import Builder, Position, Value, axes_of, kernel_name, lowers
 from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Expression, Reduced, operation, to_kind
 from kernelblaster.policies.expert.graph import Node, as_expression
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage, Store
-from kernelblaster.policies.expert.schedule import ThreadPerResult
+from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult
 
 LONG = 1024  # beyond this many terms a running float sum may lose more than PyTorch's blocked one
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.builder import Builder, Position, kind_of, lowers
 from kernelblaster.policies.expert.combines.arithmetic import ALL, ANY, MAX, MIN, PRODUCT, SUM
 from kernelblaster.policies.expert.combines.combine import Combine
@@ -19,7 +20,7 @@ from kernelblaster.policies.expert.expression import (
 )
 from kernelblaster.policies.expert.graph import Node, UncoveredOperators, as_expression
 from kernelblaster.policies.expert.index import ZERO, Index
-from kernelblaster.policies.expert.kernel import Axis, Stage, Store
+from kernelblaster.policies.expert.kernel import Stage, Store
 
 Body = Callable[[Expression], Expression]
 

@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.builder import Builder, axes_of, kernel_name
 from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Counted, Expression, Reduced, operation, rebuild
 from kernelblaster.policies.expert.graph import Node
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Stage, Store
+from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
 from kernelblaster.policies.expert.operators.products import LONG
 from kernelblaster.policies.expert.operators.views import inside
-from kernelblaster.policies.expert.schedule import ThreadPerColumn, ThreadPerResult
+from kernelblaster.policies.expert.schedules.columns import ThreadPerColumn
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult
 
 Single = type[ThreadPerColumn] | type[ThreadPerResult]
 FEW = 1 << 14  # results, which leave most of a GPU idle with a thread for each

@@ -3,14 +3,14 @@
 A technique sees the plan and the GPU's data, and nothing of how kernels are written. What a kernel computes
 never changes, only how. A file has
 
-- `APPLIES_TO`, the types of schedules (schedule.py) of the kernels that it is for,
+- `APPLIES_TO`, the types of schedules (schedules/) of the kernels that it is for,
 - `REWRITES`, functions of a kernel, its plan and the GPU that give another kernel, or say why not (`No`): one
   for each plan that an application can give, the most promising first. `SINGLY = False` if it is applied to
   all kernels or none. `PLAN_REWRITES` give a plan instead, where a kernel becomes several,
 - or `apply(plan, gpu)`, which yields plans, and `why_not(plan)`, where it is about whole plans.
 
-One that needs a certain architecture names it as ARCHITECTURE, and one whose instructions the PTX machine
-does not have says GPU_ONLY."""
+One that needs a certain architecture names it as ARCHITECTURE, and one that is of no use on the PTX machine,
+which has no such instructions or another baseline, says GPU_ONLY."""
 
 import importlib
 import pkgutil

@@ -5,15 +5,14 @@ graph; what was fused or tiled before is not taken apart again.
 """
 
 from collections.abc import Iterator
-from typing import get_args
 
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import Schedule
+from kernelblaster.policies.expert.schedules import all_schedules
 from kernelblaster.policies.expert.simplify import simplify
 
-APPLIES_TO = get_args(Schedule)
+APPLIES_TO = all_schedules()
 
 
 def apply(plan: Plan, gpu: GpuSpec) -> Iterator[Plan]:

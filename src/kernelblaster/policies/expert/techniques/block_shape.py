@@ -7,16 +7,22 @@ from typing import get_args
 
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import (
-    BlockPerRow,
-    BlockRows,
-    ColumnReduction,
-    Pointwise,
-    ThreadPerResult,
-    WarpRows,
-)
+from kernelblaster.policies.expert.schedules.columns import ColumnReduction
+from kernelblaster.policies.expert.schedules.pointwise import Pointwise
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, WarpRows
+from kernelblaster.policies.expert.schedules.scans import ScanColumns, ThreadPerScan
 
-Shaped = Pointwise | BlockPerRow | WarpRows | BlockRows | ColumnReduction | ThreadPerResult
+Shaped = (
+    Pointwise
+    | BlockPerRow
+    | WarpRows
+    | BlockRows
+    | ColumnReduction
+    | ThreadPerResult
+    | ThreadPerScan
+    | ScanColumns
+)
 APPLIES_TO = get_args(Shaped)
 THREADS = (64, 128, 256, 512, 1024)
 

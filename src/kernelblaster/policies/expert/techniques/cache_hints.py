@@ -8,9 +8,12 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import RowKernel, row_kernel
-from kernelblaster.policies.expert.schedule import ClusterRows, Columns, FlatVectors, Rows
+from kernelblaster.policies.expert.schedules.columns import Columns
+from kernelblaster.policies.expert.schedules.pointwise import FlatVectors
+from kernelblaster.policies.expert.schedules.rows import ClusterRows, Rows
+from kernelblaster.policies.expert.schedules.scans import ScanColumns, ScanRows
 
-Hinted = FlatVectors | Columns | Rows
+Hinted = FlatVectors | Columns | Rows | ScanRows | ScanColumns
 APPLIES_TO = get_args(Hinted)
 
 

@@ -10,7 +10,8 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Product
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import STATIC_SHARED_BYTES, TiledProduct
+from kernelblaster.policies.expert.schedules.products import TiledProduct
+from kernelblaster.policies.expert.schedules.schedule import STATIC_SHARED_BYTES
 from kernelblaster.policies.expert.tiling import retiled
 
 APPLIES_TO = (TiledProduct,)

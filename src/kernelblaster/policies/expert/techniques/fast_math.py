@@ -15,7 +15,9 @@ from kernelblaster.policies.expert.expression import Expression, Number, Operati
 from kernelblaster.policies.expert.kernel import Kernel, Stage
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import Accumulating, Product, TunedRows
+from kernelblaster.policies.expert.schedules.products import Product
+from kernelblaster.policies.expert.schedules.reductions import Accumulating
+from kernelblaster.policies.expert.schedules.rows import TunedRows
 
 APPLIES_TO = get_args(Accumulating | Product)
 

@@ -6,15 +6,15 @@ stays open. A reduction as first written becomes one over rows, whose loops the 
 """
 
 from dataclasses import replace
-from typing import get_args
 
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, Schedule
+from kernelblaster.policies.expert.schedules import all_schedules
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows
 
-APPLIES_TO = get_args(Schedule)
+APPLIES_TO = all_schedules()
 
 
 def _with_constants(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:

@@ -19,9 +19,12 @@ from kernelblaster.policies.expert.fusion import (
 )
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedule import Pointwise, Product, Reduction
+from kernelblaster.policies.expert.schedules.pointwise import Pointwise
+from kernelblaster.policies.expert.schedules.products import Product
+from kernelblaster.policies.expert.schedules.reductions import Reduction
+from kernelblaster.policies.expert.schedules.scans import Scan
 
-APPLIES_TO = get_args(Pointwise | Reduction | Product)
+APPLIES_TO = get_args(Pointwise | Reduction | Product | Scan)
 MOST = 8  # plans in all
 
 

@@ -18,7 +18,8 @@ from kernelblaster.policies.expert.kernel import Kernel, Stage
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import passes
-from kernelblaster.policies.expert.schedule import Columns, RowReduction
+from kernelblaster.policies.expert.schedules.columns import Columns
+from kernelblaster.policies.expert.schedules.rows import RowReduction
 
 APPLIES_TO = get_args(RowReduction | Columns)
 

@@ -11,7 +11,7 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Product
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import ThreadPerResult, TiledProduct
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult, TiledProduct
 from kernelblaster.policies.expert.tiling import LONG, retiled, terms
 
 APPLIES_TO = (ThreadPerResult, TiledProduct)

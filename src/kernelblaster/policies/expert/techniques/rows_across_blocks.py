@@ -16,7 +16,7 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import MOST, No
 from kernelblaster.policies.expert.row_kernel import RowKernel, element_bytes, needed_again, row_kernel
-from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, ClusterRows
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, ClusterRows
 from kernelblaster.policies.expert.techniques.online_reduction import single_pass
 
 APPLIES_TO = (BlockPerRow, BlockRows)

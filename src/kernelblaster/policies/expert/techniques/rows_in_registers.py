@@ -13,7 +13,7 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import element_bytes, needed_again, row_kernel
-from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, WarpRows
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, WarpRows
 
 APPLIES_TO = (BlockPerRow, WarpRows, BlockRows)
 MOST_BYTES = (128, 64)  # of registers that a thread keeps; with fewer, more threads share a row

@@ -10,7 +10,7 @@ from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import ThreadPerResult, TiledProduct
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult, TiledProduct
 from kernelblaster.policies.expert.tiling import retiled
 
 APPLIES_TO = (ThreadPerResult,)

@@ -12,19 +12,16 @@ from typing import get_args
 from kernelblaster.devices.occupancy import limits_of
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis, Part
 from kernelblaster.policies.expert.combines.arithmetic import SUM
 from kernelblaster.policies.expert.expression import Load, Reduced
-from kernelblaster.policies.expert.kernel import Axis, Kernel, Part, Stage, Store
+from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
 from kernelblaster.policies.expert.plan import Buffer, Plan
 from kernelblaster.policies.expert.product import as_product
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import (
-    Product,
-    Schedule,
-    ThreadPerColumn,
-    ThreadPerResult,
-    TiledProduct,
-)
+from kernelblaster.policies.expert.schedules.columns import ThreadPerColumn
+from kernelblaster.policies.expert.schedules.products import Product, ThreadPerResult, TiledProduct
+from kernelblaster.policies.expert.schedules.schedule import Schedule
 from kernelblaster.policies.expert.tiling import LONG, terms
 from kernelblaster.records.signature import Dtype
 

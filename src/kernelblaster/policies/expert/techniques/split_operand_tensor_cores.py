@@ -5,7 +5,7 @@ lower ones is left out (packing.py, emission/mma_product.py).
 """
 
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import ThreadPerResult, TiledProduct
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult, TiledProduct
 from kernelblaster.policies.expert.techniques.tensor_core_utilization import on_tensor_cores
 from kernelblaster.records.signature import Dtype
 

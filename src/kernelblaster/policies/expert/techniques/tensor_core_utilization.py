@@ -10,7 +10,7 @@ from kernelblaster.policies.expert.packing import packed
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import Product, as_product
 from kernelblaster.policies.expert.rewriting import No, PlanRewrite
-from kernelblaster.policies.expert.schedule import MmaProduct, ThreadPerResult, TiledProduct
+from kernelblaster.policies.expert.schedules.products import MmaProduct, ThreadPerResult, TiledProduct
 from kernelblaster.records.signature import Dtype
 
 APPLIES_TO = (ThreadPerResult, TiledProduct)

@@ -12,7 +12,8 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import element_bytes, row_kernel
-from kernelblaster.policies.expert.schedule import FlatVectors, WarpRows
+from kernelblaster.policies.expert.schedules.pointwise import FlatVectors
+from kernelblaster.policies.expert.schedules.rows import WarpRows
 from kernelblaster.policies.expert.techniques.rows_in_registers import LANES, MOST_BYTES, share
 
 APPLIES_TO = (FlatVectors, WarpRows)

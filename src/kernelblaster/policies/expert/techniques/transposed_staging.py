@@ -7,7 +7,7 @@ from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import ElementPerThread, TransposedTiles
+from kernelblaster.policies.expert.schedules.pointwise import ElementPerThread, TransposedTiles
 from kernelblaster.policies.expert.transposition import transposition
 
 APPLIES_TO = (ElementPerThread,)

@@ -14,7 +14,8 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import passes
-from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, ColumnReduction, Columns, WarpRows
+from kernelblaster.policies.expert.schedules.columns import ColumnReduction, Columns
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, WarpRows
 from kernelblaster.policies.expert.splitting import PART, split
 from kernelblaster.policies.expert.vector_access import column_access
 

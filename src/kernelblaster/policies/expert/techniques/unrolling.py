@@ -10,9 +10,11 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import keeps_all
-from kernelblaster.policies.expert.schedule import Columns, Rows, TunedRows
+from kernelblaster.policies.expert.schedules.columns import Columns
+from kernelblaster.policies.expert.schedules.rows import Rows, TunedRows
+from kernelblaster.policies.expert.schedules.scans import ScanColumns
 
-Unrolled = Rows | Columns
+Unrolled = Rows | Columns | ScanColumns
 APPLIES_TO = get_args(Unrolled)
 TIMES = (4, 8, 2)
 

@@ -15,22 +15,19 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.row_kernel import row_kernel
-from kernelblaster.policies.expert.schedule import (
-    BlockPerRow,
+from kernelblaster.policies.expert.schedules.columns import ColumnReduction, Columns
+from kernelblaster.policies.expert.schedules.pointwise import (
     BlockRowMap,
-    BlockRows,
-    ColumnReduction,
-    Columns,
     ElementPerThread,
     FlatVectors,
-    RowReduction,
-    Schedule,
-    TunedRows,
     WarpRowMap,
 )
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, RowReduction, TunedRows
+from kernelblaster.policies.expert.schedules.scans import Scan, ScanColumns, ScanRows, ThreadPerScan
+from kernelblaster.policies.expert.schedules.schedule import Schedule
 from kernelblaster.policies.expert.vector_access import VectorAccess, column_access
 
-APPLIES_TO = get_args(ElementPerThread | RowReduction | ColumnReduction)
+APPLIES_TO = get_args(ElementPerThread | RowReduction | ColumnReduction | Scan)
 SHORTEST = 32  # vectors along a row of a pointwise kernel, below which rows are too short
 SHORT_ROW = 256  # vectors of a row up to which a warp does it alone
 UNROLL = 4
@@ -42,12 +39,14 @@ def _vectorized(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
     found: Schedule | No
     if isinstance(schedule, ElementPerThread):
         found = _pointwise(kernel, schedule, plan)
-    elif isinstance(schedule, TunedRows | Columns) and schedule.vector_width > 1:
+    elif isinstance(schedule, TunedRows | Columns | ScanRows | ScanColumns) and schedule.vector_width > 1:
         found = No("its accesses are vectors already")
+    elif isinstance(schedule, ThreadPerScan | ScanColumns):
+        found = _scan_columns(kernel, plan)
     elif isinstance(schedule, ColumnReduction):
         found = _columns(kernel, schedule, plan)
     else:
-        assert isinstance(schedule, RowReduction)
+        assert isinstance(schedule, RowReduction | ScanRows)
         width = _width(row_kernel(kernel, plan).access, plan)
         if isinstance(schedule, BlockPerRow):
             schedule = BlockRows(threads=schedule.threads, accumulate=schedule.accumulate)
@@ -71,6 +70,18 @@ def _columns(kernel: Kernel, schedule: ColumnReduction, plan: Plan) -> Columns |
     if isinstance(schedule, Columns):
         return replace(schedule, vector_width=width)
     return Columns(width, schedule.threads, accumulate=schedule.accumulate)
+
+
+def _scan_columns(kernel: Kernel, plan: Plan) -> ScanColumns | No:
+    if not kernel.axes:
+        return No("it has one column only")
+    access = column_access(kernel, plan)
+    width = _width(access, plan)
+    if width == 1:
+        return NOTHING
+    if not access.possible(plan, width):
+        return No("the primary workload's sizes leave vectors unaligned")
+    return ScanColumns(width)
 
 
 def _pointwise(kernel: Kernel, schedule: ElementPerThread, plan: Plan) -> Schedule | No:

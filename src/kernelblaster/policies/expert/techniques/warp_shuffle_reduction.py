@@ -9,7 +9,7 @@ from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import BlockPerRow, BlockRows, WarpRows
+from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, WarpRows
 
 APPLIES_TO = (BlockPerRow, BlockRows)
 SHORT = 2048  # elements of a row up to which a warp is enough

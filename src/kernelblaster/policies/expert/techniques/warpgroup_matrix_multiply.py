@@ -9,7 +9,7 @@ from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
-from kernelblaster.policies.expert.schedule import MmaProduct, WgmmaProduct
+from kernelblaster.policies.expert.schedules.products import MmaProduct, WgmmaProduct
 
 APPLIES_TO = (MmaProduct,)
 ARCHITECTURE = "sm_90a"

@@ -1,0 +1,193 @@
+"""Confines a command before it runs code of tasks, with what that command needs (docs/security.md)."""
+
+import atexit
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kernelblaster import cache, keeper
+from kernelblaster.cache.eviction import PARTS
+from kernelblaster.cli.options import DeviceName
+from kernelblaster.confinement.confine import Needs, confine, lacking
+from kernelblaster.confinement.places import TASK_LIKE, is_wide
+from kernelblaster.errors import BadTask, KernelBlasterError, StoreError
+from kernelblaster.scratch import Scratch
+from kernelblaster.settings import mark_confined, settings
+from kernelblaster.store.files import write_whole
+from kernelblaster.store.pointer import pointer_of
+from kernelblaster.store.run import Run, reserve_run
+from kernelblaster.store.subject import keeps_shipped_task
+from kernelblaster.tasks.catalog import class_in, find, suites_folder
+
+LARGE = 16 << 20  # bytes of a file that is told by its size and time instead of its content
+GPU_DEVICES = ("nvidiactl", "nvidia0", "nvidia-uvm")
+KINDS = ("candidate", "given", "tmp", "cuda", "inductor", "triton")  # of the cache that tasks take part in
+
+
+def confine_command(
+    tasks: Sequence[str] = (),
+    *,
+    device: DeviceName | None = "auto",
+    reads: Iterable[Path | None] = (),
+    fills: Iterable[Path] = (),
+    stranger: str = "",
+    network: str = "",
+) -> None:
+    """Confine this command to what it needs, for good: called first, before anything imports PyTorch. `tasks`
+    are names as the user gave them; `reads` are files and folders that it reads, `fills` folders that it
+    fills, which must be there. `stranger` says whose a task is that has no name here (a run's). `network`
+    names what needs the network (a fleet, a shared store): the command is not confined then, and has its
+    environment back. Does nothing unless called by a command line. Raises KernelBlasterError where tasks that
+    are not shipped cannot be confined, unless the user said --unsafe or --trust-tasks."""
+    if not keeper.is_running() or settings().confined:
+        return
+    keeper.start()
+    known = settings()
+    own = sorted({str(path) for name in tasks for path in _files(name) if not _is_shipped(path)})
+    own += [stranger] if stranger else []
+    missing = f"{network} needs the network" if network else lacking()
+    where = "here" if network else "on this system"
+    if network:
+        keeper.take_environment()
+    if known.trusted:
+        keeper.seal()
+        return
+    if missing and own and not known.unsafe:
+        raise KernelBlasterError(
+            f"{own[0]}: code of tasks cannot be confined {where}: {missing}. It is not run; where you trust "
+            "it, `kernelblaster --trust-tasks COMMAND` runs it as your own."
+        )
+    if network:
+        keeper.seal()
+        return
+    filled = (*_own_folders(fills), *_cache_part(own))
+    needs = Needs(
+        readable=(*known.readable, *(Path(path) for path in own), *(path for path in reads if path)),
+        programs=tuple(known.cache / kind for kind in cache.OWN),
+        folders=tuple({Path(path).parent for path in own}),
+        writable=filled,
+        emptied=tuple(folder.parent for folder in filled),
+        gpu=device != "emulated" and any(Path("/dev", name).exists() for name in GPU_DEVICES),
+    )
+    keeper.seal()
+    confine(needs, partly=bool(missing))
+
+
+def confine_to_run(run: Run, *, device: DeviceName | None = None, **more: Any) -> None:
+    """As `confine_command`, for the task that a run keeps. `device` None: the run's own."""
+    device = device or (run.events[0].data.get("device") if run.events else None)
+    stranger = "" if keeps_shipped_task(run) else str(run.folder)
+    more["fills"] = (run.folder, *more.get("fills", ()))
+    more["network"] = more.get("network") or store_of(run.folder)
+    confine_command(device=device or "auto", stranger=stranger, **more)
+
+
+def store_of(folder: Path) -> str:
+    """The shared store that has the events of the run or bench in a folder, in words; empty if they are in
+    the folder."""
+    pointer = pointer_of(folder)
+    return "" if pointer is None else f"its store {pointer.store}"
+
+
+def reserved_run(runs: Path) -> Path | None:
+    """The folder of a new run under `runs`, made before the command is confined to it, and removed when the
+    command ends if nothing was put there. None unless called by a command line."""
+    if not keeper.is_running():
+        return None
+    folder = reserve_run(runs.absolute())
+    atexit.register(_remove_empty, folder)
+    return folder
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that the command will fill, before it is confined to it; it is removed when the
+    command ends if nothing was put there. Does nothing unless called by a command line. Raises StoreError
+    if it cannot be made."""
+    if not keeper.is_running() or folder.is_dir():
+        return
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise StoreError(
+            f"{folder}: cannot be made: {error.strerror or error}. Name a folder that can be written."
+        ) from error
+    atexit.register(_remove_empty, folder)
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()  # refused unless it is empty
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write a file that the user named, atomically; a confined command has the keeper do so, to which it must
+    have been claimed. Raises KernelBlasterError."""
+    if settings().confined:
+        keeper.write(path.absolute(), text, 0o666)
+    else:
+        write_whole(path.absolute(), text, mode=0o666)
+
+
+def _files(name: str) -> list[Path]:
+    """The files of the tasks that a name stands for; for a class of a package, a file in the working folder.
+    Empty for a name that stands for nothing, which is reported when it is loaded."""
+    where, module = class_in(name)
+    if module and Path(where).suffix not in (".py", ".pt2"):
+        return [Path.cwd() / where]
+    try:
+        return [Path(os.path.realpath(path)) for _, path in find(where)]
+    except BadTask:
+        return []
+
+
+def _is_shipped(path: Path) -> bool:
+    return path.is_relative_to(os.path.realpath(suites_folder()))
+
+
+def _own_folders(folders: Iterable[Path]) -> list[Path]:
+    """The folders that a command fills. Raises KernelBlasterError for one that holds more: code of a task
+    could fill it with anything."""
+    found = [Path(os.path.realpath(folder)) for folder in folders]
+    for folder in found:
+        if is_wide(folder):
+            raise KernelBlasterError(f"{folder}: is not a folder to fill with results; name one below it.")
+    return found
+
+
+def _digest(own: Sequence[str]) -> str:
+    """A digest of tasks and runs, by their paths and by what is in them and in the sources beside them: what
+    code at a path left in the cache is not found by other code that is later at the same path."""
+    paths = [Path(path) for path in own]
+    files = {path for path in paths if path.is_file()}
+    for folder in {path.parent for path in files}:
+        files |= set() if is_wide(folder) else {one for one in folder.iterdir() if one.suffix in TASK_LIKE}
+    files |= {one for run in paths if run.is_dir() for one in run.glob("task.*")}
+    digest = hashlib.sha256("\n".join(own).encode())
+    for file in sorted(files):
+        with suppress(OSError):  # what cannot be read here cannot be run
+            about = file.stat()
+            whole = about.st_size <= LARGE
+            content = file.read_bytes() if whole else f"{about.st_size} {about.st_mtime_ns}".encode()
+            digest.update(f"\n{file}\n{len(content)}\n".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def _cache_part(own: Sequence[str]) -> list[Path]:
+    """Make the part of the cache that the command may fill, with its folder for temporary files: for tasks
+    that are not shipped (`own`), a part of their own, since they could put anything there. Returns its
+    folders."""
+    root = settings().cache
+    part = root
+    if own:
+        part = root / PARTS / _digest(own)
+    folders = [part / kind for kind in KINDS]
+    cache.make_folders([*folders, *(root / kind for kind in cache.OWN)])
+    scratch = Scratch(part / "tmp")
+    atexit.register(scratch.close)
+    mark_confined(part, scratch.path)
+    tempfile.tempdir = None  # found anew
+    return folders

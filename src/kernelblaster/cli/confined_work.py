@@ -1,0 +1,68 @@
+"""Confines commands that search: with language models, a knowledge base to start from, and many tasks."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelblaster import keeper
+from kernelblaster.bench.jobs import Setup
+from kernelblaster.cli.confined import confine_command, make_folder, store_of
+from kernelblaster.cli.options import DeviceName
+from kernelblaster.errors import StoreError
+from kernelblaster.knowledge.initial import EMPTY, SEED
+from kernelblaster.models.factory import answer_folder
+from kernelblaster.models.names import FOLDERS
+from kernelblaster.plain_text import one_line
+from kernelblaster.policies.llm.roles import ROLES
+from kernelblaster.search.model_use import ModelUse, check_models
+from kernelblaster.store.run import first_event_of
+
+
+def model_folders(use: ModelUse | None) -> tuple[list[Path], list[Path]]:
+    """(what is read, folders that are filled) where a model takes part; the latter are made. Claims its
+    servers."""
+    if use is None:
+        return [], []
+    check_models(use)
+    choice = use.choice
+    names = [name for name in choice.table(ROLES).all if name.kind in FOLDERS]
+    reads = [choice.prices, choice.replay, *(name.rest for name in names if name.kind == "replay")]
+    filled = [choice.record, *(name.rest for name in names if name.kind == "handoff")]
+    folders = [answer_folder(), *(Path(path) for path in filled if path)]
+    for folder in folders:
+        make_folder(folder)
+    return [Path(path) for path in reads if path], folders
+
+
+def claim_knowledge(start: str | None, folder: Path) -> None:
+    """Claim the knowledge base that a bench in a folder starts from, as its plan records it, to be copied
+    there; nothing for one that is shipped."""
+    if start not in (None, EMPTY, SEED):
+        keeper.claim("knowledge", str(start))
+        keeper.claim("file", str(folder / "knowledge.db"))
+
+
+def confine_to_work(
+    folder: Path,
+    suites: Sequence[str],
+    use: ModelUse | None,
+    kind: str,
+    device: DeviceName,
+    network: str = "",
+) -> None:
+    """As `confine_command`, for a bench or an ablation (`kind` is the key of its plan) in a folder: of these
+    suites and with this use of models or, to go on with it, as its plan says."""
+    begun = first_event_of(folder)
+    plan = begun.data.get(kind) if begun and not suites else None
+    if plan is not None:
+        try:
+            setup = Setup.model_validate(plan["setup"])
+            suites, use, device = [entry["path"] for entry in plan["entries"]], setup.model_use, setup.device
+            claim_knowledge(plan.get("start"), folder)
+        except (KeyError, TypeError, ValidationError) as error:
+            raise StoreError(f"{folder}: its plan cannot be read: {one_line(str(error))[:200]}") from error
+    reads, fills = model_folders(use)
+    make_folder(folder)
+    network = network or store_of(folder)
+    confine_command(suites, device=device, reads=reads, fills=(folder, *fills), network=network)

@@ -1,0 +1,154 @@
+"""Starts NVIDIA's tools (ncu, compute-sanitizer) for a confined process: they talk to their target over
+sockets, which a process with code of tasks may not connect. A small process, confined to the same files
+but without the filter of system calls, starts them; and nothing else, with options that are checked."""
+
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kernelblaster.errors import DeviceLost
+from kernelblaster.processes.parent import bind_to_parent
+from kernelblaster.settings import settings, tool_environment
+
+MESSAGE_BYTES = 1 << 16
+OPTIONS = ("profile-from-start", "clock-control", "csv", "page", "metrics", "section", "apply-rules", "tool")
+OPTION = re.compile(rf"--({'|'.join((*OPTIONS, 'print-limit'))})|[A-Za-z0-9_.,]+")
+LIMIT_S = 60.0
+
+
+@dataclass
+class _Started:
+    """The way to the starter of this process; None if there is none."""
+
+    line: socket.socket | None = None
+
+
+_started = _Started()
+
+
+class StartedTool:
+    """A tool that the starter runs, known by its process descriptor; like a `subprocess.Popen`, without
+    its exit code."""
+
+    def __init__(self, pid: int, handle: int) -> None:
+        self.pid = pid
+        self._handle = handle
+
+    def poll(self) -> int | None:
+        """0 if it has ended, None if not."""
+        return 0 if select.select([self._handle], [], [], 0)[0] else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; raises subprocess.TimeoutExpired."""
+        if not select.select([self._handle], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+        return 0
+
+    def kill(self) -> None:
+        signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
+    def __del__(self) -> None:
+        os.close(self._handle)
+
+
+def begin_starting(programs: Sequence[Path]) -> None:
+    """Fork the starter, which ends with this process: called once files are confined, and before system calls
+    are. `programs` are the folders of this program's own executables, which no code of a task can change."""
+    mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    parent = os.getpid()
+    if os.fork() == 0:
+        mine.close()
+        _live(theirs, parent, programs)
+    theirs.close()
+    _started.line = mine
+
+
+def start_tool(command: Sequence[str], folder: Path, output: int) -> "StartedTool | subprocess.Popen[bytes]":
+    """Start a tool with a player of ours under it: `command` is the tool, its options, the player and its
+    arguments; `folder` is for its temporary files, `output` a descriptor for what it prints. Raises
+    DeviceLost if it cannot be started."""
+    if not settings().confined:
+        return _start(command, folder, output)
+    if _started.line is None:
+        raise DeviceLost(f"{command[0]}: cannot be started by a confined process that began without it.")
+    request = json.dumps({"command": list(command), "folder": str(folder)}).encode()
+    socket.send_fds(_started.line, [request], [output])
+    _started.line.settimeout(LIMIT_S)
+    answer, handles, _, _ = socket.recv_fds(_started.line, MESSAGE_BYTES, 1)
+    if not handles:
+        raise DeviceLost(f"{command[0]}: was not started: {answer.decode(errors='replace')}")
+    return StartedTool(int(answer), handles[0])
+
+
+def _start(command: Sequence[str], folder: Path, output: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=tool_environment() | {"HOME": str(folder), "TMPDIR": str(folder)},
+    )
+
+
+def _live(line: socket.socket, parent: int, programs: Sequence[Path]) -> NoReturn:
+    """The starter's process: starts what it is asked for, until the other end of `line` is closed."""
+    try:
+        bind_to_parent(parent)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended tools leave no trace
+        while True:
+            request, handles, _, _ = socket.recv_fds(line, MESSAGE_BYTES, 1)
+            if not request:
+                os._exit(0)
+            _answer(line, request, handles, programs)
+    finally:
+        os._exit(1)
+
+
+def _answer(line: socket.socket, request: bytes, handles: list[int], programs: Sequence[Path]) -> None:
+    """Start one tool and send its number and process descriptor; or why not."""
+    try:
+        asked = json.loads(request)
+        command, folder = asked["command"], Path(asked["folder"])
+        problem = _problem(command, folder, programs) if len(handles) == 1 else "no output"
+        if problem:
+            line.send(problem.encode())
+            return
+        process = _start(command, folder, handles[0])
+        handle = os.pidfd_open(process.pid)
+        socket.send_fds(line, [str(process.pid).encode()], [handle])
+        os.close(handle)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        line.send(f"{error}"[:200].encode())
+    finally:
+        for one in handles:
+            os.close(one)
+
+
+def _problem(command: Any, folder: Path, programs: Sequence[Path]) -> str:
+    """Why a command is not started; empty if it is one of NVIDIA's tools, with options that name no files,
+    and a player of ours, which gets numbers and a path in `folder`, a folder for temporary files."""
+    known = settings()
+    scratch = os.path.realpath(os.environ.get("TMPDIR", "/nowhere"))
+    if command[0] not in (known.ncu, known.sanitizer) or command[0] is None:
+        return "it is no tool"
+    own = [index for index, word in enumerate(command) if _is_program(word, programs)]
+    if len(own) != 1 or not all(OPTION.fullmatch(word) for word in command[1 : own[0]]):
+        return "it has other options, or runs another program"
+    *numbers, path = command[own[0] + 1 :]
+    within = os.path.realpath(folder).startswith(f"{scratch}/") and Path(path).parent == folder
+    return "" if within and all(word.isdigit() for word in numbers) else "its player has other arguments"
+
+
+def _is_program(word: str, programs: Sequence[Path]) -> bool:
+    """Whether a word is the path of an executable in one of these folders."""
+    path = Path(os.path.realpath(word))
+    return word.startswith("/") and any(path.is_relative_to(os.path.realpath(folder)) for folder in programs)

@@ -1,0 +1,132 @@
+"""Parts of a large workload that can be compared by themselves: some indices along each independent size.
+
+Where a task's rows are independent (tasks/independence.py), the reference of some rows follows from these
+rows of the inputs, however large the rest is. Rows may also hold another kind of values each.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from random import Random
+
+import torch
+
+from kernelblaster.records import Signature, Tensor, Workload
+
+PICKS = 6  # places of a box along one size
+ALONG = 64  # neighbours at each place, along sizes that are not split into slabs
+FEWEST, MOST = 4, 96  # neighbours at each place along the size that is
+WANTED = 1 << 12  # output elements of a slab
+MOST_READ = 1 << 23  # input elements of a box that depend on it
+
+
+@dataclass(frozen=True)
+class Box:
+    """Indices along each independent size of a workload. `split` is the size along which `slabs` divide it;
+    None for a box that is the whole workload, which has one slab."""
+
+    workload: Workload
+    chosen: dict[str, torch.Tensor]
+    split: str | None = None
+
+    @property
+    def part(self) -> Workload:
+        """The workload of the box by itself."""
+        sizes = self.workload.sizes | {name: len(indices) for name, indices in self.chosen.items()}
+        return self.workload.model_copy(update={"sizes": sizes})
+
+    def with_at_most(self, count: int) -> "Box":
+        """The box with at most so many indices along `split`, one at least, evenly chosen."""
+        if self.split is None or len(self.chosen[self.split]) <= max(1, count):
+            return self
+        indices = self.chosen[self.split]
+        kept = indices[torch.linspace(0, len(indices) - 1, max(1, count)).long()]
+        return Box(self.workload, self.chosen | {self.split: kept}, self.split)
+
+    def slabs(self, most: int) -> list["Box"]:
+        """Up to `most` boxes of equal size, side by side along `split`, that this one consists of; up to a
+        remainder."""
+        if self.split is None:
+            return [self]
+        indices = self.chosen[self.split]
+        count = max(1, min(most, len(indices)))
+        rows = len(indices) // count
+        parts = (indices[k * rows : (k + 1) * rows] for k in range(count))
+        return [Box(self.workload, self.chosen | {self.split: part}, self.split) for part in parts]
+
+
+def whole_box(workload: Workload) -> Box:
+    """All of a workload."""
+    return Box(workload, {})
+
+
+def drawn_box(signature: Signature, workload: Workload, independent: tuple[str, ...], rng: Random) -> Box:
+    """Random places along each independent size; the first and the last index are always among them. All of
+    the workload if no size is independent."""
+    if not independent:
+        return whole_box(workload)
+    split = _split(workload, independent)
+    chosen = {}
+    for name in independent:
+        extent = workload.sizes[name]
+        drawn = [0, extent - 1, *(rng.randrange(extent) for _ in range(PICKS - 2))]
+        chosen[name] = _around(drawn, extent, _width(signature, workload, name, split))
+    return Box(workload, chosen, split)
+
+
+def written_box(
+    signature: Signature,
+    workload: Workload,
+    independent: tuple[str, ...],
+    places: list[dict[str, int]],
+) -> Box:
+    """The neighbourhood of `places`, each the index along every independent size of an element that was
+    written."""
+    split = _split(workload, independent)
+    chosen = {
+        name: _around(
+            [place[name] for place in places],
+            workload.sizes[name],
+            _width(signature, workload, name, split),
+        )
+        for name in independent
+    }
+    return Box(workload, chosen, split)
+
+
+def places_of(
+    tensor: Tensor, workload: Workload, independent: tuple[str, ...], flat: torch.Tensor
+) -> list[dict[str, int]]:
+    """The index along each independent size of the elements of an output at these flat indices."""
+    places = []
+    for element in flat.tolist():
+        place, rest = {}, element
+        for name in reversed(tensor.dims):
+            rest, index = divmod(rest, workload.sizes[name])
+            if name in independent:
+                place[name] = index
+        places.append(place)
+    return places
+
+
+def _split(workload: Workload, independent: tuple[str, ...]) -> str:
+    return max(independent, key=lambda name: workload.sizes[name])
+
+
+def _width(signature: Signature, workload: Workload, name: str, split: str) -> int:
+    """How many neighbours a box has at each place along a size."""
+    if name != split:
+        return ALONG
+    outputs = sum(prod(workload.shape(t)) for t in signature.outputs) // workload.sizes[split]
+    inputs = [t for t in signature.input_tensors if split in t.dims]
+    read = sum(prod(workload.shape(t)) for t in inputs) // workload.sizes[split]
+    least = max(FEWEST, min(MOST, WANTED // max(1, outputs)))
+    return max(1, min(least, MOST_READ // max(1, read * PICKS)))
+
+
+def _around(places: list[int], extent: int, width: int) -> torch.Tensor:
+    """The sorted indices of a window of `width` around each place."""
+    indices: set[int] = set()
+    for place in places:
+        begin = max(0, min(place - place % width, extent - width))
+        indices.update(range(begin, min(extent, begin + width)))
+    return torch.tensor(sorted(indices))

@@ -1,0 +1,223 @@
+"""Compares a candidate's outputs with the float64 reference and decides whether they are within bounds, for
+one verification case."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import torch
+
+from kernelblaster.judge.cases import FEW_TERMS, Case
+from kernelblaster.judge.nonfinite import Demand, demanded
+from kernelblaster.judge.operand_rounding import OperandRounding
+from kernelblaster.judge.precision import (
+    FAINT,
+    FAINT_ALONE,
+    ROUNDING,
+    Comparison,
+    all_finite,
+    compare,
+    exceeded,
+    pooled,
+    scaled,
+)
+from kernelblaster.judge.samples import OutputSample, allowed, share, worst
+from kernelblaster.judge.stop import Stop
+from kernelblaster.judge.truth import Truth
+from kernelblaster.records import Incorrect, Task, Tensor
+from kernelblaster.records.evaluation import CaseResult, Errors
+from kernelblaster.tasks.arrangements import SAFE
+
+OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
+SMALL_OUTPUT = 1 << 16  # elements: with fewer, PyTorch's own error may be zero by chance
+NEAR = 0.5  # of the bound: above, the effect of rounding the inputs is computed too
+USELESS, USELESS_ROUNDINGS = 0.01, 32.0  # above this RMS error of PyTorch's own, nothing is compared
+
+
+class OutputComparer:
+    """Compares outputs of one task with `truth`, the float64 reference. `rounding` is what the baseline does
+    to operands. `conditioned`: bounds include the effect of a rounding of the inputs, which takes a second
+    run of the reference. `results` gets one entry
+    for each output that was judged, `notes` what could not be compared and why."""
+
+    def __init__(
+        self, task: Task, truth: Truth, rounding: OperandRounding, *, conditioned: bool = True
+    ) -> None:
+        self._task = task
+        self._truth = truth
+        self._rounding = rounding
+        self._moves_inputs = conditioned
+        self.results: list[CaseResult] = []
+        self.notes: list[str] = []
+
+    def compare(
+        self,
+        case: Case,
+        seed: int,
+        right: list[torch.Tensor],
+        outputs: list[list[torch.Tensor]],
+        parts: Sequence[torch.Tensor] | None = None,
+    ) -> list[OutputSample]:
+        """One sample for each output: the candidate's `outputs` of each run, and the baseline's (`right`),
+        compared with the float64 reference on the values of `seed`; with the baseline's if there is none.
+        `parts`, if given, has for each output the flat indices of the elements to compare."""
+        truth, seen = self._truth.outputs(case, seed)
+        if truth is None:
+            self.notes.append("no float64 reference: compared with the baseline's own output")
+        demands = (
+            self._truth.demands(case, seed, truth, right, seen)
+            if case.planted and truth is not None
+            else None
+        )
+        faint = FAINT_ALONE if seen.pointwise else FAINT
+        lenience = 1.0 if case.distribution in FEW_TERMS and seen.few else case.lenience
+        if demands is not None:
+            outputs = [[demanded(o, d) for o, d in zip(one, demands, strict=True)] for one in outputs]
+            right = [demanded(o, d) for o, d in zip(right, demands, strict=True)]
+        if parts is not None:
+            truth = _of(truth, parts) if truth is not None else None
+            right, outputs = _of(right, parts), [_of(one, parts) for one in outputs]
+        samples = []
+        for position, tensor in enumerate(self._task.signature.outputs):
+            exact = truth[position] if truth is not None else right[position]
+            mine, theirs = [output[position] for output in outputs], right[position]
+            own = compare(theirs, exact, faint=faint).errors if truth is not None else None
+            known = theirs if truth is not None else None
+            comparisons = [compare(output, exact, known, faint=faint) for output in mine]
+            furthest = worst(comparisons)
+            output = outputs[comparisons.index(furthest)][position].reshape(-1)
+            at_worst = output[furthest.index : furthest.index + 1].clone()  # a view would keep all of it
+            if parts is not None and parts[position].numel():
+                comparisons = [replace(c, index=int(parts[position][c.index])) for c in comparisons]
+            excuse = self._excuse(case, tensor, exact, own if truth is not None else "no truth")
+            if excuse is not None:
+                self.notes.append(f"{case.workload.name}/{case.title}: {excuse}")
+            coarse = None if self._rounding.products == "none" else own  # at least
+            about = (own, None, exact.numel(), excuse is not None, lenience, seen.terms, coarse)
+            samples.append(OutputSample(tensor, tuple(comparisons), at_worst, *about))
+        if truth is None:
+            return samples
+        samples = self._coarsened(case, seed, truth, demands, samples, parts)
+        return self._conditioned(case, seed, truth, samples, parts)
+
+    def _coarsened(
+        self,
+        case: Case,
+        seed: int,
+        truth: list[torch.Tensor],
+        demands: Sequence[Demand] | None,
+        samples: list[OutputSample],
+        parts: Sequence[torch.Tensor] | None,
+    ) -> list[OutputSample]:
+        """The samples with `coarse` set where the baseline rounds operands and errors are near the bound
+        without it. That takes one more run of the float64 reference."""
+        clear = all(one.excused or share([one]) < NEAR for one in samples)
+        rounded = None if clear else self._truth.coarse(case, seed, self._rounding.products)
+        if rounded is None:
+            return samples
+        if demands is not None:
+            rounded = [demanded(o, d) for o, d in zip(rounded, demands, strict=True)]
+        rounded = _of(rounded, parts) if parts is not None else rounded
+        coarsened = []
+        for one, output, exact in zip(samples, rounded, truth, strict=True):
+            errors = compare(output, exact).errors if one.tensor.floating else None
+            coarsened.append(
+                one if errors is None else replace(one, coarse=scaled(errors, self._rounding.ratio))
+            )
+        return coarsened
+
+    def _conditioned(
+        self,
+        case: Case,
+        seed: int,
+        truth: list[torch.Tensor],
+        samples: list[OutputSample],
+        parts: Sequence[torch.Tensor] | None,
+    ) -> list[OutputSample]:
+        """The samples with `moved` set, the effect of one rounding of the inputs, where errors are near the
+        bound or the output is small. That takes a second run of the float64 reference."""
+        clear = [one.excused or (one.count > SMALL_OUTPUT and share([one]) < NEAR) for one in samples]
+        if case.planted or not self._moves_inputs or all(clear):
+            return samples
+        moved = self._truth.rounded(case, seed) or truth
+        moved = _of(moved, parts) if parts is not None and moved is not truth else moved
+        errors = [compare(m, t).errors for m, t in zip(moved, truth, strict=True)]
+        return [replace(one, moved=e) for one, e in zip(samples, errors, strict=True)]
+
+    def _excuse(
+        self, case: Case, tensor: Tensor, exact: torch.Tensor, own: Errors | Literal["no truth"] | None
+    ) -> str | None:
+        """Why an output cannot be judged on these values, in words for a note; None where it can. `exact` is
+        what it is compared with, `own` PyTorch's errors (None: not finite)."""
+        if own == "no truth":
+            usable = tensor.floating is False or all_finite(exact)
+            known = self._task.kind == "cuda" or all(
+                case.arrangement(i) in SAFE for i in range(len(self._task.signature.input_tensors))
+            )
+            return None if usable and known else "there is no float64 reference for such values"
+        if own is None:
+            return "PyTorch itself overflows there"
+        if not tensor.floating:
+            return None
+        if not case.planted and case.workload.name != "primary" and not all_finite(exact):
+            return "the reference is not finite there"
+        limit = max(USELESS, USELESS_ROUNDINGS * ROUNDING[getattr(torch, tensor.dtype)])
+        if own.rms > limit and case.distribution != "written":
+            return f"PyTorch itself is off by {own.rms:.2g} there"
+        return None
+
+    def judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
+        """Add the pooled result of all draws of one output to `results`, unless all are excused; raises Stop
+        (Incorrect) if it exceeds the bound."""
+        samples = [one for one in samples if not one.excused]
+        if not samples:
+            return
+        own = [one.own for one in samples if one.own is not None]
+        drawn = [one.errors for one in samples]
+        baseline = pooled(own) if own else None
+        bounds = allowed(samples)
+        errors = pooled([one for one in drawn if one is not None]) if None not in drawn else None
+        too_large = exceeded(errors, bounds) if errors is not None else "not finite"
+        tensor = samples[0].tensor
+        result = CaseResult(
+            workload=case.workload.name,
+            distribution=case.title,
+            output=tensor.name,
+            candidate=errors,
+            baseline=baseline,
+            bound=bounds,
+            passed=too_large is None,
+        )
+        self.results.append(result)
+        if too_large is None:
+            return
+        shown = next((one for one in samples if one.errors is None), samples[0])
+        too_large += f" over {len(samples)} draws" if len(samples) > 1 else ""
+        evidence = _evidence(case, tensor, worst(shown.found), too_large)
+        raise Stop(Incorrect(reason=_reason(shown.at_worst), evidence=evidence))
+
+
+def _of(tensors: Sequence[torch.Tensor], parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Of each tensor the elements at the flat indices that `parts` has for it."""
+    return [tensor.reshape(-1)[part] for tensor, part in zip(tensors, parts, strict=True)]
+
+
+def _reason(number: torch.Tensor) -> Literal["unwritten output", "wrong values"]:
+    """The reason for a wrong element: "unwritten output" if it still has the poison, else "wrong values"."""
+    raw = number.view(torch.uint8)
+    return "unwritten output" if any(bool((raw == p).all()) for p in OUTPUT_POISONS) else "wrong values"
+
+
+def _evidence(case: Case, tensor: Tensor, comparison: Comparison, too_large: str) -> str:
+    """A sentence with the workload, the kind of values, the measure that is too large, and the worst
+    element."""
+    indices = []
+    rest = comparison.index
+    for extent in reversed(case.workload.shape(tensor)):
+        indices.append(rest % extent)
+        rest //= extent
+    where = f"{tensor.name}[{', '.join(str(p) for p in reversed(indices))}]"
+    return (
+        f"{case.workload.name} workload {case.workload.sizes}, values {case.title}: {too_large}; "
+        f"worst at {where}: expected {comparison.expected:.9g}, got {comparison.got:.9g}"
+    )

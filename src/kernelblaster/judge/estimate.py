@@ -1,0 +1,52 @@
+"""Estimates: modelled times of candidates before any device is used, to choose which of them to judge."""
+
+from collections.abc import Callable
+
+from kernelblaster.devices.device import CandidateDied, CandidateHung, GpuFacts
+from kernelblaster.devices.emulated import EmulatedDevice
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.errors import DeviceLost, KernelBlasterError
+from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
+from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.modelled import ModelledTimer, total_us
+from kernelblaster.records import Task
+
+
+class Estimator:
+    """Models how long candidates take on the GPU `spec`, in an emulator of its own and without verifying
+    them. `facts` gives the device attributes that host code sees."""
+
+    def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
+        self._spec = spec
+        self._facts = facts
+        self._device: EmulatedDevice | None = None
+        self._timers: dict[str, ModelledTimer] = {}
+
+    def microseconds(self, task: Task, binary: Binary) -> float | None:
+        """Modelled microseconds of a compiled candidate at the task's primary workload. None if it fails, if
+        an instruction is not emulated, or the task has no workload that is small enough to begin with."""
+        try:
+            return total_us(self._timer(task, binary).profiles([binary])[0])
+        except DeviceLost:
+            raise
+        except (CandidateDied, CandidateHung, KernelBlasterError):
+            return None
+
+    def close(self) -> None:
+        self._timers.clear()
+        if self._device is not None:
+            self._device.close()
+            self._device = None
+
+    def _timer(self, task: Task, binary: Binary) -> ModelledTimer:
+        """The timer of a task, made once; for a CUDA task's inputs, any compiled kernel will do."""
+        if self._device is None:
+            self._device = EmulatedDevice(self._spec, self._facts())
+        if task.digest not in self._timers:
+            baseline: Baseline
+            if task.kind == "module":
+                baseline = ModuleBaseline(task, self._device, small=True)
+            else:
+                baseline = KernelBaseline(task, self._device, binary.path)
+            self._timers[task.digest] = ModelledTimer(self._device, task, baseline)
+        return self._timers[task.digest]

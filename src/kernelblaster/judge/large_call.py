@@ -1,0 +1,315 @@
+"""One call of a candidate at a large workload on the PTX machine, and the comparison of what it wrote.
+
+Inputs hold values like the file's own, except in some slabs (boxes.py), which hold another kind each. Of a
+launch whose blocks have nothing to do with each other some blocks are run, drawn in secret; then what they
+wrote is compared, and how much it is tells how much all of them write.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from kernelblaster.devices.device import Arena, Argument, CallReport, Device
+from kernelblaster.devices.emulated import EmulatedRunner
+from kernelblaster.judge.baseline import Baseline, KernelBaseline
+from kernelblaster.judge.boxes import Box, places_of, written_box
+from kernelblaster.judge.cases import Case
+from kernelblaster.judge.compare_outputs import OUTPUT_POISONS, OutputComparer
+from kernelblaster.judge.layout import lay_out, slot_bytes
+from kernelblaster.judge.operand_rounding import OperandRounding
+from kernelblaster.judge.samples import FAR, share
+from kernelblaster.judge.stop import Stop, stop_on_report
+from kernelblaster.judge.truth import Truth
+from kernelblaster.ptx.machine import ACCESS_WORK, Draws
+from kernelblaster.records import Incorrect, Task, Tensor, Workload
+from kernelblaster.tasks.independence import put, taken
+from kernelblaster.tasks.values import ValuePool, fill
+
+DRAWN = 1 << 20  # elements of a tensor that are drawn; the rest repeats parts of them
+PIECE = 1 << 24
+PATCHED = (
+    1 << 20
+)  # elements of an input that have another kind of values than the rest, where no size is independent
+PICKED = 6  # random written elements whose neighbourhood is compared, beside the first and the last one
+MOST_MOVED = 1 << 25  # elements read: with more, bounds do without the effect of a rounding of the inputs
+
+
+@dataclass(frozen=True)
+class LargeTask:
+    """What large calls of one task need: its baseline as the module is built for the primary workload, the
+    sizes that are independent, and what the baseline does to operands."""
+
+    task: Task
+    baseline: Baseline
+    independent: tuple[str, ...]
+    rounding: OperandRounding
+
+
+@dataclass(frozen=True)
+class CallCoverage:
+    """What a large call did. `share` of the blocks of its only launch were run (1: all of all launches);
+    `covered` is the least share of an output's elements that was written. `places` are some elements that
+    were written, as in `boxes.written_box`; empty where all blocks ran. `work` is how much the machine did,
+    in the units of `Draws.most_work`."""
+
+    share: float
+    covered: float
+    places: tuple[dict[str, int], ...]
+    work: int
+
+
+class TooMuchWorkError(Exception):
+    """A call takes more work than the machine was allowed to do; the message says which."""
+
+
+@dataclass
+class _Slab:
+    """A box, its case, the values of its inputs and parameters, and what the candidate wrote there."""
+
+    box: Box
+    case: Case
+    values: list[torch.Tensor]
+    outputs: list[torch.Tensor]
+
+
+class LargeCall:
+    """One call at `workload`: filled, run, and compared. `runner` has the candidate loaded and shares
+    `arena`, in which the workload lies; `device` is where slabs are computed afterwards. Methods raise Stop
+    for what is wrong with the candidate, CandidateDied or CandidateHung if its process ends."""
+
+    def __init__(
+        self,
+        device: Device,
+        known: LargeTask,
+        runner: EmulatedRunner,
+        arena: Arena,
+        workload: Workload,
+        rng: random.Random,
+    ) -> None:
+        self._device = device
+        self._known = known
+        self._runner = runner
+        self._arena = arena
+        self._workload = workload
+        self._rng = rng
+        self._signature = known.task.signature
+        self._seed = rng.getrandbits(48)
+        self._layout = lay_out(arena, self._signature, workload, rng)
+        self._slabs: list[_Slab] = []
+        self._scalars: tuple[object, ...] | None = None
+        self._poison = rng.choice(OUTPUT_POISONS)
+
+    def fill(self, slabs: Sequence[tuple[Box, Case]]) -> None:
+        """Write values to all inputs and parameters; those of each slab are its case's, whose scalars and
+        parameters must be the same in all. Where the only slab is the whole workload, some of its rows are of
+        the case's kind, all others like the file's own."""
+        pools = self._known.baseline.at(self._workload).pools
+        self._scalars = slabs[0][1].scalars
+        for position, tensor in enumerate(self._signature.input_tensors):
+            _fill_all(self._layout.view(tensor), pools[position], self._workload, self._seed + 7 * position)
+        truth = Truth(self._known.task, self._known.baseline, self._arena, self._rng)
+        if not slabs[0][0].chosen:
+            self._patch(truth, *slabs[0])
+            return
+        for box, case in slabs:
+            values = self._values(truth, box, case)
+            self._slabs.append(_Slab(box, case, values, []))
+            for tensor, value in zip(self._signature.read_tensors, values, strict=True):
+                if len(self._slabs) == 1 or box.split in tensor.dims:
+                    put(self._layout.view(tensor), tensor.dims, box.chosen, value)
+
+    def _patch(self, truth: Truth, whole: Box, case: Case) -> None:
+        """Make the whole workload the only slab: parameters, and some rows of every input, are the case's."""
+        pools, views = (
+            self._known.baseline.at(self._workload).pools,
+            [self._layout.view(tensor) for tensor in self._signature.read_tensors],
+        )
+        for position, view in enumerate(views[: len(pools)]):
+            if case.arrangement(position) == "written" or not view.numel():
+                continue
+            rows = max(1, min(view.shape[0] // 4, PATCHED // view[0].numel()))
+            start = self._rng.randrange(view.shape[0] - rows + 1)
+            part = view[start : start + rows]
+            fill(part, pools[position], case.arrangement(position), self._workload, self._seed + position)
+        truth.fill_parameters(case, self._seed, views[len(pools) :])
+        self._slabs.append(_Slab(whole, case, views, []))
+
+    def _values(self, truth: Truth, box: Box, case: Case) -> list[torch.Tensor]:
+        """Inputs and parameters of one slab. What does not depend on `box.split` is the same in all slabs."""
+        tensors, count = self._signature.read_tensors, len(self._signature.input_tensors)
+        first = self._slabs[0].values if self._slabs else None
+        values = [
+            first[position]
+            if first is not None and box.split not in tensor.dims
+            else torch.empty(box.part.shape(tensor), dtype=getattr(torch, tensor.dtype))
+            for position, tensor in enumerate(tensors)
+        ]
+        if first is None:
+            truth.fill(case, self._seed, values[:count], values[count:])
+            return values
+        pools = self._known.baseline.at(case.workload).pools
+        for position, tensor in enumerate(self._signature.input_tensors):
+            if box.split in tensor.dims:
+                kind = case.arrangement(position)
+                fill(values[position], pools[position], kind, case.workload, self._seed + position)
+        return values
+
+    @property
+    def launches(self) -> int:
+        """How many kernels the call launches."""
+        return len(self._runner.recorded(self._arguments).launches)
+
+    @property
+    def _arguments(self) -> tuple[Argument, ...]:
+        baseline = self._known.baseline.at(self._workload)
+        with baseline.with_scalars(self._scalars):
+            return self._layout.arguments(self._signature, baseline.scalars)
+
+    def run(self, draws: Draws, *, kept: bool = False) -> CallCoverage:
+        """Run the call with the machine set up as `draws` says. `kept`: global variables are as the call
+        before left them. Raises TooMuchWorkError if it takes more than `draws.most_work`."""
+        for tensor in self._signature.outputs:
+            self._layout.raw(tensor).fill_(self._poison)
+        self._runner.draw(draws, restored=not kept)
+        poison = self._rng.randrange(256)
+        report = self._runner.call(self._arguments, scratch_poison=poison, accounting=False, kept=kept)
+        if self._runner.exhausted:
+            raise TooMuchWorkError(self._where)
+        stop_on_report(report, self._where)
+        for slab in self._slabs:
+            slab.outputs = [
+                taken(self._layout.view(t), t.dims, slab.box.chosen) for t in self._signature.outputs
+            ]
+        return self._written(report)
+
+    def neighbourhood(self, places: Sequence[dict[str, int]]) -> Box:
+        """The box around elements that were written."""
+        return written_box(self._signature, self._workload, self._known.independent, list(places))
+
+    def compare(self, part: Box | None = None, *, all_written: bool) -> int:
+        """Compare every slab; and `part`, a box with values like the file's own, if given. Where not
+        `all_written`, only elements that were. Returns how many output elements were compared."""
+        slabs = list(self._slabs)
+        if part is not None:
+            read = [taken(self._layout.view(t), t.dims, part.chosen) for t in self._signature.read_tensors]
+            got = [taken(self._layout.view(t), t.dims, part.chosen) for t in self._signature.outputs]
+            slabs.append(_Slab(part, Case(part.part, "written", scalars=self._scalars), read, got))
+        arena = self._arena
+        if slabs[0].box.chosen:
+            arena = self._device.arena(slot_bytes(self._signature, [slab.case.workload for slab in slabs]))
+        baseline = self._known.baseline
+        if isinstance(baseline, KernelBaseline):
+            baseline.start()
+        try:
+            truth = Truth(self._known.task, baseline, arena, self._rng)
+            return sum(self._compare(truth, slab, all_written) for slab in slabs)
+        finally:
+            baseline.close()
+
+    def _compare(self, truth: Truth, slab: _Slab, all_written: bool) -> int:
+        """Compare the outputs of one slab; returns how many elements."""
+        case, layout = slab.case, self._layout
+        if slab.box.chosen:
+            layout = lay_out(self._device.arena(), self._signature, case.workload, self._rng)
+            for tensor, value in zip(self._signature.read_tensors, slab.values, strict=True):
+                layout.view(tensor).copy_(value)
+        views = [layout.view(tensor) for tensor in self._signature.read_tensors]
+        truth.adopt(self._seed, views)
+        parts = None if all_written else [self._is_written(o).nonzero().flatten() for o in slab.outputs]
+        if parts is not None and not all(part.numel() for part in parts):
+            return 0
+        moved = sum(view.numel() for view in views) <= MOST_MOVED
+        comparer = OutputComparer(self._known.task, truth, self._known.rounding, conditioned=moved)
+        baseline = self._known.baseline.at(case.workload)
+        with baseline.with_scalars(case.scalars):
+            right = baseline.outputs(layout)
+            samples = comparer.compare(case, self._seed, right, [slab.outputs], parts)
+        for sample in samples:
+            if sample.few and share([sample]) < FAR:
+                continue  # so few numbers decide only if they are far off
+            try:
+                comparer.judge(case, [sample])
+            except Stop as stop:
+                raise Stop(_within(stop.outcome, self._where)) from stop
+        return sum(sample.count for sample in samples if not sample.excused)
+
+    def _written(self, report: CallReport) -> CallCoverage:
+        """How much of the launches was run, and how much of the outputs written. Raises Stop if all blocks
+        ran and some element was not written."""
+        counts = [(work, work.counts) for work in report.work if work.counts is not None]
+        blocks = sum(work.grid[0] * work.grid[1] * work.grid[2] for work, _ in counts)
+        ran = sum(int(of["blocks"]) for _, of in counts)
+        shares, places = [], []
+        for tensor in self._signature.outputs:
+            count, picked = self._count(tensor)
+            shares.append(count / max(1, self._workload.elements(tensor)))
+            if ran < blocks and picked is not None:
+                places += places_of(tensor, self._workload, self._known.independent, picked)
+        covered = min(shares)
+        if ran >= blocks and covered < 1:
+            lacking = self._signature.outputs[shares.index(covered)].name
+            evidence = f"{self._where}: {1 - covered:.3%} of {lacking} was not written"
+            raise Stop(Incorrect(reason="unwritten output", evidence=evidence))
+        return CallCoverage(ran / max(1, blocks), covered, tuple(places), sum(_work(of) for _, of in counts))
+
+    def _count(self, tensor: Tensor) -> tuple[int, torch.Tensor | None]:
+        """How many elements of an output were written, and the flat indices of the first, the last and PICKED
+        random ones; None if none were."""
+        view = self._layout.view(tensor).reshape(-1)
+        total, ends, found = 0, [view.numel(), -1], []
+        for start in range(0, view.numel(), PIECE):
+            mask = self._is_written(view[start : start + PIECE])
+            count = int(torch.count_nonzero(mask))
+            total += count
+            if not count:
+                continue
+            indices = torch.arange(count) if count == mask.numel() else mask.nonzero().flatten()
+            ends = [min(ends[0], start + int(indices[0])), start + int(indices[-1])]
+            found.append(start + indices[torch.randint(count, (PICKED,))])
+        if not found:
+            return total, None
+        chosen = torch.cat(found)
+        return total, torch.cat([torch.tensor(ends), chosen[torch.randperm(len(chosen))[:PICKED]]])
+
+    def _is_written(self, values: torch.Tensor) -> torch.Tensor:
+        """A flat mask of the elements that are not what outputs were filled with before the call."""
+        raw = values.reshape(-1)
+        size = raw.element_size()
+        kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+        word = int.from_bytes(bytes([self._poison] * size), "little", signed=kind != torch.uint8)
+        return raw.view(kind) != word
+
+    @property
+    def _where(self) -> str:
+        return f"{self._workload.name} workload {self._workload.sizes}"
+
+
+def _fill_all(target: torch.Tensor, pool: ValuePool, workload: Workload, seed: int) -> None:
+    """Write values like the file's own: DRAWN of them, and parts of these at random offsets over and over."""
+    flat = target.view(-1)
+    if pool.triangle is not None or flat.numel() <= 2 * DRAWN:
+        fill(target, pool, "written", workload, seed)
+        return
+    fill(flat[:DRAWN], pool, "written", workload, seed)
+    rng = random.Random(seed)
+    at = DRAWN
+    while at < flat.numel():
+        count = min(rng.randrange(DRAWN // 2, DRAWN), flat.numel() - at)
+        begin = rng.randrange(DRAWN - count + 1)
+        flat[at : at + count] = flat[begin : begin + count]
+        at += count
+
+
+def _work(counts: Mapping[str, int]) -> int:
+    """How much one launch gave the machine to do, in the units of `Draws.most_work`."""
+    accesses = ("global_load", "global_store", "shared_load", "shared_store", "local")
+    requests = sum(int(counts[f"{name}_requests"]) for name in accesses)
+    return int(counts["total_warp_instructions"]) + ACCESS_WORK * requests
+
+
+def _within(outcome: object, where: str) -> Incorrect:
+    """The outcome of a slab that is wrong, with where it lies."""
+    assert isinstance(outcome, Incorrect)
+    return Incorrect(reason=outcome.reason, evidence=f"within the {where}: {outcome.evidence}")

@@ -1,0 +1,321 @@
+"""Size check: before a candidate that was verified at small workloads counts as faster, it is run at the
+sizes that its time was modelled for.
+
+Of a launch whose blocks are independent, some are run, drawn in secret, at the primary sizes; of any other
+call all of it, as far as the work is bearable. Results are compared on many kinds of values (slab_cases.py).
+A second call finds what a first one left behind. Some drawn sizes beyond the primary ones follow.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from kernelblaster.devices.device import Arena, CandidateDied, CandidateHung, Device
+from kernelblaster.devices.emulated import EmulatedRunner
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
+from kernelblaster.judge.boxes import Box, drawn_box
+from kernelblaster.judge.cases import Case
+from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.large_call import CallCoverage, LargeCall, LargeTask, TooMuchWorkError
+from kernelblaster.judge.layout import lay_out, slot_bytes
+from kernelblaster.judge.modelled import primary_scalars
+from kernelblaster.judge.prepare import Prepared
+from kernelblaster.judge.slab_cases import slab_cases
+from kernelblaster.judge.stop import Failure, Stop, failure
+from kernelblaster.judge.under_test import one_thread
+from kernelblaster.ptx.machine import ACCESS_WORK, Draws, NotEmulated
+from kernelblaster.records import KernelProfile, Profile, Task, Verification, Workload
+from kernelblaster.tasks.domain import Domain
+from kernelblaster.tasks.independence import independent_sizes
+from kernelblaster.tasks.size_draws import SizeDraws
+from kernelblaster.tasks.values import fill
+
+MOST_BYTES = 2 << 30  # of a workload's tensors
+OTHER_BYTES = 256 << 20  # of those of drawn sizes
+OTHERS = 4  # drawn sizes
+FEW_KINDS = 3  # kinds of values in a call of which probably only some blocks are run
+BLOCKS, FEWEST_BLOCKS = 96, 12  # of a launch that are run: usually, and where they take long
+SAMPLED_WORK = 60_000_000  # of these, in the units of Draws.most_work: about half a second of one core
+WHOLE_WORK = 400_000_000  # of a whole call: about four seconds of one core
+AGAIN_WORK = 150_000_000  # up to this a whole call is made a second time
+COVERED = 0.9  # share of the outputs that blocks must write, by what those write that were run
+DRAW_LIMIT_S = 1.0  # for trying drawn sizes
+NOTE = "sizes: "
+
+
+@dataclass(frozen=True)
+class SizesRun:
+    """A size check without an objection. `note` says what was run; `missing` why the primary sizes count as
+    not run, None if they were."""
+
+    note: str
+    missing: str | None = None
+
+
+class SizeCheck:
+    """Checks candidates on a device that models time. What it needs of a task is prepared once and kept."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._tasks: dict[str, LargeTask] = {}
+        self._sizes: dict[str, list[Workload]] = {}
+
+    def look(
+        self, prepared: Prepared, binary: Binary, profile: Profile | None, seed: int
+    ) -> Failure | SizesRun:
+        """Run a candidate that passed verification: the outcome if it is wrong, else what was run. `profile`
+        is its modelled one at the primary workload, `seed` is secret."""
+        where = "at the primary sizes"
+        try:
+            with one_thread():
+                return self._look(prepared, binary, profile, random.Random(seed))
+        except Stop as stop:
+            return stop.outcome
+        except (CandidateDied, CandidateHung) as error:
+            return failure(error, "verify", where)
+        except NotEmulated as error:
+            return SizesRun(f"{NOTE}not run {where}", str(error))
+
+    def close(self) -> None:
+        """Forget all tasks."""
+        for known in self._tasks.values():
+            known.baseline.close()
+        self._tasks.clear()
+        self._sizes.clear()
+
+    def _look(
+        self, prepared: Prepared, binary: Binary, profile: Profile | None, rng: random.Random
+    ) -> SizesRun:
+        task, known = prepared.task, self._known(prepared, rng)
+        primary = _affordable(task, known, profile)
+        alone = isinstance(known.baseline, KernelBaseline) and not known.independent
+        if primary is None or alone or primary.total_bytes(task.signature) > MOST_BYTES:
+            return SizesRun(f"{NOTE}small workloads only", _too_large(task))
+        others = self._others(known, rng)
+        arena = self._device.arena(slot_bytes(task.signature, [primary, *others]))
+        runner = self._device.start(binary.path)
+        assert isinstance(runner, EmulatedRunner)
+        try:
+            run = _Run(self._device, known, runner, arena, prepared.planner.domain, prepared.floor.operations)
+            seen = run.thoroughly(primary, rng)
+            for workload in others:
+                run.once(workload, rng)
+        finally:
+            runner.close()
+        if seen is None or primary.sizes != task.primary.sizes:
+            most = f"{NOTE}run up to {primary.sizes}" if seen is not None else f"{NOTE}small workloads only"
+            return SizesRun(most, _too_large(task))
+        return SizesRun(_note(seen, run.compared, others), _uncovered(seen))
+
+    def _known(self, prepared: Prepared, rng: random.Random) -> LargeTask:
+        task = prepared.task
+        if task.digest not in self._tasks:
+            baseline = prepared.baseline
+            if isinstance(baseline, ModuleBaseline):
+                baseline = baseline.large(primary_scalars(task))
+            independent = self._independent(prepared, rng)
+            self._tasks[task.digest] = LargeTask(task, baseline, independent, prepared.rounding)
+        return self._tasks[task.digest]
+
+    def _independent(self, prepared: Prepared, rng: random.Random) -> tuple[str, ...]:
+        """The independent sizes of a task, tried at its small workload."""
+        task, baseline = prepared.task, prepared.baseline
+        small = prepared.planner.sizes.base
+        baseline = baseline.at(small)
+        inputs = [
+            torch.empty(small.shape(t), dtype=getattr(torch, t.dtype)) for t in task.signature.input_tensors
+        ]
+        for position, value in enumerate(inputs):
+            fill(value, baseline.pools[position], "written", small, rng.getrandbits(40))
+        self._device.arena(slot_bytes(task.signature, [small]))
+        if isinstance(baseline, KernelBaseline):
+            baseline.start()
+        try:
+            return independent_sizes(
+                task.signature,
+                small,
+                inputs,
+                lambda workload, values: self._outputs(task, baseline, workload, values),
+                rng,
+            )
+        finally:
+            baseline.close()
+
+    def _outputs(
+        self, task: Task, baseline: Baseline, workload: Workload, inputs: list[torch.Tensor]
+    ) -> list[torch.Tensor] | None:
+        """The baseline's outputs on these inputs; None if it refuses them, as a kernel does whose indices
+        point beyond a part of its rows."""
+        layout = lay_out(self._device.arena(), task.signature, workload, random.Random(0))
+        for tensor, value in zip(task.signature.input_tensors, inputs, strict=True):
+            layout.view(tensor).copy_(value)
+        for tensor, value in zip(task.signature.parameters, baseline.at(workload).parameters, strict=True):
+            layout.view(tensor).copy_(value)
+        try:
+            return [output.clone() for output in baseline.at(workload).outputs(layout)]
+        except KernelBlasterError:
+            assert isinstance(baseline, KernelBaseline)
+            baseline.start()  # in new processes: the old ones ended with the failure
+            return None
+        except RuntimeError:
+            return None
+
+    def _others(self, known: LargeTask, rng: random.Random) -> list[Workload]:
+        """Some drawn sizes of moderate memory, another choice each time: for each size the one with its
+        largest extent, then others."""
+        task = known.task
+        if task.digest not in self._sizes:
+            draws = SizeDraws(task, limit_s=DRAW_LIMIT_S)
+            self._sizes[task.digest] = [
+                *(w for s in task.signature.sizes if s.kind == "free" for w in draws.above(s.name)),
+                *draws.of("beside", "tiled", "round"),
+            ]
+        most = OTHER_BYTES if known.independent else OTHER_BYTES // 16  # all of them is compared
+        drawn = [w for w in self._sizes[task.digest] if w.total_bytes(task.signature) <= most]
+        free = [size.name for size in task.signature.sizes if size.kind == "free"]
+        longest = [max(drawn, key=lambda w: w.sizes[name]) for name in free if drawn]
+        chosen = {tuple(w.sizes.values()): w for w in (*longest, *rng.sample(drawn, len(drawn)))}
+        return list(chosen.values())[: max(OTHERS, len(longest))]
+
+
+class _Run:
+    """Calls of one candidate at large workloads. `domain` are the kinds of values that inputs accept,
+    `operations` those of the reference at the primary workload. `compared` counts output elements."""
+
+    def __init__(
+        self,
+        device: Device,
+        known: LargeTask,
+        runner: EmulatedRunner,
+        arena: Arena,
+        domain: Domain,
+        operations: int,
+    ) -> None:
+        self._device = device
+        self._known = known
+        self._runner = runner
+        self._arena = arena
+        self._domain = domain
+        self._operations = operations
+        self.compared = 0
+
+    def thoroughly(self, workload: Workload, rng: random.Random) -> CallCoverage | None:
+        """Two calls: the second with other values and scalars, at other addresses, with what the first one
+        left in global variables. Returns what the first one did; None if it is too much work."""
+        first, draws, written = self._first(workload, rng)
+        if written is None:
+            return None
+        if _uncovered(written) is not None:
+            draws = replace(draws, most_blocks=0, most_work=WHOLE_WORK)
+            try:
+                written = first.run(draws)
+            except TooMuchWorkError:
+                return written
+        if written.share < 1 and self._known.independent:
+            if not written.places:
+                return written
+            box = first.neighbourhood(written.places)
+            self.compared += first.compare(box, all_written=False)
+        else:
+            self.compared += first.compare(all_written=written.share >= 1)
+            if written.work > AGAIN_WORK:
+                return written
+            box = self._box(workload, rng)
+        again = self._call(workload, rng)
+        again.fill(self._cases(box, rng, again=True))
+        second = again.run(draws, kept=True)
+        self.compared += again.compare(all_written=second.share >= 1)
+        return written
+
+    def once(self, workload: Workload, rng: random.Random) -> None:
+        """One call at a drawn size, if it is not too much work."""
+        call, _, written = self._first(workload, rng)
+        if written is None or (written.share < 1 and not written.places):
+            return
+        sampled = written.share < 1 and self._known.independent
+        part = call.neighbourhood(written.places) if sampled else None
+        self.compared += call.compare(part, all_written=written.share >= 1)
+
+    def _first(self, workload: Workload, rng: random.Random) -> tuple[LargeCall, Draws, CallCoverage | None]:
+        """A call with drawn values, how it was run, and what it did: None if it is too much work."""
+        call = self._call(workload, rng)
+        apart = call.launches == 1
+        cases = self._cases(self._box(workload, rng), rng)
+        call.fill(cases[:FEW_KINDS] if apart else cases)
+        seed = rng.getrandbits(62)
+        for blocks in (BLOCKS, FEWEST_BLOCKS) if apart else (0,):
+            work = SAMPLED_WORK if blocks == BLOCKS else WHOLE_WORK
+            draws = Draws(seed=seed, most_blocks=blocks, unordered=True, most_work=work)
+            try:
+                return call, draws, call.run(draws)
+            except TooMuchWorkError:
+                continue
+        return call, draws, None
+
+    def _call(self, workload: Workload, rng: random.Random) -> LargeCall:
+        return LargeCall(self._device, self._known, self._runner, self._arena, workload, rng)
+
+    def _box(self, workload: Workload, rng: random.Random) -> Box:
+        return drawn_box(self._known.task.signature, workload, self._known.independent, rng)
+
+    def _cases(self, box: Box, rng: random.Random, *, again: bool = False) -> list[tuple[Box, Case]]:
+        return slab_cases(self._known.task, box, self._operations, self._domain, rng, again)
+
+
+def _affordable(task: Task, known: LargeTask, profile: Profile | None) -> Workload | None:
+    """The largest workload at which a whole call is not too much work, by the work that the profile tells of:
+    the primary one, or one with smaller independent sizes; None if there is none. Of a single launch some
+    blocks can be run, so there the primary one is returned."""
+    launches = [kernel for kernel in profile.kernels if not kernel.name.startswith("[")] if profile else []
+    work = sum(_work(kernel) for kernel in launches)
+    if len(launches) <= 1 or work <= WHOLE_WORK:
+        return task.primary
+    if not known.independent:
+        return None
+    name = max(known.independent, key=lambda one: task.primary.sizes[one])
+    extent = int(task.primary.sizes[name] * WHOLE_WORK / work)
+    sizes = task.primary.sizes | {name: extent}
+    return task.primary.model_copy(update={"name": "below", "sizes": sizes}) if extent else None
+
+
+def _work(kernel: KernelProfile) -> float:
+    """The work of one launch at the primary workload, in the units of `Draws.most_work`."""
+
+    def value(name: str) -> float:
+        metric = kernel.metric(name)
+        return float(metric.value) if metric is not None else 0.0
+
+    requests = [f"l1tex__t_requests_pipe_lsu_mem_global_op_{way}.sum" for way in ("ld", "st")]
+    accesses = [*requests, "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"]
+    return value("smsp__inst_executed.sum") + ACCESS_WORK * sum(value(name) for name in accesses)
+
+
+def _uncovered(seen: CallCoverage) -> str | None:
+    """Why blocks that were run do not stand for all of them; None if they do."""
+    if seen.share >= 1 or seen.covered >= COVERED * seen.share:
+        return None
+    return (
+        f"{seen.share:.2%} of the blocks, drawn at random, wrote {seen.covered:.2%} of an output: "
+        "too little to stand for the rest"
+    )
+
+
+def _too_large(task: Task) -> str:
+    return (
+        "a call at the primary workload is more work than is emulated before a verdict "
+        f"({task.primary.total_bytes(task.signature) / 1e6:.0f} MB of tensors)"
+    )
+
+
+def _note(seen: CallCoverage, compared: int, others: Sequence[Workload]) -> str:
+    blocks = "all blocks" if seen.share >= 1 else f"{seen.share:.2%} of the blocks"
+    also = f"; also at {len(others)} drawn sizes" if others else ""
+    return f"{NOTE}primary workload run, {blocks}, {compared} elements compared{also}"
+
+
+def was_run(verification: Verification) -> bool:
+    """Whether the verification has a note of the size check already."""
+    return any(note.startswith(NOTE) for note in verification.notes)

@@ -1,0 +1,96 @@
+"""The kinds of values that the slabs of a box hold: one call then tries many of them."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from kernelblaster.judge.boxes import Box
+from kernelblaster.judge.cases import ALWAYS, AT_BASE, FEW_TERMS, Case
+from kernelblaster.records import Task
+from kernelblaster.tasks.arrangements import PLANTED, Distribution
+from kernelblaster.tasks.domain import Domain
+
+KINDS = 30  # kinds of values, one for each slab: as many as there are
+SHARED_ELEMENTS = 1 << 25  # of tensors that slabs have in common, counted once for each
+MOVED_BYTES = 16 << 20  # of all parameters: larger ones keep the module's own values
+SLAB_OPERATIONS = 4e9  # of the reference on all slabs together
+
+
+def slab_cases(
+    task: Task,
+    box: Box,
+    operations: int,
+    domain: Domain,
+    rng: random.Random,
+    again: bool,
+) -> list[tuple[Box, Case]]:
+    """Slabs of the box, each with the case that it holds: another kind of values that some input along it
+    accepts, by `domain`. `operations` are those of the reference on the whole workload. `again`: for a second
+    call, with other scalars, and other values in the inputs that all slabs have in common."""
+    box = _bearable(task, box, operations)
+    kinds = list(_kinds(task, box, domain, rng))
+    parameters = sum(box.part.bytes(tensor) for tensor in task.signature.parameters)
+    moved = rng.choice(domain.scalars) if again and domain.scalars else None
+    common = Case(box.part, "written", moved=parameters <= MOVED_BYTES, scalars=moved)
+    slabs = box.slabs(min(_most_slabs(task, box), len(kinds)))
+    if box.split is None and not again:
+        kinds = ["written"]
+    shared = rng.choice(FEW_TERMS) if again else "written"
+    return list(_with_kinds(task, slabs, kinds, domain, common, shared))
+
+
+def _kinds(task: Task, box: Box, domain: Domain, rng: random.Random) -> Iterator[Distribution]:
+    """Kinds of values in the order of their use: the file's own, those by which coarse arithmetic shows in
+    long sums, then all others in random order."""
+    positions = [
+        position
+        for position, tensor in enumerate(task.signature.input_tensors)
+        if box.split is None or box.split in tensor.dims
+    ]
+    rows = [*rng.sample(AT_BASE, len(AT_BASE)), *rng.sample(ALWAYS, len(ALWAYS))]
+    if box.split is not None:
+        yield "written"
+    for row in rows:
+        kind = rng.choice(row)
+        if box.split is None and kind in (*PLANTED, *FEW_TERMS):
+            continue  # these take long for a whole workload
+        if any(domain.takes(position, kind) for position in positions):
+            yield kind
+    yield "written"
+
+
+def _with_kinds(
+    task: Task,
+    boxes: Sequence[Box],
+    kinds: Sequence[Distribution],
+    domain: Domain,
+    common: Case,
+    shared: Distribution,
+) -> Iterator[tuple[Box, Case]]:
+    """A case like `common` for each box, with the kind of values of the same number. Inputs that do not
+    depend on the box are of the kind `shared`, the same in all boxes. What an input does not accept, it keeps
+    the file's own values for."""
+    for box, kind in zip(boxes, kinds, strict=False):
+        wanted = [
+            kind if box.split is None or box.split in tensor.dims else shared
+            for tensor in task.signature.input_tensors
+        ]
+        inputs: tuple[Distribution, ...] = tuple(
+            one if domain.takes(position, one) else "written" for position, one in enumerate(wanted)
+        )
+        yield box, replace(common, workload=box.part, distribution=kind, inputs=inputs)
+
+
+def _most_slabs(task: Task, box: Box) -> int:
+    """How many slabs a box may have: fewer where they share a large tensor, which is converted for each."""
+    shared = sum(box.part.elements(t) for t in task.signature.read_tensors if box.split not in t.dims)
+    return max(1, min(KINDS, SHARED_ELEMENTS // max(1, shared)))
+
+
+def _bearable(task: Task, box: Box, operations: int) -> Box:
+    """The box with as few indices along its split that the reference needs no more than SLAB_OPERATIONS."""
+    if box.split is None:
+        return box
+    outputs = task.signature.outputs
+    share = sum(box.part.elements(t) for t in outputs) / sum(box.workload.elements(t) for t in outputs)
+    return box.with_at_most(int(len(box.chosen[box.split]) * SLAB_OPERATIONS / max(1.0, share * operations)))

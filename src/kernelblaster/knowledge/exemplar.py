@@ -1,0 +1,36 @@
+"""Exemplars: whole sources of judged candidates that are kept as examples, by what they show."""
+
+from collections.abc import Sequence
+
+from kernelblaster.records.record import Record
+
+LONGEST = 12_000  # characters of a source; a longer one is no example
+KEPT = 4  # exemplars of one state
+
+
+class Exemplar(Record):
+    """The best candidate of a search: its `source`, the `techniques` that led to it from the first one, the
+    `family` of its kernel (None: unknown), and its speed relative to the floor's (`reach`, 1 at the floor).
+    `architecture` is as in `Evidence`, `task` names what it computes; `summary` is its author's, may be
+    empty. Two of the same source are one."""
+
+    source: str
+    techniques: tuple[str, ...]
+    family: str | None
+    architecture: str
+    task: str
+    reach: float
+    summary: str = ""
+
+
+def with_exemplar(kept: Sequence[Exemplar], new: Exemplar) -> tuple[Exemplar, ...]:
+    """The exemplars of a state with another one: of each task only the fastest on its architecture, and at
+    most KEPT, those of the largest reach; best first."""
+    best: dict[tuple[str, str], Exemplar] = {}
+    for one in (*kept, new):
+        key = (one.task, one.architecture)
+        if key not in best or one.reach > best[key].reach:
+            best[key] = one
+    sources = {one.source: one for one in sorted(best.values(), key=lambda one: one.reach)}
+    ordered = sorted(sources.values(), key=lambda one: (-one.reach, one.task, one.architecture))
+    return tuple(ordered[:KEPT])

@@ -1,0 +1,90 @@
+"""The knowledge base that searches start with: empty, the shipped seed, or a copy of another."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from kernelblaster import keeper
+from kernelblaster.durability import replace_durably
+from kernelblaster.errors import KnowledgeError
+from kernelblaster.knowledge.address import opened
+from kernelblaster.knowledge.head import BESIDE
+from kernelblaster.knowledge.kept import copy_kept, open_knowledge
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.seed import plant
+from kernelblaster.passwords import is_url, shown
+
+EMPTY, SEED = "empty", "seed"
+
+
+def recorded_start(start: str) -> str:
+    """The initial knowledge base as a plan records it: without password, with an absolute path."""
+    return shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute())
+
+
+def start_knowledge(start: str, target: str | Path) -> None:
+    """Create the knowledge base at `target`, a file or a URL; `start` is `empty`, `seed` (the shipped
+    knowledge), or the file or URL of one to copy, which a confined process has the keeper do. A file that
+    exists is left as it is. Created atomically: an interrupted call leaves no file, and at a URL nothing that
+    another call would not complete. Raises KnowledgeError."""
+    if is_url(str(target)):
+        with KnowledgeBase(target) as knowledge:
+            _fill(knowledge, start)
+    elif keeper.keeps(start):
+        copy_kept(start, Path(target))
+    else:
+        start_here(start, Path(target))
+
+
+def start_here(start: str, path: Path) -> None:
+    """As `start_knowledge`, by this process, into a file."""
+    if path.is_file():
+        return
+    if start not in (EMPTY, SEED) and not is_url(start):
+        copy_knowledge(start, path)
+        return
+    with _written_atomically(path) as scratch, KnowledgeBase(scratch) as knowledge:
+        _fill(knowledge, start)
+
+
+def _fill(knowledge: KnowledgeBase, start: str) -> None:
+    """Give a knowledge base what it starts with; doing so twice changes nothing."""
+    if start == SEED:
+        plant(knowledge)
+    elif start != EMPTY:
+        where = start if keeper.keeps(start) else opened(start)
+        with open_knowledge(where, create=False) as source:
+            knowledge.merge(source)
+
+
+def copy_knowledge(source: str | Path, target: Path) -> None:
+    """Copy a knowledge base file consistently, also while others write to it. Raises KnowledgeError if there
+    is none, or it is damaged or cannot be copied."""
+    if not Path(source).is_file():
+        raise KnowledgeError(f"{source}: there is no such knowledge base.")
+    KnowledgeBase(source, create=False).close()  # raises if it is damaged
+    try:
+        with (
+            _written_atomically(target) as scratch,
+            closing(sqlite3.connect(source)) as one,
+            closing(sqlite3.connect(scratch)) as other,
+        ):
+            one.backup(other)
+    except sqlite3.Error as error:
+        raise KnowledgeError(f"{source}: cannot be copied: {error}.") from error
+
+
+@contextmanager
+def _written_atomically(target: Path) -> Iterator[Path]:
+    """Yields a scratch path that is renamed to `target` if the block ends without an error. Removes leftovers
+    of a killed process first. Raises KnowledgeError if the disk refuses."""
+    scratch = target.with_suffix(".new")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for left in (scratch, *(Path(f"{scratch}{kind}") for kind in BESIDE)):
+            left.unlink(missing_ok=True)
+        yield scratch
+        replace_durably(scratch, target)
+    except OSError as error:
+        raise KnowledgeError(f"{target}: cannot be written: {error.strerror or error}.") from error

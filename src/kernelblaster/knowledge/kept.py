@@ -1,0 +1,177 @@
+"""A knowledge base that the keeper opens: a confined process has neither its file nor its password, and
+can only read it and record changes, which are checked."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+from pydantic import TypeAdapter
+
+from kernelblaster import keeper
+from kernelblaster.errors import KnowledgeError
+from kernelblaster.knowledge.content import Content, content_of
+from kernelblaster.knowledge.content_changes import ContentChanges, updated
+from kernelblaster.knowledge.event_rows import Fresh
+from kernelblaster.knowledge.events import KNOWLEDGE, Change, KnowledgeEvent, Provenance
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.rows import event_of
+from kernelblaster.knowledge.versioned_content import NOBODY
+from kernelblaster.passwords import shown
+
+LIMIT_S = 600.0  # for one request; locks and servers have shorter limits of their own
+_changes: TypeAdapter[Change] = TypeAdapter(Change)
+
+
+def open_knowledge(where: str | Path, create: bool = True) -> KnowledgeBase:
+    """The knowledge base at a path or URL: through the keeper if that was told of it, else directly."""
+    if keeper.keeps(str(where)):
+        return KeptKnowledge(str(where), create)
+    return KnowledgeBase(where, create)
+
+
+def copy_kept(where: str, target: Path) -> None:
+    """Have the keeper copy the knowledge base at a path or URL to a file, which must have been claimed to it.
+    Raises KnowledgeError."""
+    _asked(where, "copy", to=str(target))
+
+
+class KeptKnowledge(KnowledgeBase):
+    """A knowledge base at a path or URL that the keeper has open. It cannot be looked after from here:
+    rolling back, reverting, consolidating and rebuilding raise KnowledgeError."""
+
+    def __init__(self, where: str, create: bool = True) -> None:
+        self._where = where
+        self._content = Content()
+        self._call("open", create=create)
+
+    @property
+    def name(self) -> str:
+        return shown(self._where)
+
+    def close(self) -> None:
+        self._call("close")
+
+    def content(self) -> Content:
+        about, states, optimizations = self._call("changes", since=self._content.version)["rows"]
+        if about["version"] != self._content.version:
+            self._content = updated(self._content, ContentChanges(about, states, optimizations))
+        return self._content
+
+    def log(self, since: int = 0, until: int | None = None) -> list[KnowledgeEvent]:
+        rows = self._call("events", since=since, until=until)["rows"]
+        return [event_of(SimpleNamespace(**row)) for row in rows]  # type: ignore[arg-type]
+
+    def at(self, version: int) -> Content:
+        latest = self.content()
+        if not 0 <= version <= latest.version:
+            raise KnowledgeError(f"{self.name}: has no version {version}; the latest is {latest.version}.")
+        return latest if version == latest.version else content_of(self.log(0, version))
+
+    def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
+        return int(self._call("record", changes=_texts(changes), provenance=_text(provenance))["version"])
+
+    def take_over(self, known: Sequence[Fresh]) -> int:
+        rows = [(change.model_dump_json(), _text(provenance), uid) for change, provenance, uid in known]
+        return int(self._call("take_over", known=rows)["taken"])
+
+    def _write(self, *_: object) -> NoReturn:
+        raise KnowledgeError(f"{self.name}: is kept by another process; use `kernelblaster kb`.")
+
+    rollback = revert = withdraw = rebuild = rebuilt = _write  # type: ignore[assignment]
+
+    def _call(self, call: str, **more: Any) -> dict[str, Any]:
+        """The keeper's reply to one request. Raises the KnowledgeError that it reports."""
+        return _asked(self._where, call, **more)
+
+
+class KnowledgeKeeper:
+    """The keeper's part: answers requests of `KeptKnowledge` for the knowledge base at `where`. One
+    request at a time."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._open: KnowledgeBase | None = None
+        self._lock = threading.Lock()
+
+    def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply, as JSON data, to a request. Raises KnowledgeError, also for a request that is none."""
+        calls: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "open": self._opened,
+            "changes": lambda asked: {"rows": self._base().changes(int(asked["since"]))},
+            "events": self._events_between,
+            "record": self._recorded,
+            "take_over": self._taken_over,
+            "copy": self._copied,
+            "close": self._closed,
+        }
+        try:
+            with self._lock:
+                return calls[message["call"]](message)
+        except (KeyError, TypeError, ValueError) as error:  # pydantic's ValidationError is a ValueError
+            raise KnowledgeError(
+                f"{shown(self._where)}: was asked for something that it cannot do."
+            ) from error
+
+    def _base(self, create: bool = True) -> KnowledgeBase:
+        if self._open is None:
+            self._open = KnowledgeBase(self._where, create)
+        return self._open
+
+    def _opened(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        self._base(bool(asked["create"]))
+        return {}
+
+    def _closed(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+        return {}
+
+    def _copied(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        from kernelblaster.knowledge.initial import start_here
+
+        start_here(self._where, Path(asked["to"]))
+        return {}
+
+    def _events_between(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        until = None if asked["until"] is None else int(asked["until"])
+        return {"rows": self._base().rows_of_log(int(asked["since"]), until)}
+
+    def _recorded(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        changes = [_change(text) for text in asked["changes"]]
+        provenance = Provenance.model_validate_json(asked["provenance"])
+        return {"version": self._base().record(changes, provenance)}
+
+    def _taken_over(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        known = [
+            (_change(change), Provenance.model_validate_json(provenance), str(uid))
+            for change, provenance, uid in asked["known"]
+        ]
+        return {"taken": self._base().take_over(known)}
+
+
+def _asked(where: str, call: str, **more: Any) -> dict[str, Any]:
+    """The keeper's reply to a request to the knowledge base at `where`. Raises the KnowledgeError that it
+    reports."""
+    reply = keeper.ask({"do": "knowledge", "at": where, "call": call, **more}, LIMIT_S)
+    if "failure" in reply:
+        raise KnowledgeError(str(reply["failure"]["message"]))
+    return reply
+
+
+def _change(text: str) -> Change:
+    """The change in a JSON text. Raises ValueError if it is none that a search makes."""
+    change = _changes.validate_json(text)
+    if not isinstance(change, KNOWLEDGE):
+        raise ValueError(change.kind)
+    return change
+
+
+def _text(provenance: Provenance) -> str:
+    return provenance.model_dump_json(exclude_none=True)
+
+
+def _texts(changes: Sequence[Change]) -> list[str]:
+    return [change.model_dump_json() for change in changes]

@@ -1,0 +1,96 @@
+"""What all tools share: names of tasks, the judge, the searches, and which run an agent's candidates go
+to."""
+
+import re
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from inspect import cleandoc
+from itertools import count
+from typing import Any, ParamSpec, TypeVar
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+
+from kernelblaster.errors import KernelBlasterError, StoreError
+from kernelblaster.mcp.judge_process import JudgeProcess, Say
+from kernelblaster.mcp.searches import Searches
+from kernelblaster.mcp.setup import LONGEST_SOURCE, AgentSetup
+from kernelblaster.mcp.task_names import TaskNames
+from kernelblaster.plain_text import one_line, printable
+from kernelblaster.store.files import Files
+
+DIGEST = re.compile(r"[0-9a-f]{32}")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AgentDesk:
+    """What agents work with through one server. `current` are the runs that candidates of a task go to, by
+    the task's name, unless an agent names another."""
+
+    def __init__(self, setup: AgentSetup) -> None:
+        self.setup = setup
+        self.names = TaskNames(setup.folders, setup.data / "tasks")
+        self.judge = JudgeProcess(setup)
+        self.searches = Searches(setup, self.judge)
+        self.current: dict[str, str] = {}
+
+    def task(self, name: str) -> dict[str, Any]:
+        """A task by its name, as the judge's process takes it. Raises BadTask if there is none."""
+        found = self.names.find(name.strip())
+        return {"name": found.name, "path": str(found.path), "shipped": found.shipped}
+
+    def source(self, candidate: str, run: str | None) -> str:
+        """The text of a candidate that is given as such, by its id in a run, or as a file in an allowed
+        folder. Raises KernelBlasterError."""
+        given = candidate.strip()
+        if "\n" in given:
+            if len(given) > LONGEST_SOURCE:
+                raise KernelBlasterError(f"the candidate has more than {LONGEST_SOURCE} characters.")
+            return candidate
+        if DIGEST.fullmatch(given):
+            return self.kept(given, run)
+        if given.endswith(".cu"):
+            return self.names.read(given)
+        raise KernelBlasterError(
+            f"{one_line(given[:80])!r} is no candidate: give the CUDA source itself, the id of an earlier "
+            "one, or a .cu file in an allowed folder. show_task has the function that it must define."
+        )
+
+    def kept(self, name: str, run: str | None) -> str:
+        """A source by its id, from a run, or from any that this server works on. Raises StoreError."""
+        for one in [run] if run else [*reversed(self.current.values())]:
+            try:
+                return Files(self.searches.folder(one) / "files").get(name)
+            except (StoreError, UnicodeDecodeError):
+                continue
+        raise StoreError(f"there is no source {name}; give the run that it belongs to.")
+
+    def run_of(self, task: str, run: str | None) -> str | None:
+        """The run to which a candidate of a task goes; None: a new one."""
+        return self.searches.folder(run).name if run else self.current.get(task)
+
+
+def saying(context: Context[Any, Any]) -> Say:
+    """A function that reports progress to the client that made a request."""
+    numbers = count(1)
+
+    async def say(stage: str) -> None:
+        await context.report_progress(next(numbers), None, printable(stage)[:300])
+
+    return say
+
+
+def answering(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """A tool whose errors that can be acted on reach the agent, in one sentence."""
+
+    tool.__doc__ = cleandoc(tool.__doc__ or "")
+
+    @wraps(tool)
+    async def answer(*arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            return await tool(*arguments, **named)
+        except KernelBlasterError as error:
+            raise ToolError(printable(str(error))[:4000]) from error
+
+    return answer

@@ -1,0 +1,337 @@
+"""The process that judges for agents: it holds the device, the tasks and the runs, and does one request after
+another.
+
+It is apart from the server so that a request can be ended, and a task that crashes takes nothing with it.
+"""
+
+import threading
+from collections import OrderedDict
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from kernelblaster import opening
+from kernelblaster.api.asking import UNLIMITED, AskTell
+from kernelblaster.api.searching import SearchRequest, check_device, named_models, new_run, search_of
+from kernelblaster.api.subjects import load_candidate
+from kernelblaster.building import telling
+from kernelblaster.errors import BadTask, KernelBlasterError, StoreError
+from kernelblaster.export.run import export_run
+from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.seed import plant
+from kernelblaster.mcp import summaries
+from kernelblaster.mcp.setup import AgentSetup
+from kernelblaster.policies.expert.states import extract_states
+from kernelblaster.processes.workers import JobPipe
+from kernelblaster.readiness import readiness_of
+from kernelblaster.records import Profile, Task
+from kernelblaster.records.kernel_name import source_name
+from kernelblaster.sessions.session import Session
+from kernelblaster.sessions.settings import Search
+from kernelblaster.shortage import shortage
+from kernelblaster.store.run import Run, open_run
+from kernelblaster.store.subject import task_of
+from kernelblaster.tasks.catalog import load_file
+from kernelblaster.tasks.fitness import fitness_of
+from kernelblaster.tasks.floor import floor_of
+from kernelblaster.tasks.header import declaration
+from kernelblaster.tasks.plain_module import check_plain
+
+MOST_TASKS, MOST_RUNS = 16, 8  # that are kept open
+LONGEST_MODULE = 12_000  # characters of a task's source that are shown
+
+
+def work(pipe: JobPipe, setup: AgentSetup) -> None:
+    """The main function of the process: answers requests (number, verb, arguments) with messages (number,
+    "stage", text) and one of (number, "done", data) or (number, "failed", text)."""
+    desk = JudgeDesk(setup, pipe)
+    try:
+        for number, verb, arguments in pipe.jobs():
+            desk.number = number
+            try:
+                with telling(desk.say):
+                    answer = (number, "done", getattr(desk, verb)(**arguments))
+            except KernelBlasterError as error:
+                answer = (number, "failed", str(error))
+            except (OSError, MemoryError, RuntimeError) as error:
+                words = shortage(error)
+                if words is None:
+                    raise
+                answer = (number, "failed", words)
+            pipe.tell(answer)
+    finally:
+        desk.close()
+
+
+class JudgeDesk:
+    """What the process keeps from request to request. Each public method is a verb: it takes and returns JSON
+    data, and raises KernelBlasterError with what to do."""
+
+    def __init__(self, setup: AgentSetup, pipe: JobPipe) -> None:
+        self.number = 0
+        self._setup = setup
+        self._pipe = pipe
+        self._lock = threading.Lock()
+        self._open = ExitStack()
+        self._judge: DeviceJudge | None = None
+        self._emulating: DeviceJudge | None = None
+        self._knowledge: KnowledgeBase | None = None
+        self._tasks: OrderedDict[tuple[object, ...], Task] = OrderedDict()
+        self._asking: OrderedDict[str, tuple[AskTell, Run, Task]] = OrderedDict()
+
+    def say(self, stage: str) -> None:
+        """Report what is being done now."""
+        with self._lock:
+            self._pipe.tell((self.number, "stage", stage))
+
+    def close(self) -> None:
+        """Write the results of the runs, and close everything."""
+        while self._asking:
+            self._close_oldest()
+        self._open.close()
+
+    # Tasks
+
+    def show(self, task: dict[str, Any]) -> dict[str, Any]:
+        """A task as a candidate's author needs it."""
+        loaded = self._load(**task)
+        floor = floor_of(loaded)
+        return {
+            "task": loaded.name,
+            "kind": loaded.kind,
+            "declaration": declaration(loaded.signature, loaded.name),
+            "source": loaded.source[:LONGEST_MODULE],
+            "timed_sizes": loaded.primary.sizes,
+            "other_sizes": {w.name: w.sizes for w in loaded.workloads if w.name != "primary"},
+            "floor": {"bytes": floor.bytes, "operations": floor.operations},
+            "dtype": loaded.dtype,
+            "notes": list(loaded.notes),
+        }
+
+    def check(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Whether a task is fit to be scored, and which tools work on it."""
+        loaded = self._load(**task)
+        fitness = fitness_of(loaded)
+        verbs = {one.verb: one.why or "works" for one in readiness_of(loaded, fitness)}
+        return {
+            "task": loaded.name,
+            "fit": fitness.fit,
+            "problems": list(fitness.problems),
+            "insensitive": list(fitness.insensitive),
+            "commands": verbs,
+        }
+
+    # Candidates
+
+    def evaluate(
+        self, task: dict[str, Any], source: str, run: str | None, technique: str | None
+    ) -> dict[str, Any]:
+        """Judge a candidate, and record it in a run: the given one, or a new one."""
+        asking, opened, loaded = self._run(task, run)
+        before = asking.best
+        candidate = load_candidate(_text(source), loaded)
+        evaluation = asking.tell(candidate, technique)
+        data = summaries.evaluation_data(evaluation, source)
+        best = asking.best
+        data |= {"run": opened.name, "candidate": opened.files.put(source)}
+        if best is not None and best.timing is not None:
+            again = before is not None and best.candidate == before.candidate
+            shown = summaries.outcome_data(best.outcome)["speedup"]
+            data["best_so_far"] = {"speedup": shown, "is_this": best.candidate == evaluation.candidate}
+            data["improved"] = not again
+        return data
+
+    def emulate(self, task: dict[str, Any], source: str) -> dict[str, Any]:
+        """Check a candidate at a small size on the PTX machine."""
+        loaded = self._load(**task)
+        judge = self._device_judge()
+        if not judge.device.modelled:
+            judge = self._emulator()
+        checked = judge.check(loaded, load_candidate(_text(source), loaded))
+        return summaries.checked_data(checked.outcome, checked.counters)
+
+    def profile(self, task: dict[str, Any], source: str) -> dict[str, Any]:
+        """The kernels of a candidate: shares of the time, what they wait for, their states."""
+        loaded = self._load(**task)
+        judge = self._device_judge()
+        result = judge.profile(loaded, [load_candidate(_text(source), loaded)])[0]
+        if not isinstance(result, Profile):
+            return summaries.outcome_data(result)
+        floor = judge.prepare(loaded)[1].bytes
+        states = extract_states(result, floor)
+        listed = sorted(states, key=lambda one: -one.share)[:16]
+        return {
+            "digest": summaries.profile_text(result, floor)[:8000],
+            "kernels": [
+                {
+                    "kernel": source_name(one.kernel)[:100],
+                    "share": round(one.share, 3),
+                    "state": one.state.name,
+                    "meaning": one.state.description,
+                    "metrics": one.state.metrics,
+                }
+                for one in listed
+            ],
+            "times": summaries.MODELLED if judge.device.modelled else "measured",
+        }
+
+    def propose(self, task: dict[str, Any], run: str | None) -> dict[str, Any]:
+        """What to try next on the fastest correct candidate of a run."""
+        if run is None:
+            raise KernelBlasterError("nothing was evaluated for this task yet: call evaluate first.")
+        asking, opened, _ = self._run(task, run)
+        advice = asking.ask()
+        entries = self._known().content().entries.get(advice.state, {})
+        target = advice.target
+        return {
+            "run": opened.name,
+            "kernel": target.kernel,
+            "share_of_time": round(target.share, 3),
+            "state": advice.state,
+            "meaning": target.state.description,
+            "techniques": summaries.ranked_data(advice.options, entries),
+            "best_source": opened.files.put(_best_source(asking)),
+        }
+
+    # Runs
+
+    def prepare_search(
+        self, task: dict[str, Any], budget: int, seconds: float | None, questions: str | None
+    ) -> dict[str, Any]:
+        """A new run for a search, which another process is to do; `questions` is the folder in which an agent
+        answers for the language model, None: no model takes part."""
+        loaded = self._load(**task)
+        models = named_models(f"handoff:{questions}" if questions else None)
+        search = search_of(budget, models).model_copy(update={"wall_seconds": seconds})
+        setup = self._setup
+        wanted = SearchRequest(
+            loaded.name, search, setup.knowledge, setup.device, setup.gpu, loaded.cast, models
+        )
+        if models is None:
+            self._check_expert(loaded)
+        with new_run(loaded, wanted, setup.runs) as run:
+            return {"run": run.name}
+
+    def export(self, run: str, format: str) -> dict[str, Any]:
+        """The best candidate of a run as the text of a file."""
+        if run in self._asking:
+            self._asking[run][0].finish()
+        with open_run(self._setup.runs, run) as opened:
+            return {"run": opened.name, "format": format, "text": export_run(opened, format)}  # type: ignore[arg-type]
+
+    def release(self) -> dict[str, Any]:
+        """Close the GPU, if this process holds one, and all runs on it, so that a search can have it."""
+        if self._judge is None or self._judge.device.modelled:
+            return {}
+        self.close()
+        self._judge = self._emulating = self._knowledge = None
+        self._open = ExitStack()
+        return {}
+
+    def _check_expert(self, task: Task) -> None:
+        """Raise BadTask if a search without a model cannot begin with a task."""
+        from kernelblaster.policies.expert.policy import ExpertPolicy
+
+        if task.kind == "cuda":
+            return
+        try:
+            ExpertPolicy().initial(task)
+        except KernelBlasterError as error:
+            reason = str(error).partition(". ")[0]
+            raise BadTask(
+                f"{reason}. The built-in expert cannot begin with this task: write candidates yourself and "
+                "call evaluate, or call start_search with agent=true and answer its questions."
+            ) from error
+
+    def _load(self, name: str, path: str, shipped: bool) -> Task:
+        """The task in a file; Python that is not shipped is checked first, unless it is trusted."""
+        file = Path(path)
+        try:
+            status = file.stat()
+        except OSError as error:
+            raise BadTask(f"{name}: {error.strerror or error}") from error
+        key = (name, path, status.st_mtime_ns, status.st_size)
+        if key not in self._tasks:
+            self.say("loading the task")
+            if file.suffix == ".py" and not shipped and not self._setup.trusted:
+                check_plain(file.read_text(), name)
+            self._tasks[key] = load_file(name, file)
+            while len(self._tasks) > MOST_TASKS:
+                self._tasks.popitem(last=False)
+        self._tasks.move_to_end(key)
+        return self._tasks[key]
+
+    def _device_judge(self) -> DeviceJudge:
+        """The judge, opened when it is first needed."""
+        if self._judge is None:
+            self.say("opening the device")
+            setup = self._setup
+            opened = opening.open_searching(setup.device, setup.gpu, progress=self.say)
+            self._judge = self._open.enter_context(opened)
+        return self._judge
+
+    def _emulator(self) -> DeviceJudge:
+        """A judge on the PTX machine, beside one on a GPU."""
+        if self._emulating is None:
+            opened = opening.open_judge("emulated", None, progress=self.say)
+            self._emulating = self._open.enter_context(opened)
+        return self._emulating
+
+    def _known(self) -> KnowledgeBase:
+        """The knowledge base, opened when it is first needed."""
+        if self._knowledge is None:
+            self._knowledge = self._open.enter_context(KnowledgeBase(self._setup.knowledge))
+            plant(self._knowledge)
+        return self._knowledge
+
+    def _run(self, task: dict[str, Any], name: str | None) -> tuple[AskTell, Run, Task]:
+        """An open run whose candidates an agent writes: the one of this name, continued, or a new one."""
+        if name is not None and name in self._asking:
+            self._asking.move_to_end(name)
+            return self._checked(task, name)
+        loaded = self._load(**task)
+        judge, known = self._device_judge(), self._known()
+        search = Search(evaluations=UNLIMITED)
+        setup = self._setup
+        if name is None:
+            wanted = SearchRequest(
+                loaded.name, search, setup.knowledge, setup.device, setup.gpu, loaded.cast, by="agent"
+            )
+            run = new_run(loaded, wanted, setup.runs)
+        else:
+            run = open_run(setup.runs, name, writing=True)
+            if run.events[0].data.get("by") != "agent":
+                run.close()
+                raise StoreError(
+                    f"{name}: is a search's run, not an agent's; leave run out to begin another."
+                )
+        check_device(run, judge.device.name)
+        kept = loaded if name is None else task_of(run)
+        self._asking[run.name] = AskTell(run, known, Session(kept, judge, known, run, search)), run, kept
+        while len(self._asking) > MOST_RUNS:
+            self._close_oldest()
+        return self._checked(task, run.name)
+
+    def _checked(self, task: dict[str, Any], name: str) -> tuple[AskTell, Run, Task]:
+        """The open run of this name. Raises StoreError if it is for another task."""
+        found = self._asking[name]
+        if found[2].digest != self._load(**task).digest:
+            raise StoreError(f"{name}: is a run of {found[2].name}, not of {task['name']}; leave run out.")
+        return found
+
+    def _close_oldest(self) -> None:
+        """Close the run that was not used for the longest time, with its results written."""
+        _, (asking, run, _) = self._asking.popitem(last=False)
+        asking.finish()
+        run.close()
+
+
+def _text(source: str) -> str:
+    """A candidate's text; with a line break, so that it is not taken for a path."""
+    return source if "\n" in source else source + "\n"
+
+
+def _best_source(asking: AskTell) -> str:
+    """The source of the fastest correct candidate."""
+    return asking.result().source

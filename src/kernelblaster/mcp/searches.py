@@ -1,0 +1,186 @@
+"""Searches that agents start, watch, steer and stop: each is a process of its own, which goes on by
+itself."""
+
+import asyncio
+import re
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+from kernelblaster.errors import KernelBlasterError, StoreError
+from kernelblaster.mcp.judge_process import JudgeProcess, Say, unheard
+from kernelblaster.mcp.setup import LONGEST_WAIT_S, MOST_SEARCHES, AgentSetup
+from kernelblaster.models.names import parse_name
+from kernelblaster.plain_text import printable
+from kernelblaster.records import Step
+from kernelblaster.serve.resuming import ResumedRuns
+from kernelblaster.store.control import steer_run, stop_run
+from kernelblaster.store.events import first_event
+from kernelblaster.store.follow import FollowedRun
+from kernelblaster.store.history import History
+from kernelblaster.store.run import LOG, run_folders
+from kernelblaster.store.steering import describe_action
+from kernelblaster.store.writer import writer_of
+
+PAUSE_S = 0.25
+STEPS_SHOWN = 12
+RUNS_SHOWN = 40
+NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+BY = "mcp"
+
+
+class Searches:
+    """The runs in the server's folder. Names that agents give are looked up there and nowhere else."""
+
+    def __init__(self, setup: AgentSetup, judge: JudgeProcess) -> None:
+        self._setup = setup
+        self._judge = judge
+        self._started = ResumedRuns()
+
+    def folder(self, run: str) -> Path:
+        """The folder of a run by its name or `last`. Raises StoreError if there is none."""
+        folders = run_folders(self._setup.runs)
+        if run == "last" and folders:
+            return folders[-1]
+        found = [one for one in folders if one.name == run]
+        if not found or not NAME.fullmatch(run):
+            raise StoreError(f"there is no run {printable(run[:100])!r}; list_runs names all.")
+        return found[0]
+
+    async def start(
+        self, task: dict[str, Any], budget: int, seconds: float | None, *, agent: bool, say: Say = unheard
+    ) -> dict[str, Any]:
+        """Start a search; returns its run's name at once. With `agent`, its questions to a language model are
+        answered by agents. Raises KernelBlasterError if too many run already."""
+        if self._started.running >= MOST_SEARCHES:
+            raise KernelBlasterError(
+                f"{self._started.running} searches run already; wait for one, or stop one with stop_search."
+            )
+        questions = str(self._setup.data / "questions" / secrets.token_hex(6)) if agent else None
+        made = await self._judge.ask(
+            "prepare_search", say, task=task, budget=budget, seconds=seconds, questions=questions
+        )
+        await self._judge.release()
+        self._started.start(self._setup.runs / made["run"])
+        return {"run": made["run"], "state": "starting"}
+
+    async def resume(self, run: str) -> dict[str, Any]:
+        """Go on with a search that was stopped, or whose budget was raised."""
+        folder = self.folder(run)
+        await self._judge.release()
+        self._started.start(folder)
+        return {"run": folder.name, "state": "starting"}
+
+    def runs(self) -> list[dict[str, Any]]:
+        """The latest runs, the newest first."""
+        listed = []
+        for folder in reversed(run_folders(self._setup.runs)[-RUNS_SHOWN:]):
+            first = first_event(folder / LOG)
+            about = first.data if first else {}
+            by = "agent" if about.get("by") == "agent" else "search"
+            listed.append({"run": folder.name, "task": about.get("task", "?"), "candidates_by": by})
+        return listed
+
+    def state(self, run: str) -> dict[str, Any]:
+        """What became of a run so far."""
+        folder = self.folder(run)
+        return self._summary(_followed(folder))
+
+    async def watch(self, run: str, wait_s: float, say: Say = unheard) -> dict[str, Any]:
+        """The state of a run after the next step, or its end, or `wait_s` seconds, whichever comes first."""
+        folder = self.folder(run)
+        until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
+        followed = await asyncio.to_thread(_followed, folder)
+        summary = await asyncio.to_thread(self._summary, followed)
+        seen = summary["judged"]
+        begun = summary["state"]
+        while summary["state"] in ("running", "starting") and time.monotonic() < until:
+            await asyncio.sleep(PAUSE_S)
+            if not await asyncio.to_thread(followed.update) and summary["state"] == begun == "running":
+                summary["state"] = _state(followed, writer_of(folder), self._started.notice(folder))
+                continue
+            summary = await asyncio.to_thread(self._summary, followed)
+            if summary["judged"] != seen:
+                await say(f"{summary['judged']} candidates judged, best {summary.get('speedup', '-')}x")
+                break
+        return await asyncio.to_thread(self._summary, followed)
+
+    def steer(self, run: str, **wanted: Any) -> dict[str, Any]:
+        """Ask a search for something; see `kernelblaster.steer`."""
+        commands = steer_run(self.folder(run), by=BY, **wanted)
+        if not commands:
+            raise KernelBlasterError(
+                "nothing was asked for: give budget, seconds, pin, forbid, release or note."
+            )
+        return {"asked": [describe_action(one.action) for one in commands], "obeyed": "before its next step"}
+
+    def stop(self, run: str, *, now: bool) -> dict[str, Any]:
+        """Stop a search; what it judged is kept."""
+        folder = self.folder(run)
+        stop_run(folder, now=now, by=BY)
+        words = "stopped" if now else "asked to stop; it does before its next candidate"
+        return {
+            "run": folder.name,
+            "done": words,
+            "next": "resume_search goes on with it; export gives its best.",
+        }
+
+    def questions_of(self, run: str) -> Path:
+        """The folder of a search's questions to agents. Raises StoreError if it asks none."""
+        folder = self.folder(run)
+        first = first_event(folder / LOG)
+        choice = ((first.data if first else {}).get("models") or {}).get("choice") or {}
+        name = choice.get("model")
+        named = parse_name(name) if isinstance(name, str) else None
+        if named is None or named.kind != "handoff":
+            raise StoreError(f"{folder.name}: asks no agent; start one with start_search and agent=true.")
+        return Path(named.rest)
+
+    def _summary(self, followed: FollowedRun) -> dict[str, Any]:
+        """A run in a few lines: state, best, floor, the last steps."""
+        history = History(followed)
+        notice = self._started.notice(followed.folder)
+        state = _state(followed, writer_of(followed.folder), notice)
+        limit = (history.about.get("search") or {}).get("evaluations")
+        data: dict[str, Any] = {"run": followed.name, "task": history.task, "state": state}
+        data |= {"judged": len(history.judged), "budget": limit if history.about.get("by") is None else None}
+        best = history.best
+        if best is not None and best.speedup is not None:
+            timing = best.verdict.get("timing") or {}
+            data |= {"outcome": best.outcome, "speedup": round(best.speedup, 4)}
+            data |= {
+                name: round(timing[name], 2)
+                for name in ("candidate_us", "baseline_us", "floor_us")
+                if name in timing
+            }
+            data["modelled"] = bool(timing.get("modelled"))
+            data["best_source"] = best.source
+        if history.stopped:
+            data["stopped"] = history.stopped
+        if notice:
+            data["notice"] = printable(notice)[:2000]
+        data["steps"] = [_step(step) for step in history.steps[-STEPS_SHOWN:]]
+        data["steps_in_all"] = len(history.steps)
+        return {key: value for key, value in data.items() if value is not None}
+
+
+def _followed(folder: Path) -> FollowedRun:
+    """The run in a folder as it is now."""
+    followed = FollowedRun(folder)
+    followed.update()
+    return followed
+
+
+def _state(followed: FollowedRun, writer: int | None, notice: str) -> str:
+    """`starting`, `running`, `finished`, `stopped`, `interrupted` or `failed`."""
+    if writer is None and notice:
+        return "starting" if "getting ready" in notice else "failed"
+    return History(followed).state(writer)
+
+
+def _step(step: Step) -> dict[str, Any]:
+    """A step in one line."""
+    result = {"speedup": round(step.speedup, 3)} if step.speedup is not None else {"failed": step.failure}
+    about = {"technique": step.technique, "state": step.state, "predicted": round(step.predicted, 3)}
+    return about | result | ({"taken": True} if step.taken else {})

@@ -1,0 +1,29 @@
+"""What an MCP server may use, and its limits."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+LONGEST_SOURCE = 400_000  # characters of a candidate or a task
+LONGEST_REPLY = 60_000  # characters of a text that a tool returns
+LONGEST_WAIT_S = 50.0  # that a tool waits for news: many clients give up after a minute
+JUDGE_LIMIT_S = 900.0  # for one evaluation, profile or check
+MOST_WAITING = 16  # requests that wait for the judge
+MOST_SEARCHES = 2  # that run at the same time
+MOST_CANDIDATES = 500  # that one search may judge
+MOST_SECONDS = 6 * 3600.0  # that one search may take
+
+
+@dataclass(frozen=True)
+class AgentSetup:
+    """What agents work with. `folders` are those in which they may name and write files; `runs` is where runs
+    are kept, `data` a folder for tasks and questions, `knowledge` the knowledge base (a file or a URL).
+    `device` and `gpu` are as for `open_device`. `trusted`: Python of any kind in task files is run."""
+
+    folders: tuple[Path, ...]
+    runs: Path
+    data: Path
+    knowledge: str
+    device: Literal["auto", "cuda", "emulated"] = "auto"
+    gpu: str | None = None
+    trusted: bool = False

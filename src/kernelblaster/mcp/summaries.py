@@ -1,0 +1,130 @@
+"""Evaluations, profiles, tasks and runs as short JSON data for agents."""
+
+from collections.abc import Mapping, Sequence
+from math import exp
+from typing import Any
+
+from kernelblaster.knowledge.content import OptimizationEntry, Scored
+from kernelblaster.plain_text import printable
+from kernelblaster.policies.llm.digest import digest
+from kernelblaster.policies.llm.feedback import feedback, outcome_feedback
+from kernelblaster.records import Evaluation, Outcome, Profile, Verification
+from kernelblaster.records.kernel_name import source_name
+from kernelblaster.records.outcome import CORRECT
+
+MODELLED = (
+    "modelled by a GPU model from what the emulator counted, not measured; `Inconclusive` means that 1.0 "
+    "lies within the model's error, so rank candidates by speedup"
+)
+FURTHER = {
+    "CompileFailed": "Correct the lines named above. The declaration is included for you: do not repeat it "
+    "with other types, and include no torch headers.",
+    "Incorrect": "Sizes are run-time values: check tails, sizes of 1, NaN and the order of indices; call "
+    "emulate for every access that is out of bounds or races.",
+    "Rejected": "Read guide('candidates') for what is allowed.",
+    "RuntimeFailed": "Call emulate: it names the access and the line.",
+    "TimedOut": "Look for loops that do not end, and for barriers that not all threads reach.",
+    "Unsupported": "This instruction needs a GPU; write it more plainly.",
+}
+PREFERRED = 12  # techniques that are shown
+
+
+def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
+    """A verdict: outcome, speedup over the baseline and times in microseconds if the candidate is correct,
+    else why it is not and what to do."""
+    outcome = evaluation.outcome
+    data = outcome_data(outcome, printable(feedback(evaluation, source)))
+    timing = evaluation.timing
+    if timing is not None:
+        data |= {
+            "candidate_us": round(timing.candidate_us, 2),
+            "baseline": timing.baseline,
+            "baseline_us": round(timing.baseline_us, 2),
+            "floor_us": round(timing.floor_us, 2),
+            "times": MODELLED if timing.modelled else "measured",
+        }
+    data["device"] = evaluation.device
+    compiled = evaluation.compilation
+    if compiled is not None and isinstance(outcome, CORRECT):
+        data["registers"] = {source_name(r.kernel)[:80]: r.registers for r in compiled.resources[:8]}
+        spilled = sum(r.spill_store_bytes for r in compiled.resources)
+        data |= {"spilled_bytes": spilled} if spilled else {}
+    if evaluation.verification and evaluation.verification.notes:
+        data["notes"] = [printable(note) for note in evaluation.verification.notes[:4]]
+    return data
+
+
+def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
+    """An outcome with the speedup and its interval, or with why it failed and what to do."""
+    data: dict[str, Any] = {"outcome": outcome.kind, "correct": isinstance(outcome, CORRECT)}
+    if isinstance(outcome, CORRECT):
+        speedup = outcome.speedup
+        return data | {
+            "speedup": round(speedup.estimate, 4),
+            "interval": [round(speedup.low, 4), round(speedup.high, 4)],
+        }
+    data["why"] = words or printable(outcome_feedback(outcome, ""))
+    further = FURTHER.get(outcome.kind)
+    return data | ({"next": further} if further else {})
+
+
+def checked_data(outcome: Verification | Outcome, counters: Profile | None) -> dict[str, Any]:
+    """What the emulator found: correct or not, and what it counted for each launch."""
+    if isinstance(outcome, Verification):
+        words = f"{len(outcome.cases)} comparisons in {outcome.calls} calls, every access checked"
+        data: dict[str, Any] = {"correct": True, "verified": words, "deterministic": outcome.deterministic}
+    else:
+        data = outcome_data(outcome)
+    if counters is not None:
+        data["workload"] = counters.workload
+        data["launches"] = [
+            {
+                "kernel": source_name(kernel.name)[:100],
+                "grid": list(kernel.grid),
+                "block": list(kernel.block),
+                **{
+                    m.name: round(m.value, 2) if isinstance(m.value, float) else m.value
+                    for m in kernel.metrics
+                },
+            }
+            for kernel in counters.kernels[:16]
+        ]
+    return data
+
+
+def profile_text(profile: Profile, floor_bytes: int) -> str:
+    """A profile in a few lines for each kernel, the largest share of the time first."""
+    return printable("\n".join(piece.text for piece in digest(profile, floor_bytes)))
+
+
+def technique_data(
+    scored: Scored, entry: OptimizationEntry | None, *, recipe: bool = False
+) -> dict[str, Any]:
+    """A technique with what is expected of it and the evidence: attempts by GPU architecture."""
+    optimization, prediction = scored.optimization, scored.prediction
+    expected = "expected_share_of_floor_speed" if recipe else "expected_speedup"
+    data: dict[str, Any] = {
+        "technique": optimization.technique,
+        "title": optimization.title,
+        "description": optimization.description[:600],
+        expected: round(exp(prediction.mean), 3),
+        "likely_range": [round(value, 3) for value in prediction.interval],
+        "chance_valid": round(prediction.valid_chance, 2),
+    }
+    if optimization.preconditions:
+        data["needs"] = list(optimization.preconditions[:4])
+    if entry is not None:
+        tried = {name: round(t.attempts, 1) for name, t in entry.evidence.by_architecture.items()}
+        data |= {"attempts": tried} if tried else {"attempts": "none: a guess"}
+        failures = {kind: round(count, 1) for kind, count in entry.evidence.failures.items() if count >= 1}
+        data |= {"failures": failures} if failures else {}
+    if scored.notes:
+        data["notes"] = [printable(note)[:300] for note in scored.notes[-3:]]
+    return data
+
+
+def ranked_data(
+    options: Sequence[Scored], entries: Mapping[str, OptimizationEntry], most: int = PREFERRED
+) -> list[dict[str, Any]]:
+    """The first `most` techniques of a ranking, with the evidence in `entries`."""
+    return [technique_data(one, entries.get(one.optimization.technique)) for one in options[:most]]

@@ -1,0 +1,130 @@
+"""The tasks that agents can name: shipped ones, those that they made, and files in allowed folders."""
+
+import difflib
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from kernelblaster.errors import BadTask, KernelBlasterError
+from kernelblaster.mcp.setup import LONGEST_SOURCE
+from kernelblaster.plain_text import one_line
+from kernelblaster.store.files import write_whole
+from kernelblaster.strict_json import InvalidJson, read_bounded
+from kernelblaster.tasks.catalog import TASK_LIKE, find, suites_folder
+
+MADE = "made/"
+SUFFIXES = (".py", ".cu")
+
+
+@dataclass(frozen=True)
+class NamedTask:
+    """A task's name and its file. `shipped`: it comes with KernelBlaster, so that its Python can be run."""
+
+    name: str
+    path: Path
+    shipped: bool
+
+
+class TaskNames:
+    """Names of tasks, and the files in `folders` that agents may read and write. Tasks that agents made are
+    kept in `made`. Nothing else is looked at, whatever a name looks like."""
+
+    def __init__(self, folders: tuple[Path, ...], made: Path) -> None:
+        self.folders = tuple(folder.resolve() for folder in folders)
+        self._made = made
+
+    @cached_property
+    def _shipped(self) -> dict[str, Path]:
+        suites = [folder.name for folder in suites_folder().iterdir() if folder.is_dir()]
+        return {name: path for suite in sorted(suites) for name, path in find(suite)}
+
+    def names(self) -> list[str]:
+        """All names, the shipped tasks first."""
+        made = sorted(MADE + path.stem for path in self._made.glob("*") if path.suffix in SUFFIXES)
+        return [*self._shipped, *made, *(str(path) for path in self._files())]
+
+    def find(self, name: str) -> NamedTask:
+        """The task of this name. Raises BadTask with the nearest names if there is none."""
+        if name in self._shipped:
+            return NamedTask(name, self._shipped[name], True)
+        if name.startswith(MADE):
+            for suffix in SUFFIXES:
+                path = self._made / f"{name.removeprefix(MADE)}{suffix}"
+                if re.fullmatch(r"[\w-]+", name.removeprefix(MADE)) and path.is_file():
+                    return NamedTask(name, path, False)
+        elif name.endswith(SUFFIXES) and self.folders:
+            return NamedTask(name, self.existing(name), False)
+        near = difflib.get_close_matches(name[:200], self.names(), 4, 0.3)
+        hint = f" Do you mean {', '.join(near)}?" if near else ""
+        raise BadTask(
+            f"there is no task {one_line(name[:200])!r}.{hint} list_tasks names all; make_task makes one."
+        )
+
+    def make(self, source: str, name: str) -> str:
+        """Keep the source of a new task, CUDA if it has `__global__`, else Python; returns its name, which
+        begins with `name` and has a digest, so that the same source has the same name."""
+        suffix = ".cu" if "__global__" in source else ".py"
+        words = re.sub(r"\W+", "_", name.strip(), flags=re.ASCII).strip("_")[:40] or "task"
+        stem = f"{words}-{hashlib.sha256(source.encode()).hexdigest()[:8]}"
+        write_whole(self._made / f"{stem}{suffix}", source)
+        return MADE + stem
+
+    def forget(self, name: str) -> None:
+        """Remove a task that was made and turned out to be none."""
+        for suffix in SUFFIXES:
+            (self._made / f"{name.removeprefix(MADE)}{suffix}").unlink(missing_ok=True)
+
+    def existing(self, name: str) -> Path:
+        """The file of this name in an allowed folder, relative to one or absolute. Raises KernelBlasterError
+        if there is none."""
+        for path in self._within(name):
+            if path.is_file():
+                return path
+        raise KernelBlasterError(f"{one_line(name[:200])}: there is no such file. {self._words}")
+
+    def writable(self, name: str) -> Path:
+        """A path to write in an allowed folder. Raises KernelBlasterError if it lies elsewhere."""
+        within = [path for path in self._within(name) if path.parent.is_dir() and not path.is_dir()]
+        if not within:
+            raise KernelBlasterError(f"{one_line(name[:200])}: cannot be written. {self._words}")
+        return within[0]
+
+    def read(self, name: str) -> str:
+        """The text of a file in an allowed folder, at most LONGEST_SOURCE bytes. Raises
+        KernelBlasterError."""
+        path = self.existing(name)
+        try:
+            return read_bounded(path, LONGEST_SOURCE).decode()
+        except (OSError, InvalidJson, UnicodeDecodeError) as error:
+            raise KernelBlasterError(f"{path.name}: cannot be read: {error}") from error
+
+    def _within(self, name: str) -> list[Path]:
+        """Where a name may lead to: paths in the allowed folders, links followed."""
+        if not name or len(name) > 1000 or "\0" in name:
+            return []
+        found = []
+        for folder in self.folders:
+            path = (folder / name).resolve()
+            hidden = any(part.startswith(".") for part in path.parts[len(folder.parts) :])
+            if path.is_relative_to(folder) and path != folder and not hidden:
+                found.append(path)
+        return found
+
+    def _files(self) -> list[Path]:
+        """Task-like files directly in the allowed folders."""
+        found = []
+        for folder in self.folders:
+            for path in sorted(folder.glob("*")):
+                like = TASK_LIKE.get(path.suffix) if path.suffix in SUFFIXES else None
+                if like and path.is_file() and like.search(path.read_bytes()[:LONGEST_SOURCE]):
+                    found.append(path)
+        return found[:200]
+
+    @property
+    def _words(self) -> str:
+        allowed = ", ".join(map(str, self.folders))
+        if not allowed:
+            return "This server was started without folders for files: give the text itself instead."
+        return f"Files may be named in {allowed}; or give the text itself."

@@ -1,0 +1,64 @@
+"""The keeper's part in calls of model servers: it has the keys, and sends them only where the user said."""
+
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from kernelblaster.models.dispatch import answer_with, context_with
+from kernelblaster.models.exchange import Exchange
+from kernelblaster.models.failures import ModelError, NotAllowed, Unavailable
+from kernelblaster.models.names import KINDS, OWN_KEY
+
+PATH = re.compile(r"chat/completions|models|v1/messages|v1/models/[A-Za-z0-9._%-]+")
+"""What is asked of servers, below their address. Others would act in the user's name: files, keys, jobs."""
+
+
+class KeptKeys:
+    """Calls servers for other processes, which never see the keys; `keys` are by environment variable.
+    Only addresses that were claimed are called, each with the key of its kind; KERNELBLASTER_API_KEY goes to
+    any of them that asks for it."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        self._keys = dict(keys)
+        self._claimed: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def claim(self, url: str) -> None:
+        """Allow calls to this address: with the key of the kind of server that has it, or the user's own."""
+        with self._lock:
+            self._claimed |= {(kind.key, url) for kind in KINDS.values() if kind.url == url}
+            self._claimed.add((OWN_KEY, url))
+
+    def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply, as JSON data, to a message {"do": "answer" | "context", "exchange": ...} of another
+        process. Failures are returned as data too."""
+        try:
+            exchange = Exchange.model_validate(message.get("exchange"))
+            key = self._key(exchange)
+            if message["do"] == "answer":
+                return {"said": answer_with(exchange, key).model_dump(mode="json")}
+            return {"tokens": context_with(exchange, key, str(message.get("model")))}
+        except ModelError as error:
+            return {"failure": failure_as_data(error)}
+        except ValidationError:
+            return {"failure": failure_as_data(NotAllowed("the keeper was asked for no proper call."))}
+
+    def _key(self, exchange: Exchange) -> str | None:
+        """The key for a request; None if there is none. Raises NotAllowed if the address was not claimed for
+        it, or something else than a model is asked for."""
+        if not PATH.fullmatch(exchange.path):
+            raise NotAllowed(f"{exchange.name}: the keeper asks models, and nothing else of a server.")
+        if (exchange.key, exchange.url) not in self._claimed:
+            raise NotAllowed(f"{exchange.name}: the key in {exchange.key} was not given for {exchange.url}.")
+        return self._keys.get(exchange.key)
+
+
+def failure_as_data(error: ModelError) -> dict[str, Any]:
+    """The error as JSON data, from which `keys` raises it again in the other process."""
+    data: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
+    if isinstance(error, Unavailable):
+        data |= {"wait_s": error.wait_s, "maybe_charged": error.maybe_charged}
+    return data

@@ -1,0 +1,32 @@
+"""Database URLs as they may be shown and recorded: without passwords."""
+
+import re
+from urllib.parse import unquote
+
+HIDDEN = "***"
+IN_FRONT = re.compile(r"(://[^/:@]*):(.*)@", re.DOTALL)  # up to the last @: a password may have one
+IN_QUERY = re.compile(r"\b((?:ssl)?password)=([^&]*)", re.IGNORECASE)
+
+
+def is_url(where: str) -> bool:
+    """Whether an address is a database URL; else it is a file's path."""
+    return "://" in where
+
+
+def shown(where: str) -> str:
+    """The address with its passwords replaced by ***. A file's path is unchanged."""
+    if not is_url(where):
+        return where
+    base, mark, query = where.partition("?")
+    return IN_FRONT.sub(rf"\1:{HIDDEN}@", base) + mark + IN_QUERY.sub(rf"\1={HIDDEN}", query)
+
+
+def without_passwords(text: str, where: str) -> str:
+    """A message about the address `where`, as a driver wrote it, with *** for every part of a password:
+    a driver may take what stands after an @ for the host, and name it."""
+    base, _, query = where.partition("?")
+    found = [one[-1] for one in (*IN_FRONT.findall(base), *IN_QUERY.findall(query))]
+    parts = {part for one in found for part in (one, *re.split("[@:/]", one)) if part}
+    for part in sorted({*parts, *map(unquote, parts)}, key=len, reverse=True):
+        text = text.replace(part, HIDDEN)
+    return text

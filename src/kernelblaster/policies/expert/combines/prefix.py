@@ -1,0 +1,58 @@
+"""Prefixes: for each element of a stage's axes, what it and all elements before it give together."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from kernelblaster.policies.expert.combines.combine import Combine, Running
+from kernelblaster.policies.expert.cuda.statements import Declaration, Statement
+from kernelblaster.policies.expert.cuda.terms import CudaType, DeviceFunction, Term
+from kernelblaster.policies.expert.expression import Kind
+
+
+@dataclass(frozen=True)
+class Prefix(Combine):
+    """The running result `of` another combine after each element; with `reverse`, from the last element on.
+    The stage's result at an element is known there only: where something is stored for each element."""
+
+    of: Combine
+    reverse: bool = False
+    each: ClassVar[bool] = True
+
+    @property
+    def placed(self) -> bool:
+        return self.of.placed
+
+    def result_kind(self, body: Kind) -> Kind:
+        return self.of.result_kind(body)
+
+    def type(self, running: Running) -> CudaType:
+        return self.of.type(running)
+
+    def start(self, running: Running) -> Term:
+        return self.of.start(running)
+
+    @property
+    def join(self) -> DeviceFunction:
+        return self.of.join
+
+    def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
+        return self.of.take(running, into, value)
+
+    def single(self, running: Running, value: Term) -> Term:
+        return self.of.single(running, value)
+
+    def result(self, running: Running, of: Term) -> Declaration:
+        return self.of.result(running, of)
+
+
+class HasCombine(Protocol):
+    """A stage."""
+
+    @property
+    def combine(self) -> Combine: ...
+
+
+def is_reversed(stages: Iterable[HasCombine]) -> bool:
+    """Whether stages are prefixes from the last element on."""
+    return any(isinstance(stage.combine, Prefix) and stage.combine.reverse for stage in stages)

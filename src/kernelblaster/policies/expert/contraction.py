@@ -1,0 +1,74 @@
+"""Sums of products over several axes, as their kernels see them: convolutions above all."""
+
+from dataclasses import dataclass
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
+from kernelblaster.policies.expert.combines.arithmetic import SUM
+from kernelblaster.policies.expert.expression import Expression, Operation, used_names
+from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
+
+SHORTEST = 16  # terms of the inner K axes, at least, where there are so many
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """results[batch, rows, columns] = sum over outer and inner of left[batch, rows, ...] * right[batch,
+    columns, ...]. Columns run along the result's memory. The longest K axes are the inner ones."""
+
+    batch: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+    outer: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    left: Expression
+    right: Expression
+
+    @property
+    def k_axes(self) -> tuple[Axis, ...]:
+        return self.outer + self.inner
+
+
+def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
+    """The kernel as a sum of products of two factors; None where it is something else."""
+    if len(kernel.stages) != 1 or kernel.stages[0].combine != SUM or any(s.over for s in kernel.stores):
+        return None
+    body = kernel.stages[0].body
+    if not isinstance(body, Operation) or body.name != "mul" or body.kind != "real":
+        return None
+    left, right = body.operands
+    here, there = (used_names([operand], []) for operand in body.operands)
+    k_axes = [axis for axis in kernel.stages[0].axes if not axis.once]
+    if not k_axes or any(axis.name not in here | there or axis.part for axis in k_axes):
+        return None
+    axes = [axis for axis in kernel.axes if not axis.once]
+    rows = tuple(axis for axis in axes if axis.name in here - there)
+    columns = tuple(axis for axis in axes if axis.name in there - here)
+    if not rows or not columns:
+        return None
+    if max(rows + columns, key=axes.index) in rows:
+        left, right, rows, columns = right, left, columns, rows
+    batch = tuple(axis for axis in axes if axis not in rows + columns)
+    outer, inner = _ordered(k_axes, plan)
+    return Contraction(batch, rows, columns, outer, inner, left, right)
+
+
+def _ordered(k_axes: list[Axis], plan: Plan) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+    """Shorter axes before longer ones; the last ones that have enough terms together are the inner ones."""
+    ordered = sorted(k_axes, key=lambda axis: plan.extent(axis.extent))
+    for place in reversed(range(len(ordered))):
+        inner = tuple(ordered[place:])
+        if plan.elements(inner) >= SHORTEST:
+            return tuple(ordered[:place]), inner
+    return (), tuple(ordered)
+
+
+def extent(axes: tuple[Axis, ...]) -> Index:
+    return indices.product(axis.extent for axis in axes)
+
+
+def number(axes: tuple[Axis, ...]) -> Index:
+    """The running number of several axes, the last one fastest."""
+    return indices.row_major((axis.index for axis in axes), (axis.extent for axis in axes))

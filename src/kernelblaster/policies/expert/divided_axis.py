@@ -1,0 +1,85 @@
+"""Axes divided in two: one that counts pieces of a length, and one within a piece.
+
+What a kernel computes by quotients and remainders of an axis (the group of a channel, the phase of a
+transposed convolution) depends on one of the two axes only."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
+from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, rebuild, walk
+from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.kernel import Kernel, Store
+from kernelblaster.policies.expert.plan import Plan
+from kernelblaster.policies.expert.polynomial import ZERO, polynomial
+
+
+def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
+    """By what the kernel's stages divide an axis, where pieces of that length fill it in every workload."""
+    found = [index for stage in kernel.stages for index in _indices(stage.body)]
+    for part in (part for index in found for part in _parts(index)):
+        if part.operator in ("/", "%") and _rest(part.operands[0], axis) is not None:
+            by = part.operands[1]
+            whole = indices.multiply(indices.divide(axis.extent, by), by)
+            if not indices.names(by) - plan.sizes[0].keys() and plan.same(whole, axis.extent):
+                return by
+    return None
+
+
+def divided(kernel: Kernel, axis: Axis, by: Index) -> Kernel:
+    """The kernel with an axis divided into pieces of that length, which fill it."""
+    outer = Axis(f"{axis.name}_piece", indices.divide(axis.extent, by))
+    inner = Axis(f"{axis.name}_within", by)
+    whole = {axis.name: indices.add(indices.multiply(outer.index, by), inner.index)}
+
+    def changed(index: Index) -> Index:
+        if index.operator in indices.LEAVES:
+            return indices.replace(index, whole)
+        rest = _rest(index.operands[0], axis) if index.operator in ("/", "%") else None
+        if rest is None or index.operands[1] != by:
+            left, right = (changed(operand) for operand in index.operands)
+            return indices.BUILD[index.operator](left, right)
+        if rest == indices.ZERO:
+            return outer.index if index.operator == "/" else inner.index
+        within = indices.add(inner.index, rest)
+        if index.operator == "%":
+            return indices.remainder(within, by)
+        return indices.add(outer.index, indices.divide(within, by))
+
+    def moved(store: Store) -> Store:
+        return replace(store, position=tuple(changed(index) for index in store.position))
+
+    new = kernel.changed(lambda expression: rebuild(expression, _in_indices(changed)))
+    new = replace(new, stores=tuple(moved(store) for store in new.stores))
+    return new.with_loops({axis.name: (outer, inner)})
+
+
+def _rest(index: Index, axis: Axis) -> Index | None:
+    """What is added to an axis in an index that is nothing else, and never below it."""
+    rest = polynomial(index) - polynomial(axis.index)
+    plain = rest.is_non_negative and not any(axis.name in indices.names(atom.index) for atom in rest.atoms())
+    return (rest.index() if rest != ZERO else indices.ZERO) if plain else None
+
+
+def _in_indices(change: Callable[[Index], Index]) -> Callable[[Expression], Expression]:
+    def changed(part: Expression) -> Expression:
+        if isinstance(part, Load | Gather):
+            return replace(part, position=tuple(change(index) for index in part.position))
+        return replace(part, index=change(part.index)) if isinstance(part, Counted) else part
+
+    return changed
+
+
+def _indices(expression: Expression) -> Iterator[Index]:
+    for part in walk(expression):
+        if isinstance(part, Load | Gather):
+            yield from part.position
+        elif isinstance(part, Counted):
+            yield part.index
+
+
+def _parts(index: Index) -> Iterator[Index]:
+    yield index
+    for operand in index.operands:
+        yield from _parts(operand)

@@ -1,0 +1,34 @@
+"""From a nest to a launch."""
+
+from collections.abc import Collection, Sequence
+
+from kernelblaster.policies.expert.cuda.source import Emitted, TemplateParameter, Variant
+from kernelblaster.policies.expert.cuda.statements import Statement
+from kernelblaster.policies.expert.cuda.terms import Term
+from kernelblaster.policies.expert.emission.values import index_term
+from kernelblaster.policies.expert.nest import Nest
+
+
+def launched(
+    nest: Nest,
+    sizes: Collection[str],
+    body: Sequence[Statement],
+    *,
+    blocks: Term | None = None,
+    shared: int = 0,
+    blocks_per_sm: int = 0,
+    parameters: tuple[TemplateParameter, ...] = (),
+    variants: tuple[Variant, ...] = (),
+) -> Emitted:
+    """A kernel whose blocks and threads are those of its nest; other `blocks` where it is persistent."""
+    return Emitted(
+        body=tuple(body),
+        blocks=index_term(nest.blocks(), sizes) if blocks is None else blocks,
+        threads=nest.threads,
+        shared=shared,
+        blocks_per_sm=blocks_per_sm,
+        cluster=nest.cluster,
+        remark=str(nest),
+        parameters=parameters,
+        variants=variants,
+    )

@@ -1,0 +1,49 @@
+"""Reductions across memory."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kernelblaster.devices.occupancy import WARP
+from kernelblaster.policies.expert.nest import BoundAxes, Grid, Lanes, Nest, Serial, Threads, Vector, Warps
+from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, Family, Schedule
+
+
+class _ColumnReduction(Schedule):
+    """A reduction across memory."""
+
+    family: ClassVar[Family] = "column_reduction"
+    kind: ClassVar[str] = "across memory"
+
+
+@dataclass(frozen=True)
+class ThreadPerColumn(_ColumnReduction):
+    """As first written: a thread for each column, which walks its rows once for each stage."""
+
+    threads: int = 256
+    accumulate: Accumulate = "float"
+
+    def nest(self, axes: Axes, reduced: Axes) -> Nest:
+        return Nest((BoundAxes(axes, (Grid(), Threads(self.threads))), BoundAxes(reduced, (Serial(),))))
+
+
+@dataclass(frozen=True)
+class Columns(_ColumnReduction):
+    """The lanes of a warp have neighbouring columns, a vector each; the warps of a block share the rows."""
+
+    vector_width: int = 1
+    threads: int = 256
+    unroll: int = 1
+    streaming: bool = False
+    accumulate: Accumulate = "float"
+
+    def nest(self, axes: Axes, reduced: Axes) -> Nest:
+        return Nest(
+            (
+                BoundAxes(axes[:-1], (Grid(),)),
+                BoundAxes(axes[-1:], (Grid(), Lanes(), Vector(self.vector_width))),
+                BoundAxes(reduced, (Serial(self.unroll), Warps(self.threads // WARP))),
+            )
+        )
+
+
+ColumnReduction = ThreadPerColumn | Columns

@@ -1,0 +1,102 @@
+"""Kernels that compute each element on its own."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kernelblaster.devices.occupancy import WARP
+from kernelblaster.policies.expert.axis import Axis
+from kernelblaster.policies.expert.nest import (
+    BoundAxes,
+    Grid,
+    Lanes,
+    Nest,
+    Serial,
+    Threads,
+    Unrolled,
+    Vector,
+    Warps,
+)
+from kernelblaster.policies.expert.schedules.schedule import Axes, Family, Schedule
+
+STAGED_TILE = 64  # elements of a side of a tile that is transposed
+
+
+class _Map(Schedule):
+    """A kernel that computes each element on its own."""
+
+    family: ClassVar[Family] = "pointwise"
+    kind: ClassVar[str] = "pointwise"
+
+
+@dataclass(frozen=True)
+class ElementPerThread(_Map):
+    """One thread for each element."""
+
+    threads: int = 256
+
+    def nest(self, axes: Axes) -> Nest:
+        return Nest((BoundAxes(axes, (Grid(), Threads(self.threads))),))
+
+
+@dataclass(frozen=True)
+class FlatVectors(_Map):
+    """All tensors are walked in order: a thread has `coarsening` vectors of neighbouring elements, whose
+    loads are issued before the first is used."""
+
+    vector_width: int
+    threads: int = 256
+    coarsening: int = 1
+    streaming: bool = False
+
+    def nest(self, axes: Axes) -> Nest:
+        loops = Grid(), Unrolled(self.coarsening), Threads(self.threads), Vector(self.vector_width)
+        return Nest((BoundAxes(axes, loops),))
+
+
+@dataclass(frozen=True)
+class TransposedTiles(_Map):
+    """A block reads a square tile along one axis into shared memory and writes it along another."""
+
+    threads: int = 256
+
+    def nest(self, outer: Axes, other: Axis, last: Axis) -> Nest:
+        warps = self.threads // WARP
+        return Nest(
+            (
+                BoundAxes(outer, (Grid(),)),
+                BoundAxes((other,), (Grid(), Unrolled(STAGED_TILE // warps), Warps(warps))),
+                BoundAxes((last,), (Grid(), Unrolled(STAGED_TILE // WARP), Lanes())),
+            )
+        )
+
+
+@dataclass(frozen=True)
+class WarpRowMap(_Map):
+    """A map along rows, one warp for each row."""
+
+    vector_width: int
+    threads: int = 256
+    unroll: int = 1
+    streaming: bool = False
+
+    def nest(self, axes: Axes, row: Axes) -> Nest:
+        loops = Serial(self.unroll), Lanes(), Vector(self.vector_width)
+        return Nest((BoundAxes(axes, (Grid(), Warps(self.threads // WARP))), BoundAxes(row, loops)))
+
+
+@dataclass(frozen=True)
+class BlockRowMap(_Map):
+    """A map along rows, one block for each row."""
+
+    vector_width: int
+    threads: int = 256
+    unroll: int = 1
+    streaming: bool = False
+
+    def nest(self, axes: Axes, row: Axes) -> Nest:
+        loops = Serial(self.unroll), Threads(self.threads), Vector(self.vector_width)
+        return Nest((BoundAxes(axes, (Grid(),)), BoundAxes(row, loops)))
+
+
+RowMap = WarpRowMap | BlockRowMap
+Pointwise = ElementPerThread | FlatVectors | TransposedTiles | RowMap

@@ -1,0 +1,133 @@
+"""Matrix products."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kernelblaster.devices.occupancy import WARP
+from kernelblaster.policies.expert.nest import (
+    BoundAxes,
+    Grid,
+    Leaf,
+    Nest,
+    Serial,
+    Threads,
+    Tile,
+    Unrolled,
+    Warps,
+)
+from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, Family, Schedule
+
+PACKED_ROWS, PACKED_DEPTH = 128, 32  # a packed operand is filled up to multiples of these
+LINE_PADDING = 4  # elements after each line of a tile in shared memory, at most
+HALF_BYTES = 2
+RASTER = 8  # rows of blocks that are walked together, so that their operands stay in the L2 cache
+MMA_M, MMA_N = 64, 32  # results of a warp
+WGMMA_M, WARPGROUP = 64, 128  # rows of results of a warpgroup, and its threads
+
+
+class _Product(Schedule):
+    """A matrix product."""
+
+    family: ClassVar[Family] = "matrix_product"
+    kind: ClassVar[str] = "product"
+
+
+@dataclass(frozen=True)
+class ThreadPerResult(_Product):
+    """As first written: a thread for each result of a matrix product."""
+
+    threads: int = 256
+    accumulate: Accumulate = "float"
+
+    def nest(self, axes: Axes, k_axes: Axes) -> Nest:
+        return Nest((BoundAxes(axes, (Grid(), Threads(self.threads))), BoundAxes(k_axes, (Serial(),))))
+
+
+@dataclass(frozen=True)
+class TiledProduct(_Product):
+    """A matrix product by plain arithmetic, on tiles of both operands in shared memory.
+
+    A block computes `block_m` x `block_n` results, `block_k` terms at a time, and a thread `thread_m` x
+    `thread_n` of them (one or multiples of four). With two or more `stages` the next tiles are fetched
+    while one is in use, past the registers where `asynchronous`. With `flush`, sums of so many terms
+    are added to totals: a long sum then loses less.
+    """
+
+    block_m: int
+    block_n: int
+    block_k: int
+    thread_m: int = 1
+    thread_n: int = 1
+    stages: int = 1
+    asynchronous: bool = False
+    flush: int | None = None
+
+    @property
+    def threads(self) -> int:
+        return self.block_m // self.thread_m * (self.block_n // self.thread_n)
+
+    def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
+        down, across = self.block_m // self.thread_m, self.block_n // self.thread_n
+        return Nest(
+            (
+                BoundAxes(batch, (Grid(),)),
+                BoundAxes(rows, (Grid(), Threads(down), Unrolled(self.thread_m))),
+                BoundAxes(columns, (Grid(), Threads(across), Unrolled(self.thread_n))),
+                BoundAxes(k_axes, (Serial(), Unrolled(self.block_k))),
+            )
+        )
+
+    def shared_bytes(self, element_bytes: int) -> int:
+        """Shared memory of a block, with the padding of its lines."""
+        lines = self.block_m + self.block_n + 2 * LINE_PADDING
+        return self.stages * self.block_k * lines * element_bytes
+
+
+@dataclass(frozen=True)
+class _PackedTile(_Product):
+    """A block computes `block_m` x `block_n` results; `stages` tiles of the K axis are in flight."""
+
+    block_m: int = 128
+    block_n: int = 128
+    stages: int = 3
+
+    def shared_bytes(self, terms: int) -> int:
+        """Shared memory of a block, where each element is a sum of so many half-precision terms."""
+        return (self.block_m + self.block_n) * PACKED_DEPTH * HALF_BYTES * terms * self.stages
+
+
+@dataclass(frozen=True)
+class MmaProduct(_PackedTile):
+    """A matrix product by tensor cores, on packed operands (packing.py): warps multiply on their own."""
+
+    def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
+        return Nest(
+            (
+                BoundAxes(batch, (Grid(),)),
+                BoundAxes(rows, (Grid(grouped=RASTER), Warps(self.block_m // MMA_M), Tile(MMA_M))),
+                BoundAxes(columns, (Grid(), Warps(self.block_n // MMA_N), Tile(MMA_N))),
+                BoundAxes(k_axes, (Serial(), Tile(PACKED_DEPTH))),
+            ),
+            Leaf("mma", WARP),
+        )
+
+
+@dataclass(frozen=True)
+class WgmmaProduct(_PackedTile):
+    """The same by warpgroups (sm_90a), in persistent blocks of which one warpgroup only fetches tiles."""
+
+    def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
+        return Nest(
+            (
+                BoundAxes(batch, (Grid(),)),
+                BoundAxes(rows, (Grid(grouped=RASTER), Unrolled(self.block_m // WGMMA_M), Tile(WGMMA_M))),
+                BoundAxes(columns, (Grid(), Tile(self.block_n))),
+                BoundAxes(k_axes, (Serial(), Tile(PACKED_DEPTH))),
+            ),
+            Leaf("wgmma", self.block_m // WGMMA_M * WARPGROUP),
+            helpers=WARPGROUP,
+        )
+
+
+Product = ThreadPerResult | TiledProduct | MmaProduct | WgmmaProduct
+TensorProduct = MmaProduct | WgmmaProduct

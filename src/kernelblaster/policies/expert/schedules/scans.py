@@ -1,0 +1,70 @@
+"""Scans: prefixes along an axis."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kernelblaster.policies.expert.nest import (
+    BoundAxes,
+    Grid,
+    Lanes,
+    Nest,
+    Serial,
+    Threads,
+    Unrolled,
+    Vector,
+    Warps,
+)
+from kernelblaster.policies.expert.schedules.schedule import Axes, Family, Schedule
+
+
+class _Scan(Schedule):
+    """A prefix for each element along an axis."""
+
+    family: ClassVar[Family] = "scan"
+    kind: ClassVar[str] = "scan"
+
+
+@dataclass(frozen=True)
+class ThreadPerScan(_Scan):
+    """As first written: a thread walks the whole axis."""
+
+    threads: int = 256
+
+    def nest(self, axes: Axes, scanned: Axes) -> Nest:
+        return Nest((BoundAxes(axes, (Grid(), Threads(self.threads))), BoundAxes(scanned, (Serial(),))))
+
+
+@dataclass(frozen=True)
+class ScanRows(_Scan):
+    """Along memory: the warps of a block share a row, a chunk at a time; or each warp has one of `rows`. A
+    warp has neighbouring elements, `elements` for each lane, which lie side by side over the lanes in
+    vectors. Each thread scans its vectors, lanes exchange their totals by shuffles, and warps theirs in
+    shared memory."""
+
+    warps: int = 8
+    rows: int = 1
+    elements: int = 16
+    vector_width: int = 1
+    streaming: bool = False
+
+    def nest(self, axes: Axes, scanned: Axes) -> Nest:
+        loops = Serial(), Warps(self.warps), Unrolled(self.elements // self.vector_width), Lanes()
+        outer = (Grid(), Warps(self.rows)) if self.rows > 1 else (Grid(),)
+        return Nest((BoundAxes(axes, outer), BoundAxes(scanned, (*loops, Vector(self.vector_width)))))
+
+
+@dataclass(frozen=True)
+class ScanColumns(_Scan):
+    """Across memory: a thread has a vector of neighbouring columns and walks down them."""
+
+    vector_width: int = 1
+    threads: int = 256
+    unroll: int = 8
+    streaming: bool = False
+
+    def nest(self, axes: Axes, scanned: Axes) -> Nest:
+        loops = Grid(), Threads(self.threads), Vector(self.vector_width)
+        return Nest((BoundAxes(axes, loops), BoundAxes(scanned, (Serial(self.unroll),))))
+
+
+Scan = ThreadPerScan | ScanRows | ScanColumns

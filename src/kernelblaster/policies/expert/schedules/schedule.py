@@ -1,0 +1,22 @@
+"""What all schedules are."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from kernelblaster.policies.expert.axis import Axis
+
+Accumulate = Literal["float", "double"]
+Axes = tuple[Axis, ...]
+Family = Literal[
+    "pointwise", "row_reduction", "column_reduction", "full_reduction", "matrix_product", "pack", "scan"
+]
+STATIC_SHARED_BYTES = 48 << 10  # of shared memory that a launch may have without asking
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a kernel is laid out. `family` is the kind of computation that it is for, as reports and the
+    knowledge base name it, `kind` the column of the table of techniques (docs/expert.md)."""
+
+    family: ClassVar[Family]
+    kind: ClassVar[str]

@@ -1,0 +1,160 @@
+"""Implicit matrix product: a convolution by tensor cores, whose windows are gathered into shared memory.
+
+The filters are packed first, in the order in which they are used, padded with zeros. Each operand is a sum
+of two numbers of TF32, so that results are as precise as those of float32; `tf32_operands` leaves the second
+ones out."""
+
+from dataclasses import replace
+from functools import partial
+
+from kernelblaster.devices.occupancy import limits_of
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis
+from kernelblaster.policies.expert.contraction import Contraction, as_contraction, extent, number
+from kernelblaster.policies.expert.divided_axis import divided, divisor
+from kernelblaster.policies.expert.expression import (
+    Counted,
+    Expression,
+    Load,
+    Operation,
+    loads,
+    move,
+    operation,
+    real,
+    used_names,
+)
+from kernelblaster.policies.expert.gathered_element import gathered_element
+from kernelblaster.policies.expert.index import Index
+from kernelblaster.policies.expert.kernel import Kernel, Store
+from kernelblaster.policies.expert.plan import Buffer, Plan
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedules.gathered import GatheredProduct
+from kernelblaster.policies.expert.schedules.products import ThreadPerResult
+
+APPLIES_TO = (ThreadPerResult,)
+LEAST = 1 << 22  # multiplications below which packing costs more than it saves
+# block_m, block_n, warps_m, warps_n: wide tiles first
+SHAPES = (
+    (128, 256, 2, 4),
+    (64, 256, 1, 8),
+    (128, 128, 2, 2),
+    (32, 256, 1, 8),
+    (64, 128, 1, 4),
+    (32, 128, 1, 4),
+)
+TERMS = 2
+RANKS = 4  # tiles that are offered
+SPARE_BYTES = 4 << 10
+
+
+def _implicit(kernel: Kernel, plan: Plan, gpu: GpuSpec, rank: int) -> Plan | No:
+    divided_kernel = _with_shared_axes(kernel, plan)
+    found = as_contraction(divided_kernel, plan)
+    if found is None:
+        return No("it is no sum of products of two factors with axes of their own")
+    if len(found.k_axes) < 2:
+        return No("it has one K axis, and is a matrix product as it is")
+    refusal = _refusal(found, plan)
+    if refusal is not None:
+        return No(refusal)
+    schedules = _ranked(found, plan, gpu)
+    if not schedules:
+        return No("its results fill less than half of a tile")
+    if rank >= len(schedules):
+        return No("no further tile fits it")
+    return packed(plan.with_kernel(kernel, divided_kernel), divided_kernel, found, schedules[rank])
+
+
+def _with_shared_axes(kernel: Kernel, plan: Plan) -> Kernel:
+    """The kernel with axes divided that both factors use: groups of channels, or the phases of a transposed
+    convolution, become axes of their own, each with a product of its own."""
+    body = kernel.stages[0].body if len(kernel.stages) == 1 else None
+    if not isinstance(body, Operation) or len(body.operands) != 2:
+        return kernel
+    here, there = (used_names([operand], []) for operand in body.operands)
+    for axis in kernel.axes:
+        by = divisor(kernel, axis, plan) if axis.name in here & there else None
+        kernel = kernel if by is None else divided(kernel, axis, by)
+    return kernel
+
+
+def _refusal(found: Contraction, plan: Plan) -> str | None:
+    element = gathered_element(found.right)
+    if element is None:
+        return "its operand is computed on the way, and only elements as they are can be gathered"
+    types = {plan.buffers[load.buffer].dtype for side in (found.left, found.right) for load in loads(side)}
+    if types != {"float32"}:
+        return "its operands are not float32"
+    work = plan.elements(found.batch + found.rows + found.columns) * plan.elements(found.k_axes)
+    return "packing its filters would cost more than tensor cores save" if work < LEAST else None
+
+
+def _ranked(found: Contraction, plan: Plan, gpu: GpuSpec) -> list[GatheredProduct]:
+    """Tiles by how much of their work is wanted and how well they fill the GPU, the best first."""
+    rows, columns, batch = (plan.elements(axes) for axes in (found.rows, found.columns, found.batch))
+    inner = plan.elements(found.inner)
+    block_k = min((8, 16, 32), key=lambda k: (-(-inner // k) * k, -k))
+    room = limits_of(gpu.architecture).shared_bytes - SPARE_BYTES
+
+    def schedule(shape: tuple[int, int, int, int]) -> GatheredProduct:
+        deep = GatheredProduct(shape[0], shape[1], block_k, shape[2], shape[3], 4, TERMS)
+        while deep.shared_bytes() > room // 2 and deep.stages > 2:
+            deep = replace(deep, stages=deep.stages - 1)
+        return deep
+
+    def cost(tile: GatheredProduct) -> float:
+        blocks = batch * -(-rows // tile.block_m) * -(-columns // tile.block_n)
+        rounds = -(-blocks // gpu.multiprocessors)
+        traffic = 1 / tile.block_m + 1 / tile.block_n  # of shared memory, for each product
+        return rounds * tile.block_m * tile.block_n * (1 + 32 * traffic)
+
+    fitting = [schedule(shape) for shape in SHAPES]
+    fitting = [tile for tile in fitting if rows * 2 >= tile.block_m and columns * 2 >= tile.block_n]
+    fitting = [tile for tile in fitting if tile.shared_bytes() <= room]
+    return sorted(fitting, key=cost)
+
+
+def packed(plan: Plan, kernel: Kernel, found: Contraction, schedule: GatheredProduct) -> Plan:
+    """The plan with the packed filters, and the product that reads them."""
+    stem = kernel.name.removesuffix("_kernel")
+    name = f"{stem}_filters"
+    k, row = (
+        Axis("k", indices.round_up(extent(found.inner), schedule.block_k)),
+        Axis("row", indices.round_up(extent(found.rows), schedule.block_m)),
+    )
+    outer = (*found.batch, *found.outer)
+    digits = _digits(found.inner, k.index) | _digits(found.rows, row.index)
+    inside = operation(
+        "and",
+        _below(k.index, extent(found.inner)),
+        _below(row.index, extent(found.rows)),
+        kind="truth",
+    )
+    value = Operation("where", (inside, move(found.left, digits), real(0)), "real")
+    axes = (*outer, k, row)
+    store = Store(name, tuple(axis.index for axis in axes), value)
+    pack = Kernel(f"{stem}_filters_kernel", axes, (store,))
+    buffer = Buffer(name, tuple(axis.extent for axis in axes), "float32", scratch=True)
+    place = (*(axis.index for axis in outer), number(found.inner), number(found.rows))
+    body = Operation("mul", (Load(name, place, "real"), found.right), "real")
+    stage = replace(kernel.stages[0], body=body, axes=found.k_axes)
+    product = replace(kernel, stages=(stage,), schedule=schedule)
+    kernels = [new for old in plan.kernels for new in ((pack, product) if old is kernel else (old,))]
+    return replace(plan, buffers={**plan.buffers, name: buffer}).with_kernels(tuple(kernels))
+
+
+def _digits(axes: tuple[Axis, ...], linear: Index) -> dict[str, Index]:
+    """Axes by their running number."""
+    found: dict[str, Index] = {}
+    for axis in reversed(axes[1:]):
+        found[axis.name] = indices.remainder(linear, axis.extent)
+        linear = indices.divide(linear, axis.extent)
+    return found | {axes[0].name: linear}
+
+
+def _below(index: Index, end: Index) -> Expression:
+    return Operation("lt", (Counted(index), Counted(end)), "truth")
+
+
+PLAN_REWRITES = tuple(partial(_implicit, rank=rank) for rank in range(RANKS))

@@ -1,0 +1,26 @@
+"""TF32 operands: a convolution on tensor cores whose operands are rounded to TF32, as PyTorch's own are.
+
+A third of the matrix instructions. On a GPU, PyTorch's convolutions of float32 round their operands too, so
+that the results are as precise as the baseline's; where it does not, the judge refuses them."""
+
+from dataclasses import replace
+
+from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert.kernel import Kernel
+from kernelblaster.policies.expert.plan import Plan
+from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedules.gathered import GatheredProduct
+
+APPLIES_TO = (GatheredProduct,)
+GPU_ONLY = True  # on the emulated device the baseline is the host's, which does not round
+
+
+def _rounded(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
+    schedule = kernel.schedule
+    assert isinstance(schedule, GatheredProduct)
+    if schedule.terms == 1:
+        return No("its operands are rounded already")
+    return replace(kernel, schedule=replace(schedule, terms=1))
+
+
+REWRITES = (_rounded,)

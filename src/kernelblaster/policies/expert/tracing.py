@@ -1,0 +1,277 @@
+"""Tracing: which core operators a module runs, on tensors without content, and on which results of others.
+
+PyTorch's own tracers give the same operators, but spend milliseconds on each. Here an operator on operands
+like earlier ones (in the next of equal layers, in the next step of a recurrence) costs a look-up.
+"""
+
+import builtins
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions
+from torch.func import functional_call, functionalize
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelblaster.policies.expert.graph import UncoveredOperators
+from kernelblaster.tasks.remembered import RememberedResults
+
+COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default", "detach.default")
+UNNAMED = "unnamed "
+KEPT = ("aten.native_batch_norm.default",)
+RECURRENCES = ("gru", "lstm", "rnn_tanh", "rnn_relu")
+MOST_NUMBERS = 64  # of a tensor that forward() makes of numbers
+
+
+@dataclass(frozen=True, eq=False)
+class TracedCall:
+    """One operator as it was called: tensors among its arguments are TracedValues. `results` are its tensors,
+    without content. A placeholder (an input or a parameter) has no target."""
+
+    name: str
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    results: tuple[Any, ...]
+
+    @property
+    def operator(self) -> str:
+        """The operator with its overload: "mul.Tensor"."""
+        return str(self.target).removeprefix("aten.")
+
+
+@dataclass(frozen=True)
+class TracedValue:
+    """One result of a call."""
+
+    call: TracedCall
+    result: int = 0
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        found = self.call.results[self.result]
+        assert isinstance(found, torch.Tensor)
+        return found
+
+
+@dataclass
+class TracedModule:
+    """The calls of one run, in order, and the values that it returns."""
+
+    calls: list[TracedCall] = field(default_factory=list)
+    outputs: list[TracedValue] = field(default_factory=list)
+
+    def needed(self) -> list[TracedCall]:
+        """Calls that an output depends on, without copies."""
+        wanted = {original(value).call for value in self.outputs}
+        kept = []
+        for call in reversed(self.calls):
+            if call in wanted and call.target is not None:
+                wanted |= {original(value).call for value in operands(call)}
+                kept.append(call)
+        return kept[::-1]
+
+
+def operands(call: TracedCall) -> list[TracedValue]:
+    """The values among a call's arguments."""
+    leaves = pytree.tree_leaves((call.args, dict(call.kwargs)), is_leaf=lambda v: isinstance(v, TracedValue))
+    return [leaf for leaf in leaves if isinstance(leaf, TracedValue)]
+
+
+def original(value: TracedValue) -> TracedValue:
+    """What a value is a copy of: a copy has another layout at most, and whether one is made depends on the
+    sizes."""
+    while value.call.operator in COPIES:
+        source = operands(value.call)[0]
+        if source.tensor.dtype != value.tensor.dtype:
+            break
+        value = source
+    return value
+
+
+def trace_module(
+    module: torch.nn.Module, inputs: Sequence[Any], names: Mapping[str, torch.Tensor]
+) -> TracedModule:
+    """The operators that a module runs on these inputs, as core operators that change nothing in place. Its
+    tensors and the inputs are without content: fake tensors, or on the meta device. `names` are the names of
+    inputs, parameters and buffers; others of the module's get names that begin with UNNAMED (the number of
+    batches that a normalization has seen). Raises UncoveredOperators for recurrences of PyTorch's own, which
+    would be unrolled, and where a tensor is used that is neither made by an operator nor of the module."""
+    try:
+        return _traced(module, inputs, names, functional=False)
+    except _Aliased:
+        pass
+    try:
+        return _traced(module, inputs, names, functional=True)
+    except _Aliased as error:
+        raise UncoveredOperators((f"{error}, which writes a tensor in place",)) from error
+
+
+def _traced(
+    module: torch.nn.Module, inputs: Sequence[Any], names: Mapping[str, torch.Tensor], *, functional: bool
+) -> TracedModule:
+    """One attempt: `functional` lets PyTorch turn writes into operators that return new tensors. Without it,
+    the recorder does so, which raises _Aliased where a tensor is written of which there are views."""
+    state: dict[str, torch.Tensor] = {**dict(module.named_parameters(remove_duplicate=False))}
+    state |= dict(module.named_buffers(remove_duplicate=False))
+    others = {f"{UNNAMED}{place}": tensor for place, tensor in enumerate(state.values())}
+    recorder = _Recorder({**names, **others}, remember=all(tensor.is_meta for tensor in names.values()))
+
+    def call(state: dict[str, torch.Tensor], inputs: Sequence[Any]) -> Any:
+        return functional_call(module, state, tuple(inputs))
+
+    with torch.no_grad(), _PlainNumbers(), recorder:
+        results = (functionalize(call) if functional else call)(state, list(inputs))
+    outputs = [recorder.value(leaf) for leaf in pytree.tree_leaves(results) if leaf is not None]
+    return TracedModule(recorder.calls, outputs)
+
+
+@cache
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    """Core operators, and nearest-neighbour upsampling as it is, instead of look-ups by computed places."""
+    known = core_aten_decompositions().items()  # type: ignore[no-untyped-call]
+    return {target: rule for target, rule in known if "::upsample_nearest" not in target.name()}
+
+
+@cache
+def _rule(target: Any) -> Callable[..., Any] | None:
+    """What an operator is made of, if it is no core operator; None if it is one."""
+    rule = _decompositions().get(target)
+    if rule is None and str(target) not in KEPT and target._can_decompose():
+        return target.decompose  # type: ignore[no-any-return]
+    return rule
+
+
+class _Aliased(Exception):
+    """A tensor is written of which there are views, or which is one; the operator's name is the message."""
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records core operators; a write becomes an operator that returns a new value. With `remember`, results
+    of an operator on operands like earlier ones are made without running it."""
+
+    def __init__(self, names: Mapping[str, torch.Tensor], *, remember: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[TracedCall] = []
+        self._values: dict[int, TracedValue] = {}  # by tensor; calls keep their tensors alive
+        self._used: Counter[str] = Counter()
+        self._viewed: set[int] = set()  # tensors that are views, or of which there are some
+        self._results = RememberedResults() if remember else None
+        for name, tensor in names.items():
+            if id(tensor) not in self._values:
+                self._values[id(tensor)] = TracedValue(TracedCall(name, None, (), {}, (tensor,)))
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        kwargs = kwargs or {}
+        if func.namespace == "prim":  # asks for a tensor's device
+            return func(*args, **kwargs)
+        rule = _rule(func)
+        if rule is not None:
+            with self:
+                found = rule(*args, **kwargs)
+            if found is not NotImplemented:
+                if func.overloadpacket.__name__.startswith("unsafe_"):  # parts that nobody knows to be views
+                    self._viewed -= {id(part) for part in found}
+                return found
+        if func._schema.is_mutable:
+            return self._write(func, args, kwargs)
+        found = self._results.of(func, args, kwargs) if self._results else func(*args, **kwargs)
+        results = tuple(found) if isinstance(found, tuple | list) else (found,)
+        if not isinstance(results[0], torch.Tensor) or id(results[0]) in self._values:
+            return found  # a number, or an operand itself
+        call = TracedCall(
+            self._name(func),
+            func,
+            self._traced(args),
+            {k: self._traced(v) for k, v in kwargs.items()},
+            results,
+        )
+        self.calls.append(call)
+        if func.is_view:
+            self._viewed |= {id(args[0]), *map(id, results)}
+        for place, result in enumerate(results):
+            if isinstance(result, torch.Tensor):
+                self._values[id(result)] = TracedValue(call, place)
+        return found
+
+    def _write(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """An operator that writes its first operand (`relu_`): that tensor stands for a new value from now
+        on. Raises _Aliased where other tensors would change with it, or it is another kind of write."""
+        written = [argument.name for argument in func._schema.arguments if argument.is_write]
+        name = func.overloadpacket.__name__
+        packet = getattr(torch.ops.aten, name.removesuffix("_"), None)
+        functional = getattr(packet, func._overloadname, None)
+        first = func._schema.arguments[0].name
+        if written != [first] or not name.endswith("_") or functional is None or id(args[0]) in self._viewed:
+            raise _Aliased(str(func).removeprefix("aten."))
+        with self:
+            found = functional(*args, **kwargs)
+        if (found.shape, found.dtype) != (args[0].shape, args[0].dtype):
+            raise _Aliased(str(func).removeprefix("aten."))
+        self._values[id(args[0])] = self.value(found)
+        return args[0]
+
+    def value(self, tensor: Any) -> TracedValue:
+        """Where a tensor comes from. Raises UncoveredOperators for one that no operator made."""
+        found = self._values.get(id(tensor))
+        if found is None:
+            raise UncoveredOperators(("a constant tensor of the module (register it as a buffer)",))
+        return found
+
+    def _traced(self, value: Any) -> Any:
+        """An argument with values in the place of tensors."""
+        if isinstance(value, torch.Tensor):
+            return self.value(value)
+        if isinstance(value, list | tuple):
+            return type(value)(self._traced(part) for part in value)
+        return value
+
+    def _name(self, func: Any) -> str:
+        """A name for a call of an operator: its own, with a number from the second on, or if Python has the
+        same name for something else."""
+        base = func.overloadpacket.__name__
+        count = self._used[base] + (base in vars(builtins))
+        self._used[base] += 1
+        return f"{base}_{count}" if count else base
+
+
+class _PlainNumbers(TorchFunctionMode):
+    """Inside, tensors that forward() makes of numbers are made by operators, so that their values are traced.
+    Recurrences are refused."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name in RECURRENCES and type(func).__name__ == "builtin_function_or_method":
+            raise UncoveredOperators((f"{name}.input",))
+        if name in ("tensor", "as_tensor") and len(args) == 1 and _is_number(args[0]):
+            dtype = kwargs.get("dtype") or _type_of(pytree.tree_leaves(args[0]))
+            return _numbers(args[0], {"dtype": dtype, "device": kwargs.get("device")})
+        return func(*args, **kwargs)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, or a list of at most MOST_NUMBERS of them, or of lists of such."""
+    leaves = pytree.tree_leaves(value)
+    plain = all(isinstance(leaf, bool | int | float) for leaf in leaves)
+    nested = isinstance(value, list | tuple | bool | int | float)
+    return plain and nested and 0 < len(leaves) <= MOST_NUMBERS
+
+
+def _type_of(numbers: Sequence[Any]) -> torch.dtype:
+    """The type of a tensor that is made of these numbers."""
+    if any(isinstance(number, float) for number in numbers):
+        return torch.get_default_dtype()
+    return torch.bool if all(isinstance(number, bool) for number in numbers) else torch.int64
+
+
+def _numbers(value: Any, options: Mapping[str, Any]) -> torch.Tensor:
+    """A number, or nested lists of them, as a tensor that operators make."""
+    if isinstance(value, list | tuple):
+        return torch.stack([_numbers(part, options) for part in value])
+    return torch.full((), value, **options)

@@ -1,0 +1,50 @@
+"""Parts of prompts that show judged kernels of earlier searches as examples."""
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from kernelblaster.knowledge.retrieval import Neighbourhood, RetrievedExemplar
+from kernelblaster.models.tokens import tokens_of
+from kernelblaster.policies.llm.data import data, one_line
+from kernelblaster.policies.llm.prompt import Piece
+from kernelblaster.policies.llm.source import ENTRY, parts_of
+
+MOST = 2  # exemplars in one prompt
+TOKENS = 2_000  # of one; where the whole source takes more, its kernels alone
+IMPORTANCE = 34  # of the first; less for the second
+
+
+def exemplar_pieces(
+    around: Neighbourhood, family: str | None, techniques: Sequence[str], source: str
+) -> list[Piece]:
+    """Up to MOST exemplars for a kernel, those first that share most with it (its family, its bottleneck, the
+    techniques to apply), with where they come from; `source` itself is none. Any may be left out."""
+    pieces: list[Piece] = []
+    for one in around.exemplars(family, techniques, (source,)):
+        text = _text(one)
+        if text and len(pieces) < MOST:
+            pieces.append(Piece(text, IMPORTANCE - len(pieces)))
+    return pieces
+
+
+def _text(one: RetrievedExemplar) -> str:
+    """An exemplar as data under a line on what it is; empty if it is too long to be shown."""
+    exemplar = one.exemplar
+    code = exemplar.source
+    if tokens_of(code) > TOKENS:
+        code = "".join(part.text for part in parts_of(code) if part.name is not None and part.name != ENTRY)
+    if tokens_of(code) > TOKENS:
+        return ""
+    about = (
+        f"{one_line(_task_name(exemplar.task), 80)}, {exemplar.reach:.2f} of its floor's speed on "
+        f"{one_line(exemplar.architecture, 40)}, from {one_line(one.state, 80)} by "
+        f"{one_line(', '.join(exemplar.techniques), 200)}"
+    )
+    summary = f" {one_line(exemplar.summary, 300)}" if exemplar.summary else ""
+    return f"{about}.{summary}\n{data('exemplar', code)}"
+
+
+def _task_name(task: str) -> str:
+    """A task's name as it is shown to a model: of a file somewhere on a machine, only what it is called."""
+    path = PurePath(task)
+    return path.stem if path.is_absolute() else task

@@ -1,0 +1,30 @@
+"""The family of computation of a task whose kernels a model writes, from the operators in its source."""
+
+import re
+
+from kernelblaster.records import Task
+
+# The first that occurs names the family: from what shapes a kernel most to what most tasks have.
+FAMILIES = (
+    ("scan", r"cumsum|cumprod|cummax|cummin|logcumsumexp|associative_scan"),
+    ("recurrence", r"\b(?:lstm|gru|rnn)(?:cell)?\b|for \w+ in range"),
+    ("sort", r"\b(?:sort|argsort|topk|kthvalue|median|unique|searchsorted)\b"),
+    ("attention", r"scaled_dot_product_attention|multiheadattention"),
+    ("convolution", r"conv\w*\d?d|unfold|fold\b"),
+    ("pooling", r"\w*pool\w*\d?d|interpolate|upsample"),
+    ("scatter", r"scatter|index_add|index_put|bincount|histc|one_hot"),
+    ("gather", r"\bgather\b|embedding|index_select|take_along_dim"),
+    ("matrix_product", r"linear|matmul|\bb?mm\b|einsum|addmm|bilinear|\w\s*@\s*\w"),
+    ("row_reduction", r"softmax|norm|logsumexp|\bmean\b|\bsum\b|\bvar\b|\bstd\b|\bamax\b|\bmax\b|\bmin\b"),
+)
+
+
+def family_of(task: Task) -> str | None:
+    """The family of a module's computation, such as `scan`; `pointwise` if no operator is listed. None for a
+    task that is a CUDA source."""
+    if task.kind != "module":
+        return None
+    text = re.sub(r"#[^\n]*|\"\"\".*?\"\"\"", "", task.source, flags=re.DOTALL)
+    text = text.partition("def get_inputs")[0]
+    matches = (name for name, words in FAMILIES if re.search(words, text, re.IGNORECASE))
+    return next(matches, "pointwise")

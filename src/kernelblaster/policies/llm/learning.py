@@ -1,0 +1,75 @@
+"""How a search with a model learns: policy evaluation, gap analysis and parameter update, each by the model
+or by the expert's rules. What they say reaches the knowledge base as notes, conditions and entries."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernelblaster.knowledge.content import Content
+from kernelblaster.knowledge.events import Change, Observed
+from kernelblaster.knowledge.retrieval import known_state
+from kernelblaster.policies.expert.learning import ExpertLearning
+from kernelblaster.policies.llm.gap_analyst import explain_by_model
+from kernelblaster.policies.llm.knowledge_updater import changes_of, update_by_model
+from kernelblaster.policies.llm.policy_evaluator import evaluate_by_model
+from kernelblaster.policies.llm.roles import Cast
+from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.policies.policy import Gap, PolicyEvaluation
+from kernelblaster.records import State
+from kernelblaster.store.replay import Sample
+
+
+class MixedLearning:
+    """The three learning roles of a policy in which a model takes part: the model has those that `cast` gives
+    it, the expert's rules the others and wherever the model has no usable answer."""
+
+    def __init__(self, expert: ExpertLearning, cast: Cast) -> None:
+        self._expert = expert
+        self._cast = cast
+
+    def evaluate(
+        self,
+        scene: Scene,
+        fresh: Sequence[Sample],
+        earlier: Sequence[Sample],
+        theta: Content,
+        architecture: str,
+    ) -> PolicyEvaluation:
+        """As `Policy.evaluate`: the expert's discrepancies, of which the model chooses, with its remark."""
+        found = self._expert.evaluate(fresh, earlier, theta, architecture)
+        if not self._cast.llm("policy-evaluator"):
+            return found
+        return evaluate_by_model(scene, found.discrepancies, f"version {theta.version}")
+
+    def explain(self, scene: Scene, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
+        """As `Policy.explain`."""
+        if not self._cast.llm("gap-analyst"):
+            return self._expert.explain(evaluation, now)
+        return explain_by_model(scene, evaluation, now, f"version {now.version}")
+
+    def update(
+        self, scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content
+    ) -> list[Change]:
+        """As `Policy.update`: the model's changes; lessons of gaps and the remark on states that it has no
+        note for; and the expert's new priors."""
+        asked = self._cast.llm("knowledge-updater")
+        answer = update_by_model(scene, evaluation, gaps, now, f"version {now.version}") if asked else None
+        if answer is None:
+            return list(self._expert.update(evaluation, gaps, now))
+        mine = {note.number for note in answer.notes}
+        rest = [gap for number, gap in enumerate(gaps) if number not in mine]
+        named = {note.number for note in answer.state_notes if 0 <= note.number < len(gaps)}
+        states = {now.resolve(gaps[number].discrepancy.state) for number in named}
+        others = [d for d in evaluation.discrepancies if now.resolve(d.state) not in states]
+        left = replace(evaluation, discrepancies=others)
+        return [*changes_of(answer, gaps, now), *self._expert.update(left, rest, now)]
+
+
+def inapplicable(declined: dict[tuple[str, str], State], now: Content) -> list[Change]:
+    """The observations for techniques that a model found impossible: `declined` has their states by (state,
+    technique); those that the knowledge base `now` does not know are left out."""
+    changes: list[Change] = []
+    for (_, technique), state in declined.items():
+        name = known_state(now, state)
+        if name is not None and technique in now.entries.get(name, {}):
+            changes.append(Observed(state=name, technique=technique, result="Inapplicable"))
+    return changes

@@ -1,0 +1,78 @@
+"""Which techniques are offered for a kernel: known ones, the expert's, and those that the model proposes. It
+is asked again when they are used up."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kernelblaster.policies.llm.history import path_steps
+from kernelblaster.policies.llm.knowledge_view import pays
+from kernelblaster.policies.llm.proposer import Inquiry, Proposed, propose
+from kernelblaster.policies.llm.roles import Cast
+from kernelblaster.policies.llm.scene import Scene
+from kernelblaster.records import Optimization, Step, Target
+from kernelblaster.records.recipe import techniques_of
+
+PROVEN = 3  # techniques that are known to pay and are open, from which on the model is not asked for more
+OPEN = 2  # proposals of this run that are still to be tried here, from which on it is not asked either
+KNOWN_OFFERED = 6  # techniques of the knowledge base that are offered for a kernel without a plan
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    """A technique that the model proposed in this run, for this kernel of that family."""
+
+    optimization: Optimization
+    kernel: str
+    family: str | None
+
+    def fits(self, target: Target) -> bool:
+        """Whether it was made for this kernel, or for one of the same family."""
+        return self.kernel == target.kernel or (self.family is not None and self.family == target.family)
+
+
+class Offers:
+    """The techniques that are offered in one run. What the model proposed and nobody tried yet stays on offer
+    for later candidates, whatever state they are in; what it found inapplicable is so for the code that it
+    saw."""
+
+    def __init__(self, cast: Cast) -> None:
+        self._cast = cast
+        self._mine: dict[str, _Proposal] = {}
+
+    def techniques(self, scene: Scene, inquiry: Inquiry, can: Sequence[str]) -> list[str]:
+        """Names of techniques to try on the inquiry's kernel; `can` are those that the expert can apply by
+        itself. New ones of the model are added to the knowledge base. The model is asked if little is open,
+        and whenever `inquiry.again` says that all of it is used up. If the model does not write the code,
+        only what the expert can do."""
+        steps, target, code = scene.session.log.steps, inquiry.target, inquiry.candidate.code
+        applied = _applied(path_steps(steps, code))
+        tried = {step.technique for step in steps if step.parent == code}
+        known = scene.around(target.state).techniques(scene.architecture, applied, target.family)
+        usable = [one for one in known if one.technique not in {*applied, *tried}]
+        mine = [name for name, one in self._mine.items() if one.fits(target) and name not in tried]
+        carried = [name for name in mine if not set(techniques_of(name)) <= set(applied)]
+        enough = len(carried) >= OPEN or sum(map(pays, usable)) >= PROVEN
+        proposed = Proposed([])
+        if self._cast.llm("proposer") and (inquiry.again or not enough):
+            proposed = propose(scene, replace(inquiry, applied=applied, open=tuple(carried)))
+        lowers = self._cast.llm("lowerer")
+        new = [one for one in proposed.new if lowers or one.technique in can]
+        self._mine |= {one.technique: _Proposal(one, target.kernel, target.family) for one in new}
+        offered = [*new, *(self._mine[name].optimization for name in carried)]
+        if offered:
+            scene.session.memory.offer(target.state, offered, scene.session.judging.evaluations.get(code))
+        if not lowers:
+            return list(can)
+        first = dict.fromkeys((*(one.technique for one in offered), *can))
+        others = [one.technique for one in usable if one.technique not in first]
+        names = [*first, *others[:KNOWN_OFFERED]]
+        return [name for name in names if name in can or name not in proposed.inapplicable]
+
+    def described(self) -> dict[str, str]:
+        """What the model said that its techniques are, by name."""
+        return {name: one.optimization.description for name, one in self._mine.items()}
+
+
+def _applied(path: Iterable[Step]) -> tuple[str, ...]:
+    """The techniques of the steps on a path, which has the last one first, in the order of application."""
+    return tuple(name for step in reversed(list(path)) for name in techniques_of(step.technique))

@@ -1,0 +1,103 @@
+"""The tree of a search: correct candidates, the branches tried from them, and the walks through it."""
+
+from dataclasses import dataclass
+from math import exp
+
+from kernelblaster.policies.policy import Attempt
+from kernelblaster.records import Evaluation, Step, Target
+from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.step import compare
+from kernelblaster.sessions.log import Trial
+
+
+@dataclass(frozen=True)
+class SearchNode:
+    """A correct candidate in the search tree. `path` are the branches that led to it from the first
+    candidate; `payoff` is the log speedup that its last technique is worth because it prepares others."""
+
+    attempt: Attempt
+    evaluation: Evaluation
+    path: "tuple[Branch, ...]" = ()
+    payoff: float = 0.0
+
+    @property
+    def code(self) -> str:
+        return self.attempt.candidate.code
+
+    @property
+    def speedup(self) -> float:
+        """The estimated speedup over the baseline."""
+        assert isinstance(self.evaluation.outcome, CORRECT)
+        return self.evaluation.outcome.speedup.estimate
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """The techniques applied on the path, in order; those of a recipe one by one."""
+        return tuple(technique for branch in self.path for technique in branch.applied)
+
+    @property
+    def worth(self) -> float:
+        """The speedup over the baseline times that of the payoff."""
+        return self.speedup * exp(self.payoff)
+
+
+@dataclass
+class Rollout:
+    """One walk through the tree, now at `node`. `fruitless` counts its steps since the last gain;
+    `ended`: it makes no more steps in this iteration."""
+
+    number: int
+    node: SearchNode
+    fruitless: int = 0
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A technique tried at a rollout's node. `target` is the kernel it is applied to; `attempt` the
+    candidate as the policy made it; `promise` its expected log speedup, failures and uncertainty
+    included; `payoff` the part of that which comes only from what it prepares; `certain`: it is tried
+    whatever it promises, drawn by chance or pinned by a person. `evaluation` is None until it is judged."""
+
+    rollout: Rollout
+    target: Target
+    attempt: Attempt
+    trial: Trial
+    promise: float
+    payoff: float
+    certain: bool
+    evaluation: Evaluation | None = None
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """The techniques that the attempt applied: the parts of a recipe, or the technique itself."""
+        return self.attempt.applied or (self.trial.technique,)
+
+
+def node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
+    """The node of a judged branch's candidate, below `parent`; None if the candidate is not correct."""
+    assert branch.evaluation is not None
+    if not isinstance(branch.evaluation.outcome, CORRECT):
+        return None
+    return SearchNode(branch.attempt, branch.evaluation, (*parent.path, branch), branch.payoff)
+
+
+def step_of(branch: Branch, parent: SearchNode, next_node: SearchNode) -> Step:
+    """The record of a judged branch at `parent`. It is `taken` if its candidate is that of `next_node`,
+    where the rollout is now."""
+    trial, target = branch.trial, branch.target
+    assert branch.evaluation is not None
+    return Step(
+        id=trial.id,
+        state=trial.state,
+        technique=trial.technique,
+        predicted=trial.predicted,
+        result=compare(branch.evaluation, parent.evaluation),
+        taken=branch.attempt is next_node.attempt,
+        kernel=target.kernel,
+        share=target.share,
+        family=target.family,
+        before=parent.applied,
+        parent=parent.code,
+        child=branch.attempt.candidate.code,
+    )

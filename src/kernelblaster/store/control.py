@@ -1,0 +1,103 @@
+"""Ask the search of a run in a folder for something, or stop it, from another process."""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelblaster.errors import KernelBlasterError, StoreError
+from kernelblaster.store.run import Run, first_event_of
+from kernelblaster.store.steering import (
+    STEERED,
+    STOPPED,
+    ForbidTechnique,
+    LeaveNote,
+    PinTechnique,
+    ReleaseTechnique,
+    SetBudget,
+    SteeringAction,
+    SteeringCommand,
+    StopSearch,
+    append_command,
+    read_commands,
+)
+from kernelblaster.store.writer import writer_of
+
+ENDING_S = 8.0  # seconds that a process has to end after each signal
+PAUSE_S = 0.05
+
+
+def steer_run(
+    folder: Path,
+    *,
+    budget: int | None = None,
+    seconds: float | None = None,
+    gpu_seconds: float | None = None,
+    pin: Sequence[str] = (),
+    forbid: Sequence[str] = (),
+    release: Sequence[str] = (),
+    note: str | None = None,
+    standing: bool = False,
+    by: str,
+) -> list[SteeringCommand]:
+    """As `kernelblaster.steer`, for the run in a folder."""
+    actions: list[SteeringAction] = []
+    try:
+        if (budget, seconds, gpu_seconds) != (None, None, None):
+            actions.append(SetBudget(evaluations=budget, wall_seconds=seconds, gpu_seconds=gpu_seconds))
+        actions += [PinTechnique(technique=name) for name in pin]
+        actions += [ForbidTechnique(technique=name) for name in forbid]
+        actions += [ReleaseTechnique(technique=name) for name in release]
+        if note is not None:
+            actions.append(LeaveNote(text=note, standing=standing))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the command"
+        raise KernelBlasterError(f"{where}: {first['msg']}.") from error
+    return [append_command(folder, action, by) for action in actions]
+
+
+def stop_run(folder: Path, *, now: bool, by: str) -> SteeringCommand | None:
+    """As `kernelblaster.stop`, for the run in a folder."""
+    pid = writer_of(folder)
+    if pid is None:
+        raise StoreError(f"{folder.name}: no process of this machine works on it.")
+    if not now:
+        return append_command(folder, StopSearch(), by)
+    begun = first_event_of(folder)
+    if begun is None or "job" in begun.data:
+        raise StoreError(
+            f"{folder.name}: belongs to a bench, whose process does more than this; ask it to stop."
+        )
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        _send(folder, pid, sent)
+        until = time.monotonic() + ENDING_S
+        while time.monotonic() < until:
+            if writer_of(folder) != pid:
+                return None
+            time.sleep(PAUSE_S)
+    raise StoreError(f"{folder.name}: process {pid} does not end; end it by hand.")
+
+
+def asked_of(folder: Path) -> list[tuple[SteeringCommand, bool]]:
+    """What was asked of the run in a folder, the oldest first, each with whether the search has taken it.
+    Raises StoreError if its log is damaged."""
+    with Run(folder, writing=False) as run:
+        events = [event for event in run.events if event.kind in (STEERED, STOPPED)]
+    taken = {one["id"] for event in events for one in event.data.get("commands", ())}
+    return [(command, command.id in taken) for command in read_commands(folder)[0]]
+
+
+def _send(folder: Path, pid: int, sent: signal.Signals) -> None:
+    """Send a signal to the process that works on a run. Raises StoreError if that is not allowed."""
+    try:
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, sent)
+    except PermissionError as error:
+        raise StoreError(
+            f"{folder.name}: process {pid} is another user's; ask it to stop instead."
+        ) from error

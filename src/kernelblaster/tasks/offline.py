@@ -1,0 +1,60 @@
+"""Refuses connections of a task's code to other machines, and removes empty folders that it leaves.
+
+A model that downloads its weights is another one tomorrow, and none without a network. What code in other
+languages does is not seen here; docs/security.md says what confines it.
+"""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+EVENTS = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.connect", "os.mkdir"})
+OWN = frozenset({"localhost", "127.0.0.1", "::1", "", "0.0.0.0"})
+_LOCAL = threading.local()
+
+
+class OpensConnection(Exception):
+    """Raised in a task's code where it would connect to another machine, whose name is the argument."""
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """A context in which this thread may not connect to other machines: OpensConnection is raised there. If
+    the context ends by an exception, folders are removed that were made inside and are empty."""
+    _install()
+    before, _LOCAL.folders = getattr(_LOCAL, "folders", None), []
+    try:
+        yield
+    except BaseException:
+        for folder in reversed(_LOCAL.folders):
+            with suppress(OSError, ValueError):
+                folder.rmdir()
+        raise
+    finally:
+        _LOCAL.folders = before
+
+
+@cache
+def _install() -> None:
+    """Have Python report the events that matter, once for the process: such a hook cannot be removed."""
+    sys.addaudithook(_heard)
+
+
+def _heard(event: str, given: tuple[Any, ...]) -> None:
+    """Called by Python for each event that can be observed, in all threads."""
+    if event not in EVENTS or getattr(_LOCAL, "folders", None) is None:
+        return
+    if event == "os.mkdir":
+        if isinstance(given[0], str) and given[2] == -1:
+            _LOCAL.folders.append(Path(given[0]).absolute())
+        return
+    host = given[1] if event == "socket.connect" else given[0]
+    if event == "socket.connect":
+        host = host[0] if isinstance(host, tuple) else ""  # else a socket of this machine
+    name = host.decode(errors="replace") if isinstance(host, bytes) else host
+    if name is not None and str(name) not in OWN:
+        raise OpensConnection(str(name))

@@ -1,0 +1,140 @@
+"""Keeps what a task's code prints, and what PyTorch logs and warns of meanwhile, off the terminal.
+
+All of it is by thread: other threads are heard as before, and contexts of several threads may overlap.
+"""
+
+import logging
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+
+class _Muted(logging.Filter):
+    """Which threads are muted; as a filter of handlers, drops what torch's loggers say in these."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._local = threading.local()
+
+    @property
+    def depth(self) -> int:
+        """How many contexts this thread is inside."""
+        return getattr(self._local, "depth", 0)
+
+    @depth.setter
+    def depth(self, value: int) -> None:
+        self._local.depth = value
+
+    @property
+    def printed(self) -> int:
+        """Characters that this thread printed while it was muted."""
+        return getattr(self._local, "printed", 0)
+
+    @printed.setter
+    def printed(self, value: int) -> None:
+        self._local.printed = value
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (self.depth and record.name.partition(".")[0] == "torch")
+
+
+class _Stream:
+    """A text stream that counts and drops what muted threads write; else the stream that it stands for."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        if not _MUTED.depth:
+            return self._stream.write(text)
+        _MUTED.printed += len(text)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+_MUTED = _Muted()
+
+
+class _Control:
+    """Puts the standard streams, warnings and torch's loggers under control while some thread is muted: the
+    first one's context replaces them, the last one's restores them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._loggers = 0
+        self._replaced: tuple[TextIO, TextIO, Callable[..., None]] | None = None
+
+    def enter(self) -> None:
+        with self._lock:
+            self._users += 1
+            self._filter_handlers()
+            if self._replaced is None:
+                self._replaced = sys.stdout, sys.stderr, warnings.showwarning
+                sys.stdout, sys.stderr = _Stream(sys.stdout), _Stream(sys.stderr)  # type: ignore[assignment]
+                warnings.showwarning = _unless_muted(warnings.showwarning)
+
+    def leave(self) -> None:
+        """What somebody else has replaced since stays as it is."""
+        with self._lock:
+            self._users -= 1
+            if self._users or self._replaced is None:
+                return
+            out, err, show = self._replaced
+            sys.stdout = out if isinstance(sys.stdout, _Stream) else sys.stdout
+            sys.stderr = err if isinstance(sys.stderr, _Stream) else sys.stderr
+            if getattr(warnings.showwarning, "muting", False):
+                warnings.showwarning = show
+            self._replaced = None
+
+    def _filter_handlers(self) -> None:
+        """Attach the filter to all handlers that may show what torch's loggers say. Torch adds loggers and
+        handlers when parts of it are first imported, so it is done again whenever there are more."""
+        known = logging.Logger.manager.loggerDict
+        if len(known) == self._loggers:
+            return
+        self._loggers = len(known)
+        loggers: list[Any] = [logging.getLogger(), logging.getLogger("torch")]
+        loggers += [known[name] for name in list(known) if name.startswith("torch.")]
+        handlers = {handler for logger in loggers for handler in getattr(logger, "handlers", ())}
+        for handler in (*handlers, logging.lastResort):
+            if handler is not None and _MUTED not in handler.filters:
+                handler.addFilter(_MUTED)
+
+
+_CONTROL = _Control()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A context in which nothing is shown that this thread prints, warns of, or logs through torch: a size
+    that a module refuses makes forty lines of PyTorch's own. What matters is told in a sentence elsewhere."""
+    _CONTROL.enter()
+    before = _MUTED.depth
+    _MUTED.depth = before + 1
+    try:
+        yield
+    finally:
+        _MUTED.depth = before
+        _CONTROL.leave()
+
+
+def printed_characters() -> int:
+    """How many characters this thread has printed inside `quiet` so far."""
+    return _MUTED.printed
+
+
+def _unless_muted(show: Callable[..., None]) -> Callable[..., None]:
+    """`warnings.showwarning` for all but muted threads."""
+
+    def shown(*given: Any, **named: Any) -> None:
+        if not _MUTED.depth:
+            show(*given, **named)
+
+    shown.muting = True  # type: ignore[attr-defined]
+    return shown
