@@ -79,7 +79,7 @@ class KeptKnowledge(KnowledgeBase):
     def _write(self, *_: object) -> NoReturn:
         raise KnowledgeError(f"{self.name}: is kept by another process; use `kernelblaster kb`.")
 
-    _select_events = rebuild = rebuilt = _write  # type: ignore[assignment]
+    rollback = revert = withdraw = rebuild = rebuilt = _write  # type: ignore[assignment]
 
     def _call(self, call: str, **more: Any) -> dict[str, Any]:
         """The keeper's reply to one request. Raises the KnowledgeError that it reports."""
