@@ -12,7 +12,7 @@ BODIES = {
     "level1/3_constant": "        return torch.zeros_like(x)",
     "level1/4_random": "        return torch.rand_like(x)",
     "level2/1_scaled_sum": "        return (x * 3.0).sum(dim=1)",
-    "level2/2_uncovered": "        return torch.cumsum(x, dim=1)",
+    "level2/2_uncovered": "        return torch.sort(x, dim=1).values",
 }
 
 

@@ -24,7 +24,7 @@ from tests.policies.llm.played import TASK, plays, role_of
 
 __all__ = ["own_environment"]
 
-UNCOVERED = TASK.replace("torch.relu(x) * 2.0 + 1.0", "torch.cumsum(x, dim=1)")
+UNCOVERED = TASK.replace("torch.relu(x) * 2.0 + 1.0", "torch.sort(x, dim=1).values")
 EACH = ((USAGE[0] - CACHED) * 2.0 + CACHED * 0.5 + USAGE[1] * 10.0) / 1e6  # dollars, as Place.prices()
 
 

@@ -49,6 +49,9 @@ class Improving:
             self.judged += 1
             yield self._evaluation(task, candidate)
 
+    def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        return evaluation
+
     def _evaluation(self, task: Task, candidate: Candidate) -> Evaluation:
         found = Speedup(estimate=self.judged, low=self.judged, high=self.judged, confidence=None)
         kernels = re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(", candidate.source)

@@ -36,7 +36,7 @@ def test_the_specification_is_known_before_anything_is_started(
 
     monkeypatch.setattr(cuda, "why_no_gpu", lambda: None)
     monkeypatch.setattr(cuda, "torch", torch)
-    monkeypatch.setattr(cuda, "_own", lambda _: None)
+    monkeypatch.setattr(cuda, "lock_gpu", lambda *_: None)
     monkeypatch.setattr(cuda.CudaDevice, "_spec", noted)
     monkeypatch.setattr(cuda, "launcher_executable", launcher)
     with pytest.raises(Built, match="sm_90a"):

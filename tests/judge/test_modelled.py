@@ -186,6 +186,14 @@ def test_what_is_wrong_at_the_modelled_size_is_not_faster(device: Numbered, scal
     judge.close()
 
 
+def test_rows_beyond_sixteen_bits_are_run(device: Numbered) -> None:
+    task, wrong = CORPUS.read(ROOT / "tests" / "exploits" / "cheats" / "33_short_row_index.cu")
+    judge = DeviceJudge(device)
+    found = judge.confirmed(task, wrong, judge.evaluate(task, wrong))
+    judge.close()
+    assert isinstance(found.outcome, Incorrect) and found.outcome.reason == "unwritten output"
+
+
 def test_what_takes_too_long_at_the_modelled_size_is_inconclusive(
     device: Numbered, scale_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:

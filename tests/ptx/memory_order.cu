@@ -25,6 +25,20 @@ KERNEL exchange_good(float* out, const float* x, int n) {
   out[threadIdx.x] = tile[threadIdx.x ^ 1];
 }
 
+// A barrier for two warps, to which four come: any two of them go on together.
+KERNEL half_barrier_bad(float* out, const float* x, int n) {
+  __shared__ float tile[128];
+  tile[threadIdx.x] = x[threadIdx.x];
+  asm volatile("bar.sync 1, 64;" ::: "memory");
+  out[threadIdx.x] = tile[threadIdx.x ^ 32] + tile[threadIdx.x ^ 64];  // FAULT half_barrier
+}
+KERNEL half_barrier_good(float* out, const float* x, int n) {
+  __shared__ float tile[128];
+  tile[threadIdx.x] = x[threadIdx.x];
+  asm volatile("bar.sync %0, 64;" ::"r"(1 + threadIdx.x / 64) : "memory");
+  out[threadIdx.x] = tile[threadIdx.x ^ 32];
+}
+
 KERNEL lockstep_bad(float* out, const float* x, int n) {
   __shared__ volatile float tile[64];
   tile[threadIdx.x] = x[threadIdx.x];

@@ -14,6 +14,7 @@ BUDGET = 2_000_000
 # name: the finding's kind, blocks and threads to launch, a word its detail has
 FAULTS = {
     "exchange": ("race", 1, 64, "same warp"),
+    "half_barrier": ("race", 1, 128, "tile"),
     "lockstep": ("race", 1, 64, "same warp"),
     "overtaken": ("race", 1, 32, "same warp"),
     "through_memory": ("race", 1, 32, "same warp"),

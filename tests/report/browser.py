@@ -103,10 +103,19 @@ class Browser:
     def wait(self, script: str, seconds: float = 20.0) -> None:
         """Until an expression is true."""
         until = time.monotonic() + seconds
-        while not self.run(script):
+        while not self._holds(script):
             if time.monotonic() > until:
                 raise TimeoutError(script)
             time.sleep(0.05)
+
+    def _holds(self, script: str) -> bool:
+        """Whether an expression is true now; no, if the page is just left for another one."""
+        try:
+            return bool(self.run(script))
+        except RuntimeError as error:
+            if "navigated" in str(error):
+                return False
+            raise
 
     def look(self, size: tuple[int, int], *, dark: bool = False) -> None:
         """The size of the window, and whether the person likes it dark."""

@@ -259,7 +259,7 @@ class DeviceJudge:
             return replace(judged, outcome=found, timing=None)
         outcome = judged.outcome
         if found.missing is not None:
-            reason = f"not run at the primary sizes: {found.missing}"
+            reason = f"not confirmed at the primary sizes: {found.missing}"
             outcome = Inconclusive(speedup=judged.timing.speedup, reason=reason)
         return replace(judged, outcome=outcome, verification=with_note(judged.verification, found.note))
 

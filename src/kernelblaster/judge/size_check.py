@@ -3,11 +3,11 @@ sizes that its time was modelled for.
 
 Of a launch whose blocks are independent, some are run, drawn in secret, at the primary sizes; of any other
 call all of it, as far as the work is bearable. Results are compared on many kinds of values (slab_cases.py).
-A second call finds what a first one left behind. Some drawn sizes beyond the primary ones follow.
+A second call finds what a first one left behind. Some drawn sizes beyond the primary ones follow, of which
+those with few elements and one very large extent are run as a whole.
 """
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -28,6 +28,7 @@ from kernelblaster.judge.stop import Failure, Stop, failure
 from kernelblaster.judge.under_test import one_thread
 from kernelblaster.ptx.machine import ACCESS_WORK, Draws, NotEmulated
 from kernelblaster.records import KernelProfile, Profile, Task, Verification, Workload
+from kernelblaster.records.profile import MOST_KERNELS
 from kernelblaster.tasks.domain import Domain
 from kernelblaster.tasks.independence import independent_sizes
 from kernelblaster.tasks.size_draws import SizeDraws
@@ -36,20 +37,24 @@ from kernelblaster.tasks.values import fill
 MOST_BYTES = 2 << 30  # of a workload's tensors
 OTHER_BYTES = 256 << 20  # of those of drawn sizes
 OTHERS = 4  # drawn sizes
+LONG_BYTES = 16 << 20  # of workloads with one very large extent and few elements, of which all blocks are run
 FEW_KINDS = 3  # kinds of values in a call of which probably only some blocks are run
 BLOCKS, FEWEST_BLOCKS = 96, 12  # of a launch that are run: usually, and where they take long
 SAMPLED_WORK = 60_000_000  # of these, in the units of Draws.most_work: about half a second of one core
 WHOLE_WORK = 400_000_000  # of a whole call: about four seconds of one core
 AGAIN_WORK = 150_000_000  # up to this a whole call is made a second time
-COVERED = 0.9  # share of the outputs that blocks must write, by what those write that were run
+COVERED = 0.97  # share of the outputs that blocks must write, by what those write that were run
+MORE_WORK = (
+    1.5  # times the work that the modelled time is of: the most that a call at the same sizes may take
+)
 DRAW_LIMIT_S = 1.0  # for trying drawn sizes
 NOTE = "sizes: "
 
 
 @dataclass(frozen=True)
 class SizesRun:
-    """A size check without an objection. `note` says what was run; `missing` why the primary sizes count as
-    not run, None if they were."""
+    """A size check without an objection. `note` says what was run; `missing` why that is too little for the
+    modelled time to count, None if it is enough."""
 
     note: str
     missing: str | None = None
@@ -62,6 +67,7 @@ class SizeCheck:
         self._device = device
         self._tasks: dict[str, LargeTask] = {}
         self._sizes: dict[str, list[Workload]] = {}
+        self._long: dict[str, list[Workload]] = {}
 
     def look(
         self, prepared: Prepared, binary: Binary, profile: Profile | None, seed: int
@@ -85,6 +91,7 @@ class SizeCheck:
             known.baseline.close()
         self._tasks.clear()
         self._sizes.clear()
+        self._long.clear()
 
     def _look(
         self, prepared: Prepared, binary: Binary, profile: Profile | None, rng: random.Random
@@ -95,7 +102,8 @@ class SizeCheck:
         if primary is None or alone or primary.total_bytes(task.signature) > MOST_BYTES:
             return SizesRun(f"{NOTE}small workloads only", _too_large(task))
         others = self._others(known, rng)
-        arena = self._device.arena(slot_bytes(task.signature, [primary, *others]))
+        long = self._long_ones(task)
+        arena = self._device.arena(slot_bytes(task.signature, [primary, *others, *long]))
         runner = self._device.start(binary.path)
         assert isinstance(runner, EmulatedRunner)
         try:
@@ -103,12 +111,15 @@ class SizeCheck:
             seen = run.thoroughly(primary, rng)
             for workload in others:
                 run.once(workload, rng)
+            for workload in long:
+                run.whole(workload, rng)
         finally:
             runner.close()
         if seen is None or primary.sizes != task.primary.sizes:
             most = f"{NOTE}run up to {primary.sizes}" if seen is not None else f"{NOTE}small workloads only"
             return SizesRun(most, _too_large(task))
-        return SizesRun(_note(seen, run.compared, others), _uncovered(seen))
+        missing = _uncovered(seen) or _timed_otherwise(seen, profile)
+        return SizesRun(_note(seen, run.compared, len(others) + len(long)), missing)
 
     def _known(self, prepared: Prepared, rng: random.Random) -> LargeTask:
         task = prepared.task
@@ -180,6 +191,15 @@ class SizeCheck:
         chosen = {tuple(w.sizes.values()): w for w in (*longest, *rng.sample(drawn, len(drawn)))}
         return list(chosen.values())[: max(OTHERS, len(longest))]
 
+    def _long_ones(self, task: Task) -> list[Workload]:
+        """For each free size a workload with few elements in which it is several times the primary one."""
+        if task.digest not in self._long:
+            draws = SizeDraws(task, most_bytes=LONG_BYTES, limit_s=DRAW_LIMIT_S)
+            free = [size.name for size in task.signature.sizes if size.kind == "free"]
+            found = [max(above, key=lambda w: w.sizes[n]) for n in free if (above := draws.above(n))]
+            self._long[task.digest] = found
+        return self._long[task.digest]
+
 
 class _Run:
     """Calls of one candidate at large workloads. `domain` are the kinds of values that inputs accept,
@@ -239,6 +259,17 @@ class _Run:
         part = call.neighbourhood(written.places) if sampled else None
         self.compared += call.compare(part, all_written=written.share >= 1)
 
+    def whole(self, workload: Workload, rng: random.Random) -> None:
+        """One call at a drawn size of which all blocks are run, if that is not too much work: an output that
+        was not written is found."""
+        call = self._call(workload, rng)
+        call.fill(self._cases(self._box(workload, rng), rng))
+        try:
+            call.run(Draws(seed=rng.getrandbits(62), unordered=True, most_work=WHOLE_WORK))
+        except TooMuchWorkError:
+            return
+        self.compared += call.compare(all_written=True)
+
     def _first(self, workload: Workload, rng: random.Random) -> tuple[LargeCall, Draws, CallCoverage | None]:
         """A call with drawn values, how it was run, and what it did: None if it is too much work."""
         call = self._call(workload, rng)
@@ -265,13 +296,27 @@ class _Run:
         return slab_cases(self._known.task, box, self._operations, self._domain, rng, again)
 
 
+def _timed_otherwise(seen: CallCoverage, profile: Profile | None) -> str | None:
+    """Why the modelled time is not that of this call: the blocks that were run did more work than those that
+    the time was modelled from, so that the candidate may tell the one from the other. None if they did not,
+    or if the profile does not count work."""
+    timed = _modelled_work(profile) * seen.share if profile is not None else 0.0
+    if not timed or profile is None or len(profile.kernels) >= MOST_KERNELS:
+        return None
+    if seen.work <= MORE_WORK * timed:
+        return None
+    return (
+        f"{seen.share:.2%} of the blocks took {seen.work:.3g} units of work there, but {timed:.3g} when "
+        "their time was modelled"
+    )
+
+
 def _affordable(task: Task, known: LargeTask, profile: Profile | None) -> Workload | None:
     """The largest workload at which a whole call is not too much work, by the work that the profile tells of:
     the primary one, or one with smaller independent sizes; None if there is none. Of a single launch some
     blocks can be run, so there the primary one is returned."""
-    launches = [kernel for kernel in profile.kernels if not kernel.name.startswith("[")] if profile else []
-    work = sum(_work(kernel) for kernel in launches)
-    if len(launches) <= 1 or work <= WHOLE_WORK:
+    work = _modelled_work(profile) if profile is not None else 0.0
+    if profile is None or len(_launches(profile)) <= 1 or work <= WHOLE_WORK:
         return task.primary
     if not known.independent:
         return None
@@ -279,6 +324,16 @@ def _affordable(task: Task, known: LargeTask, profile: Profile | None) -> Worklo
     extent = int(task.primary.sizes[name] * WHOLE_WORK / work)
     sizes = task.primary.sizes | {name: extent}
     return task.primary.model_copy(update={"name": "below", "sizes": sizes}) if extent else None
+
+
+def _launches(profile: Profile) -> list[KernelProfile]:
+    """The kernels of a profile, without copies."""
+    return [kernel for kernel in profile.kernels if not kernel.name.startswith("[")]
+
+
+def _modelled_work(profile: Profile) -> float:
+    """The work of a whole call by its modelled profile, in the units of `Draws.most_work`."""
+    return sum(_work(kernel) for kernel in _launches(profile))
 
 
 def _work(kernel: KernelProfile) -> float:
@@ -310,9 +365,9 @@ def _too_large(task: Task) -> str:
     )
 
 
-def _note(seen: CallCoverage, compared: int, others: Sequence[Workload]) -> str:
+def _note(seen: CallCoverage, compared: int, others: int) -> str:
     blocks = "all blocks" if seen.share >= 1 else f"{seen.share:.2%} of the blocks"
-    also = f"; also at {len(others)} drawn sizes" if others else ""
+    also = f"; also at {others} drawn sizes" if others else ""
     return f"{NOTE}primary workload run, {blocks}, {compared} elements compared{also}"
 
 

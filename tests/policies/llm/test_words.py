@@ -42,7 +42,7 @@ def test_the_emulated_device_says_what_it_cannot_run() -> None:
     for words in ("cp.async.bulk.tensor", "wgmma", "malloc", "no verdict"):
         assert words in cannot
     assert "emulated" not in real and "wgmma" in real
-    assert only_on_hardware() == {"warpgroup_matrix_multiply"}
+    assert only_on_hardware() == {"tf32_operands", "warpgroup_matrix_multiply"}
 
 
 def test_tf32_is_spoken_of_where_something_could_use_it() -> None:

@@ -1,6 +1,7 @@
 """The family of computation of a task whose kernels a model writes, from the operators in its source."""
 
 import re
+from collections.abc import Iterator
 
 from kernelblaster.records import Task
 
@@ -17,6 +18,12 @@ FAMILIES = (
     ("matrix_product", r"linear|matmul|\bb?mm\b|einsum|addmm|bilinear|\w\s*@\s*\w"),
     ("row_reduction", r"softmax|norm|logsumexp|\bmean\b|\bsum\b|\bvar\b|\bstd\b|\bamax\b|\bmax\b|\bmin\b"),
 )
+# Techniques that only kernels of one family can use.
+MADE_FOR = {
+    "implicit_matrix_product": "convolution",
+    "tf32_operands": "convolution",
+    "parallel_scan": "scan",
+}
 
 
 def family_of(task: Task) -> str | None:
@@ -24,7 +31,17 @@ def family_of(task: Task) -> str | None:
     task that is a CUDA source."""
     if task.kind != "module":
         return None
+    return next(_families(task), "pointwise")
+
+
+def may_use(task: Task, technique: str) -> bool:
+    """Whether a task has an operator of the family that a technique is made for. True for techniques of no
+    particular family, and for a task that is a CUDA source."""
+    return task.kind != "module" or technique not in MADE_FOR or MADE_FOR[technique] in _families(task)
+
+
+def _families(task: Task) -> Iterator[str]:
+    """The families of all operators in a module's source, in the order of FAMILIES."""
     text = re.sub(r"#[^\n]*|\"\"\".*?\"\"\"", "", task.source, flags=re.DOTALL)
     text = text.partition("def get_inputs")[0]
-    matches = (name for name, words in FAMILIES if re.search(words, text, re.IGNORECASE))
-    return next(matches, "pointwise")
+    return (name for name, words in FAMILIES if re.search(words, text, re.IGNORECASE))

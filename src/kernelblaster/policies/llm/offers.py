@@ -47,7 +47,7 @@ class Offers:
         steps, target, code = scene.session.log.steps, inquiry.target, inquiry.candidate.code
         applied = _applied(path_steps(steps, code))
         tried = {step.technique for step in steps if step.parent == code}
-        known = scene.around(target.state).techniques(scene.architecture, applied, target.family)
+        known = scene.techniques(target.state, applied, target.family)
         usable = [one for one in known if one.technique not in {*applied, *tried}]
         mine = [name for name, one in self._mine.items() if one.fits(target) and name not in tried]
         carried = [name for name in mine if not set(techniques_of(name)) <= set(applied)]

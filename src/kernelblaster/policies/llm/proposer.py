@@ -104,7 +104,7 @@ def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
     """The question for new techniques for a kernel, with those that are known in its state and around it."""
     target, candidate = inquiry.target, inquiry.candidate
     around = scene.around(target.state)
-    known = around.techniques(scene.architecture, inquiry.applied, target.family)[:KNOWN]
+    known = scene.techniques(target.state, inquiry.applied, target.family)[:KNOWN]
     beyond = only_on_hardware() & {one.technique for one in known} if scene.modelled else ()
     return Question(
         role="proposer",

@@ -5,11 +5,12 @@ from functools import cached_property
 from typing import Literal
 
 from kernelblaster.knowledge.evidence import platform
-from kernelblaster.knowledge.retrieval import Neighbourhood
+from kernelblaster.knowledge.retrieval import Neighbourhood, Retrieved
 from kernelblaster.policies.llm.asker import Asker
 from kernelblaster.policies.llm.data import data
 from kernelblaster.policies.llm.digest import digest, whole_profile
 from kernelblaster.policies.llm.facts import change_contract, contract, floor_words, times
+from kernelblaster.policies.llm.families import may_use
 from kernelblaster.policies.llm.gpu_words import gpu
 from kernelblaster.policies.llm.history import Tried, history
 from kernelblaster.policies.llm.prompt import Piece
@@ -93,6 +94,12 @@ class Scene:
     def around(self, state: State) -> Neighbourhood:
         """What the present knowledge base knows around a state."""
         return Neighbourhood(self.session.memory.now(), state)
+
+    def techniques(self, state: State, applied: tuple[str, ...], family: str | None) -> list[Retrieved]:
+        """What is known around a state of techniques after those `applied`, see `Neighbourhood.techniques`;
+        without those that are made for another family of tasks."""
+        known = self.around(state).techniques(self.architecture, applied, family)
+        return [one for one in known if may_use(self.task, one.technique)]
 
     def possible_speedup(self, code: str) -> float | None:
         """The speedup at which the candidate `code` would take no longer than the floor; None if it was not

@@ -433,51 +433,76 @@ class BlockRun {
     return true;
   }
 
+  // What waits at one barrier in some warps: lanes, warps, how many threads the barrier takes (-1: all), and their votes.
+  struct Waiting {
+    int lanes = 0, expected = -1, holds = 0, asked = 0;
+    uint32_t warps = 0;
+  };
+
+  Waiting waiting_at(int id, uint32_t among) {
+    Waiting all;
+    for (auto& w : block_.warps) {
+      if (!(among >> w.index & 1)) continue;
+      for (auto& g : w.groups) {
+        if (!g.barrier || barrier_id(g.frame->registers, *g.barrier, g.lanes) != id) continue;
+        const Reg* registers = g.frame->registers;
+        all.lanes += __builtin_popcount(g.lanes);
+        all.warps |= 1u << w.index;
+        if (g.barrier->src[1] >= 0) all.expected = (int)registers[g.barrier->src[1]].u32[__builtin_ctz(g.lanes)];
+        if (g.barrier->src[2] >= 0) {
+          uint32_t vote = registers[g.barrier->src[2]].mask;
+          if (g.barrier->flag[0]) vote = ~vote;
+          all.holds += __builtin_popcount(vote & g.lanes);
+          all.asked += __builtin_popcount(g.lanes);
+        }
+      }
+    }
+    return all;
+  }
+
+  // Where more threads wait than a barrier takes: the warps that it takes first, beginning with a drawn one. On hardware
+  // the first to come are; nobody knows which.
+  Waiting first_taken(int id, const Waiting& all, int needed) {
+    const int count = (int)block_.warps.size();
+    const int start = (int)(mixed(launch_.draws.seed, 12 + (uint64_t)id) % (uint64_t)count);
+    uint32_t chosen = 0;
+    for (int k = 0, lanes = 0; k < count && lanes < needed; ++k) {
+      const uint32_t warp = 1u << (start + k) % count;
+      if (!(all.warps & warp)) continue;
+      chosen |= warp;
+      lanes += waiting_at(id, warp).lanes;
+    }
+    return waiting_at(id, chosen);
+  }
+
   // Opens every barrier at which all expected threads have arrived. Returns whether there was one.
   bool release() {
     bool opened = false;
+    int alive = 0;
+    for (auto& w : block_.warps) alive += __builtin_popcount(w.alive);
     for (int id = 0; id < 16; ++id) {
-      int waiting = 0, alive = 0, expected = -1, holds = 0, asked = 0;
-      uint32_t meeting = 0;
-      for (auto& w : block_.warps) {
-        alive += __builtin_popcount(w.alive);
-        for (auto& g : w.groups) {
-          if (!g.barrier || barrier_id(g.frame->registers, *g.barrier, g.lanes) != id) continue;
-          const Reg* registers = g.frame->registers;
-          waiting += __builtin_popcount(g.lanes);
-          meeting |= 1u << w.index;
-          if (g.barrier->src[1] >= 0) expected = (int)registers[g.barrier->src[1]].u32[__builtin_ctz(g.lanes)];
-          if (g.barrier->src[2] >= 0) {
-            uint32_t vote = registers[g.barrier->src[2]].mask;
-            if (g.barrier->flag[0]) vote = ~vote;
-            holds += __builtin_popcount(vote & g.lanes);
-            asked += __builtin_popcount(g.lanes);
-          }
-        }
-      }
-      if (!waiting || waiting + arrived_early_[id] < (expected < 0 ? alive : std::min(expected, alive + arrived_early_[id]))) continue;
-      if (order_) order_->meet(meeting, id, expected < 0 || waiting == block_.threads);
+      Waiting met = waiting_at(id, ~0u);
+      const int early = arrived_early_[id], expected = met.expected;
+      if (!met.lanes || met.lanes + early < (expected < 0 ? alive : std::min(expected, alive + early))) continue;
+      if (expected > early && met.lanes + early > expected) met = first_taken(id, met, expected - early);
+      if (order_) order_->meet(met.warps, id, expected < 0 || met.lanes == block_.threads);
       arrived_early_[id] = 0;
       opened = true;
-      if (timing_) meet_at(id);
-      for (auto& w : block_.warps) open(w, id, holds, asked);
+      if (timing_) meet_at(met.warps);
+      for (auto& w : block_.warps)
+        if (met.warps >> w.index & 1) open(w, id, met.holds, met.asked);
     }
     return opened;
   }
 
   // Nobody leaves a barrier before the last one has come.
-  void meet_at(int id) {
-    auto waits = [&](Warp& w) {
-      for (auto& g : w.groups)
-        if (g.barrier && barrier_id(g.frame->registers, *g.barrier, g.lanes) == id) return true;
-      return false;
-    };
+  void meet_at(uint32_t warps) {
     double last = 0;
     for (auto& w : block_.warps)
-      if (waits(w)) last = std::max(last, w.clock->now);
+      if (warps >> w.index & 1) last = std::max(last, w.clock->now);
     last += timing_->model->barrier_latency;
     for (auto& w : block_.warps)
-      if (waits(w)) w.clock->now = w.clock->latest = last;
+      if (warps >> w.index & 1) w.clock->now = w.clock->latest = last;
   }
 
   void open(Warp& w, int id, int holds, int asked) {
