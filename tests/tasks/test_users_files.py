@@ -66,8 +66,7 @@ REFUSED = {
     "complex_numbers.py": "tensors of type complex64 are not supported; keep those out",
     "autocast.py": "forward() uses torch.autocast, whose types depend on the device; leave it out, and cast",
     "sparse_product.py": "input 0 is a sparse tensor; give its parts as inputs of their own",
-    "returns_a_number.py": "the module returned int; it must return tensors, alone or in tuples, lists and dicts. "
-    "Leave the rest out",
+    "returns_a_number.py": "it must return tensors, alone or in tuples, lists and dicts. Leave the rest out",
 }
 
 

@@ -65,11 +65,28 @@ def test_height_and_width_are_told_apart_where_all_images_are_square() -> None:
     assert graph.sizes[-1]["x_2"] != graph.sizes[-1]["x_3"]
 
 
-def test_uncovered_operators_are_all_named() -> None:
-    graph = capture(load_task("core/level3/gru"))
-    with pytest.raises(UncoveredOperators, match=r"does not cover gru\.input\.") as caught:
+SORTED = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.sort(x, dim=1).values + torch.topk(x * 2, 1, dim=1).values
+
+def get_inputs():
+    return [torch.randn(16, 32)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_uncovered_operators_are_all_named(tmp_path: Path) -> None:
+    file = tmp_path / "sorted.py"
+    file.write_text(SORTED)
+    graph = capture(load_task(str(file)))
+    with pytest.raises(UncoveredOperators, match=r"does not cover sort\.default, topk\.default\.") as caught:
         initial_plan(graph)
-    assert caught.value.operators == ("gru.input",)
+    assert caught.value.operators == ("sort.default", "topk.default")
 
 
 def test_copies_that_depend_on_the_sizes_are_left_out() -> None:

@@ -8,7 +8,7 @@ import builtins
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -23,7 +23,12 @@ from kernelblaster.tasks.remembered import RememberedResults
 
 COPIES = ("clone.default", "_to_copy.default", "alias.default", "lift_fresh_copy.default", "detach.default")
 UNNAMED = "unnamed "
-KEPT = ("aten.native_batch_norm.default",)
+KEPT = (
+    "aten.native_batch_norm.default",
+    "aten.upsample_nearest1d.default",
+    "aten.upsample_nearest2d.default",
+    "aten.upsample_nearest3d.default",
+)
 RECURRENCES = ("gru", "lstm", "rnn_tanh", "rnn_relu")
 MOST_NUMBERS = 64  # of a tensor that forward() makes of numbers
 
@@ -135,7 +140,20 @@ def _traced(
 def _decompositions() -> dict[Any, Callable[..., Any]]:
     """Core operators, and nearest-neighbour upsampling as it is, instead of look-ups by computed places."""
     known = core_aten_decompositions().items()  # type: ignore[no-untyped-call]
-    return {target: rule for target, rule in known if "::upsample_nearest" not in target.name()}
+    aten = torch.ops.aten
+    nearest = (aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d)
+    return {
+        **{target: rule for target, rule in known if "::upsample_nearest" not in target.name()},
+        **{packet.vec: partial(_upsampled, packet.default) for packet in nearest},
+    }
+
+
+def _upsampled(
+    operator: Any, x: torch.Tensor, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None
+) -> Any:
+    """A call of the core `operator`: nearest-neighbour upsampling to a size or, without one, by factors."""
+    size = output_size or [int(n * f) for n, f in zip(x.shape[2:], scale_factors or (), strict=True)]
+    return operator(x, size, *(scale_factors or ()))
 
 
 @cache
