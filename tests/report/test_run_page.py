@@ -103,6 +103,13 @@ def test_the_source_can_be_downloaded_as_it_is(tmp_path: Path) -> None:
     assert 'id="reference"' in page and 'data-language="python"' in page and "class Model(" in page
 
 
+def test_a_rule_without_words_is_not_told_as_another(tmp_path: Path) -> None:
+    run = made_run(
+        tmp_path / "r", [("Slower", 125.0), ("Accepted", 25.0)], search={"selection": "unheard-of"}
+    )
+    assert "unrolling was drawn among them." in text_of(run_page(run, tmp_path))
+
+
 def test_a_step_says_why_and_what_changed(tmp_path: Path) -> None:
     page = run_page(made_run(tmp_path / "r", [("Slower", 125.0), ("Accepted", 25.0)]), tmp_path)
     found = text_of(page)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -12,6 +12,7 @@ from kernelblaster.knowledge import Content, KnowledgeBase
 from kernelblaster.optimize import optimize
 from kernelblaster.policies.policy import Attempt, Discrepancy
 from kernelblaster.records import Candidate, Evaluation, StepId, Target, Task, Unsupported
+from kernelblaster.records.selection import Selection
 from kernelblaster.sessions.log import Progress
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store.replay import Sample
@@ -172,8 +173,8 @@ def test_a_search_ends_near_the_floor(tmp_path: Path) -> None:
     assert found.evaluation.timing is not None and found.evaluation.timing.candidate_us <= 60
 
 
-@pytest.mark.parametrize("selection", ["weighted", "thompson"])
-def test_both_selections_find_what_pays(tmp_path: Path, selection: str) -> None:
+@pytest.mark.parametrize("selection", get_args(Selection))
+def test_every_selection_finds_what_pays(tmp_path: Path, selection: str) -> None:
     kb = KnowledgeBase("sqlite://")
     for number in range(3):
         found = solve(kb, tmp_path, World(number), selection=selection, evaluations=40)

@@ -10,6 +10,7 @@ import typer
 
 from kernelblaster.building import telling
 from kernelblaster.cli.terminal import Terminal
+from kernelblaster.records.selection import Selection
 from kernelblaster.sessions.settings import Search
 from kernelblaster.settings import settings
 
@@ -159,9 +160,9 @@ class SearchOptions:
     rollouts: Annotated[int, typer.Option(help="Trajectories side by side.", min=1)] = DEFAULTS.rollouts
     steps: Annotated[int, typer.Option(help="Steps of a trajectory, at most.", min=1)] = DEFAULTS.steps
     choices: Annotated[int, typer.Option(help="Techniques tried at each step.", min=1)] = DEFAULTS.choices
-    selection: Annotated[
-        Literal["weighted", "thompson"], typer.Option(help="How techniques are drawn, see docs/knowledge.md.")
-    ] = DEFAULTS.selection
+    selection: Annotated[Selection, typer.Option(help="How techniques are drawn, see docs/knowledge.md.")] = (
+        DEFAULTS.selection
+    )
     near_floor: Annotated[
         float, typer.Option(help="A search ends where its time is within this factor of the floor.", min=1)
     ] = DEFAULTS.near_floor

@@ -1,34 +1,44 @@
-"""Selection rules: draw the techniques to try next, at random with a seed."""
+"""Selection rules: draw the techniques to try next, at random with a seed. They are told in
+docs/knowledge.md."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import log
 from random import Random
 
 from kernelblaster.knowledge.content import Scored
+from kernelblaster.records.selection import Selection
 
 LEAST = 1e-3
 """The least promise that is assumed, so that every technique keeps a chance."""
 
 
 def weighted_choice(
-    options: Sequence[Scored], count: int, random: Random, power: float = 1.0
+    options: Sequence[Scored], count: int, random: Random, sharpness: float = 1.0
 ) -> list[Scored]:
     """Draw up to `count` options without replacement, in the order drawn, with probabilities proportional
-    to max(promise, LEAST) ** power. With power 1, many techniques that promise little outweigh
+    to max(promise, LEAST) ** sharpness. With sharpness 1, many techniques that promise little outweigh
     together one that pays. (Taking the largest log(u) / weight is such a draw.)"""
-    keys = [log(1 - random.random()) / max(option.promise, LEAST) ** power for option in options]
+    keys = [log(1 - random.random()) / max(option.promise, LEAST) ** sharpness for option in options]
     return _top(options, keys, count)
 
 
-def thompson(options: Sequence[Scored], count: int, random: Random) -> list[Scored]:
+def thompson(options: Sequence[Scored], count: int, random: Random, sharpness: float = 1.0) -> list[Scored]:
     """Thompson sampling: up to `count` options, best first, under one draw for each from its posteriors:
-    chance of a valid candidate times log speedup, plus its payoff."""
+    chance of a valid candidate times log speedup, plus its payoff. `sharpness` is not used."""
     keys = []
     for option in options:
         prediction = option.prediction
         valid = random.betavariate(prediction.valid, prediction.invalid)
         keys.append(valid * random.gauss(prediction.mean, prediction.spread) + option.payoff)
     return _top(options, keys, count)
+
+
+RULES: Mapping[Selection, Callable[[Sequence[Scored], int, Random, float], list[Scored]]] = {
+    "weighted": weighted_choice,
+    "thompson": thompson,
+}
+"""Each rule by its name: (options, count, random, sharpness) to up to `count` of the options, in the order
+in which they are to be tried."""
 
 
 def _top(options: Sequence[Scored], keys: Sequence[float], count: int) -> list[Scored]:

@@ -29,7 +29,7 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.content import Scored
 from kernelblaster.knowledge.exemplar import Exemplar
 from kernelblaster.knowledge.recipes import reach, recipe_of
-from kernelblaster.knowledge.select import thompson, weighted_choice
+from kernelblaster.knowledge.select import RULES
 from kernelblaster.policies.policy import WORTH_SAYING, Attempt, Policy
 from kernelblaster.records import (
     Candidate,
@@ -286,8 +286,8 @@ class MaicRl:
 
     def _ordered(self, advice: Advice, random: Random, by_chance: bool) -> list[Scored]:
         """All options that the device supports and no person forbade, in the order in which they are to be
-        tried: pinned ones first, the others drawn by promise, or purely at random if `by_chance`, so that
-        underestimated techniques are tried too."""
+        tried: pinned ones first, the others drawn by the selection rule, or purely at random if `by_chance`,
+        so that underestimated techniques are tried too."""
         steering = self._session.steering
         known = [
             o
@@ -297,10 +297,8 @@ class MaicRl:
         ]
         if by_chance:
             drawn = random.sample(known, len(known))
-        elif self._search.selection == "thompson":
-            drawn = thompson(known, len(known), random)
         else:
-            drawn = weighted_choice(known, len(known), random, self._search.sharpness)
+            drawn = RULES[self._search.selection](known, len(known), random, self._search.sharpness)
         pinned = [o for name in steering.pinned for o in drawn if o.optimization.technique == name]
         return [*pinned, *(o for o in drawn if o not in pinned)] if pinned else drawn
 

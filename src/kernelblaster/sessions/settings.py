@@ -1,11 +1,10 @@
 """How far a search goes."""
 
-from typing import Literal
-
 from pydantic import Field
 
 from kernelblaster.judge.sweep import MOST_SWEPT
 from kernelblaster.records.record import Record
+from kernelblaster.records.selection import Selection
 
 
 class Search(Record):
@@ -35,6 +34,6 @@ class Search(Record):
     explained: int = Field(default=4, ge=0)
     samples: int = Field(default=1, ge=1)
     swept: int = Field(default=MOST_SWEPT, ge=0)
-    selection: Literal["weighted", "thompson"] = "weighted"
+    selection: Selection = "weighted"
     sharpness: float = Field(default=2.0, gt=0)
     seed: int = 0

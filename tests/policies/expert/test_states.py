@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from kernelblaster.devices.ncu import parse
+from kernelblaster.devices.ncu import METRICS, QUICK_METRICS, parse
 from kernelblaster.policies.expert.signals import gpu_of
 from kernelblaster.policies.expert.states import ABOUT, choose_target, extract_states
 from kernelblaster.records import KernelProfile, Metric, Profile, ProfilerAdvice
@@ -85,7 +85,7 @@ def main_state(states: tuple[KernelState, ...]) -> State:
     return max(states, key=lambda s: s.share).state
 
 
-def measured(tier="ncu", advice=(), grid=(8192, 1, 1), **values) -> Profile:
+def measured(tier="ncu", advice=(), grid=(8192, 1, 1), block=(256, 1, 1), **values) -> Profile:
     """A made-up profile of one kernel that takes 100 us; `values` are percents, or pairs with a unit."""
     names = {"dram": "DRAM Throughput", "l2": "L2 Cache Throughput", "l1": "L1/TEX Cache Throughput"}
     names |= {"issue": "Issue Slots Busy", "occupancy": "Achieved Occupancy"}
@@ -93,7 +93,7 @@ def measured(tier="ncu", advice=(), grid=(8192, 1, 1), **values) -> Profile:
     for name, value in values.items():
         number, unit = value if isinstance(value, tuple) else (value, "%")
         metrics.append(Metric(name=names.get(name, name), unit=unit, value=float(number), tier=tier))
-    kernel = KernelProfile(name="k", grid=grid, block=(256, 1, 1), metrics=tuple(metrics), advice=advice)
+    kernel = KernelProfile(name="k", grid=grid, block=block, metrics=tuple(metrics), advice=advice)
     return Profile(device="NVIDIA H200", tier=tier, workload="primary", kernels=(kernel,))
 
 
@@ -203,7 +203,17 @@ def test_idle_lanes_without_a_divergent_branch_are_not_divergence():
         only(measured(issue=80, dram=5, **few, **{"Branch Efficiency": 100})).primary == "instruction-issue"
     )
     assert only(measured(issue=80, dram=5, **few, **{"Branch Efficiency": 60})).primary == "divergence"
-    assert only(measured(issue=80, dram=5, **few)).primary == "instruction-issue"  # the tier does not tell
+
+
+def test_idle_lanes_of_full_warps_are_divergence_where_branches_were_not_counted():
+    """As in quick and usual profiles."""
+    lanes = "smsp__thread_inst_executed_per_inst_executed.ratio"
+    assert lanes in METRICS and "Branch Efficiency" not in QUICK_METRICS.values()
+    quick = {"issue": 80, "dram": 5, lanes: (8.0, "")}
+    assert only(measured(**quick)).primary == "divergence"
+    assert only(measured(**quick | {lanes: (30.0, "")})).primary == "instruction-issue"
+    assert only(measured(**quick, block=(8, 1, 1))).primary == "instruction-issue"  # no lane idles
+    assert only(measured(**quick | {lanes: (3.0, "")}, block=(8, 1, 1))).primary == "divergence"
 
 
 LOWER = {"Duration", "Dynamic Shared Memory Per Block"}

@@ -4,9 +4,11 @@ told in words in docs/states.md; the numbers and their reasons are in state_thre
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import Any
 
+from kernelblaster.devices.occupancy import WARP
 from kernelblaster.policies.expert.signals import Signals
 from kernelblaster.records.state import Bottleneck
 
@@ -213,8 +215,15 @@ def _spilled(s: Signals, t: dict[str, Any]) -> bool:
 
 
 def _divergent(s: Signals, lanes: float) -> bool:
-    whole = thresholds()["secondary"]["branch_efficiency"]
-    return _below(s.active_lanes, lanes) and _below(s.branch_efficiency, whole)
+    """Whether less than the share `lanes` of the lanes are active because branches diverge. Where branches
+    were not counted, only lanes count that have a thread: the last warp of a small block is not full."""
+    if not _below(s.active_lanes, lanes):
+        return False
+    if s.branch_efficiency is not None:
+        return s.branch_efficiency < thresholds()["secondary"]["branch_efficiency"]
+    assert s.active_lanes is not None
+    filled = s.threads / (ceil(s.threads / WARP) * WARP) if s.threads else 1.0
+    return s.active_lanes < lanes * filled
 
 
 def _at_least(value: float | None, least: float) -> bool:

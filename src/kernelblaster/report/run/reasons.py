@@ -14,7 +14,7 @@ from kernelblaster.store.events import RunEvent
 from kernelblaster.store.history import conclusion
 
 PROPOSER = "proposer/"
-DRAWN = {
+DRAWN: dict[str, str] = {
     "weighted": "drawn among them with a chance that grows with the gain that is expected",
     "thompson": "drawn among them by what a look at each one's evidence gave (Thompson sampling)",
 }
@@ -81,7 +81,7 @@ class Reasons:
         listed = f"In that state these apply: {', '.join(offered)}." if offered else ""
         option = _option(choice, step)
         first = bool(choice["options"]) and option is choice["options"][0]
-        how = DRAWN.get(self._selection, DRAWN["weighted"])
+        how = DRAWN.get(self._selection, "drawn among them")
         if option is not None and option.get("pinned"):
             how = "pinned by a person: it is tried first wherever it applies"
         elif choice.get("by_chance") and first:
