@@ -194,7 +194,7 @@ def test_agents_are_compared(compiler: str, tmp_path: Path, monkeypatch: pytest.
         assert {one.status for one in opened.results.values()} == {"valid"}
     assert set(spent) == {"full", "no memory", "cycles only", "minimal"}
     assert sum(spent.values()) == calls * sum(USAGE) and min(spent.values()) > 0
-    assert asked["plain"] >= 2 and asked["lowerer"] >= 2, "no arm is answered from another one's questions"
+    assert asked["plain"] >= 1 and asked["lowerer"] >= 3, "no arm is answered from another one's questions"
     text = (tmp_path / "a" / "studies.md").read_text()
     assert "tokens a search" in text and "1 tasks are too few to say" in text and place.model in text
 

@@ -1,5 +1,5 @@
-"""A task that no family of the expert covers, from PyTorch to a fast kernel: the answers were given by
-someone who read only the hand-off's prompts (results/played.md), and are replayed here."""
+"""A kernel that someone wrote who read only the hand-off's prompts (results/played.md): the judge still
+accepts it."""
 
 import json
 from pathlib import Path
@@ -8,19 +8,11 @@ from typer.testing import CliRunner
 
 from kernelblaster.cli.main import app
 
-ROOT = Path(__file__).parents[2]
-ANSWERS = ROOT / "tests/policies/llm/data/masked_cumsum"
+KERNEL = Path(__file__).parents[2] / "results/played/masked_cumsum.cu"
 
 
-def test_a_scan_that_was_optimized_by_hand_off(compiler: str, tmp_path: Path) -> None:
-    words = ["optimize", "core/level1/masked_cumsum", "--device", "emulated", "--gpu", "h200", "--json"]
-    words += ["--kb", str(tmp_path / "kb.db"), "--runs", str(tmp_path / "runs"), "--replay", str(ANSWERS)]
-    words += ["--rollouts", "1", "--choices", "1", "--budget", "3", "--iterations", "3"]
-    result = CliRunner().invoke(app, words)
+def test_a_scan_that_was_optimized_by_hand_off(compiler: str) -> None:
+    words = ["evaluate", "core/level1/masked_cumsum", str(KERNEL), "--device", "emulated", "--gpu", "h200"]
+    result = CliRunner().invoke(app, [*words, "--json"])
     assert result.exit_code == 0, result.output
-    found = json.loads(result.output[result.output.index("{") :])
-    assert found["applied"][0] == "register_resident_row"
-    assert found["speedup"]["estimate"] > 4 and found["gain_over_first"] > 2
-    assert found["models"]["calls"] == 0, "everything was recorded"
-    kept = ROOT / "results/played/masked_cumsum.cu"
-    assert Path(found["best"]).read_text() == kept.read_text(), "what was judged on a GPU"
+    assert json.loads(result.stdout)["outcome"]["speedup"]["estimate"] > 4

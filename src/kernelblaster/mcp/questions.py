@@ -77,7 +77,7 @@ class Questions:
     def _all(self) -> list[Path]:
         if not self._folder.is_dir():
             return []
-        return sorted(one for one in self._folder.iterdir() if (one / "prompt.md").is_file())
+        return sorted(one for one in self._folder.iterdir() if _is_question(one))
 
     def _open(self) -> list[Path]:
         """Questions without an answer, or with one that could not be used."""
@@ -102,6 +102,11 @@ class Questions:
         if old:
             path.unlink(missing_ok=True)
         return old and self._claim(name)
+
+
+def _is_question(folder: Path) -> bool:
+    """Whether a folder is a question as a whole: those being written have names that begin with a dot."""
+    return not folder.name.startswith(".") and (folder / "prompt.md").is_file()
 
 
 def _question(folder: Path) -> dict[str, Any]:

@@ -86,7 +86,7 @@ WIDE_SCALES: dict[Distribution, tuple[int, int]] = {
     "minute-scale": (-127, -47),
     "subnormal-scale": (-134, -128),
     "huge-scale": (6, 29),
-    "vast-scale": (30, 60),
+    "vast-scale": (30, 50),  # squares of so large values can still be summed by the million
 }
 HALF_SCALES: dict[Distribution, tuple[int, int]] = {
     "scaled": (2, 2),

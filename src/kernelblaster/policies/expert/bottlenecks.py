@@ -220,7 +220,8 @@ def _divergent(s: Signals, lanes: float) -> bool:
     if not _below(s.active_lanes, lanes):
         return False
     if s.branch_efficiency is not None:
-        return s.branch_efficiency < thresholds()["secondary"]["branch_efficiency"]
+        whole: float = thresholds()["secondary"]["branch_efficiency"]
+        return s.branch_efficiency < whole
     assert s.active_lanes is not None
     filled = s.threads / (ceil(s.threads / WARP) * WARP) if s.threads else 1.0
     return s.active_lanes < lanes * filled
