@@ -1,4 +1,4 @@
-"""Keep the cache within its size limit by removing the least recently used results."""
+"""Keeps the cache within its size limit in bytes by deleting the least recently used results."""
 
 import contextlib
 import fcntl
