@@ -73,8 +73,9 @@ def version() -> int:
 
 
 class Ruleset:
-    """The rules for a process in the making. `known` are the rights that this kernel can withhold. `network`:
-    TCP is left as it is; else it is refused where the kernel can (version 4)."""
+    """Landlock rules that are being collected, until `impose` puts them on this process. `known` are the
+    rights that this kernel can withhold. With `network`, TCP is left as it is; else it is refused where the
+    kernel can (Landlock version 4)."""
 
     def __init__(self, *, network: bool = False) -> None:
         known = FileAccess.REFER - 1
@@ -100,7 +101,8 @@ class Ruleset:
                     os.close(handle)
 
     def _add(self, handle: int, access: FileAccess) -> None:
-        """Grant rights on the file or folder of an open descriptor; nothing on a symbolic link."""
+        """Grant rights on the file or folder behind the open descriptor `handle`; does nothing if that is a
+        symbolic link. Raises OSError."""
         kind = os.fstat(handle).st_mode >> 12
         if kind == 0o12:
             return
@@ -110,8 +112,8 @@ class Ruleset:
             _checked(_libc.syscall(ADD_RULE, self._handle, PATH_BENEATH, ctypes.byref(rule), 0))
 
     def impose(self) -> None:
-        """Confine the calling thread and whatever it starts from now on. It cannot be undone. Raises OSError
-        if the kernel refuses."""
+        """Confine the calling thread and whatever it starts from now on to these rules, which cannot be
+        undone. Raises OSError if the kernel refuses."""
         try:
             _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
             _checked(_libc.syscall(RESTRICT_SELF, self._handle, 0))
@@ -120,7 +122,7 @@ class Ruleset:
 
 
 def _checked(result: int) -> int:
-    """The result of a system call. Raises OSError if it is negative."""
+    """`result` of a system call as an int. Raises OSError with its errno if it is negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
