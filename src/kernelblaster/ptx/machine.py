@@ -169,9 +169,10 @@ class Machine:
         self._library.ptx_memory_add(self._handle, address, size, name.encode(), kind)
 
     def tensor_map(self, number: int, numbers: Sequence[int], *, im2col: bool = False) -> bytes:
-        """The 128 bytes of a kernel argument that stand for a new tensor map, the `number`-th of this launch;
-        0 forgets all earlier ones. `numbers` are the arguments of cuTensorMapEncodeTiled or, with `im2col`,
-        cuTensorMapEncodeIm2col, in the order of native/tensor_map.h. Raises NotEmulated or InvalidLaunch."""
+        """The 128 bytes of a kernel argument that stand for tensor map number `number`, counted from 0;
+        making number 0 forgets all earlier ones. `numbers` are the arguments of cuTensorMapEncodeTiled or,
+        with `im2col`, cuTensorMapEncodeIm2col, in the order of native/tensor_map.h. Raises NotEmulated or
+        InvalidLaunch."""
         if number == 0:
             self._library.ptx_tensor_maps_clear(self._handle, *MARK)
         values = (ctypes.c_int64 * len(numbers))(*numbers)
