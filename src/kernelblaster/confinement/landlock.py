@@ -21,7 +21,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileAccess(IntFlag):
-    """Rights on files and folders, with the kernel's bits."""
+    """Rights on files and folders that Landlock can grant, with the kernel's bits, and usual combinations of
+    them."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1
@@ -68,7 +69,8 @@ class _Beneath(ctypes.Structure):
 
 
 def version() -> int:
-    """The kernel's version of Landlock; 0 if it has none, or it is turned off or refused."""
+    """The kernel's version of Landlock (its access control for files); 0 if it has none, or it is turned off
+    or refused."""
     return max(0, int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(VERSION))))
 
 

@@ -156,6 +156,6 @@ def _problem(command: Any, folder: Path, programs: Sequence[Path]) -> str:
 
 
 def _is_program(word: str, programs: Sequence[Path]) -> bool:
-    """Whether a word is the path of an executable in one of these folders."""
+    """Whether `word` is the absolute path of a file in one of the folders `programs`."""
     path = Path(os.path.realpath(word))
     return word.startswith("/") and any(path.is_relative_to(os.path.realpath(folder)) for folder in programs)

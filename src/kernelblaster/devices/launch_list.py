@@ -37,7 +37,8 @@ _MESSAGES = ("error", "violation", "ask", "unloadable", "broken")
 
 
 class InvalidLaunchList(ValueError):
-    """The recorder's output is no launch list: a line has an unknown form, or it ends early."""
+    """The output of the recorder (the process that runs a candidate's host code) is no launch list: a line
+    has an unknown form, or it ends early."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,11 @@ class RecordedLaunch:
 
 @dataclass(frozen=True)
 class LaunchList:
-    """What one call of host code asked of the GPU. `operations` are the lines to replay, in stream order.
-    `errors` are those that CUDA calls returned; `violations` are breaches of the rules for candidates.
-    `question` is a fact about the GPU that the host code asked for and that was not known: the list then ends
-    there, to be recorded again with the answer. `unloadable`: why the shared object could not be loaded, else
-    None."""
+    """What one call of a candidate's host code asked of the GPU. `operations` are the lines to replay, in
+    stream order. `errors` are those that CUDA calls returned; `violations` are breaches of the rules for
+    candidates, in words. `question` is a fact about the GPU that the host code asked for and that was not
+    known: the list then ends there, to be recorded again with the answer; else None. `unloadable`: why the
+    shared object could not be loaded, else None."""
 
     operations: tuple[str, ...]
     errors: tuple[str, ...] = ()
@@ -84,7 +85,7 @@ class LaunchList:
 
     @cached_property
     def launches(self) -> tuple[RecordedLaunch, ...]:
-        """The kernel launches, in stream order."""
+        """The kernel launches of this list, in stream order."""
         return tuple(_launch(words) for words in self._words("launch"))
 
     @property

@@ -93,5 +93,5 @@ def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Mapping[str, 
 
 
 def _of(resources: Mapping[str, Resources], kernel: str) -> Resources:
-    """ptxas' report on a kernel; a plausible stand-in (32 registers, nothing else) if there is none."""
+    """ptxas' report on `kernel`; if there is none, a stand-in with 32 registers and no other resources."""
     return resources.get(kernel) or Resources(kernel=kernel, registers=32, **UNKNOWN)

@@ -76,7 +76,8 @@ class PlayerProcess:
             self._channel.close()
 
     def kill(self) -> None:
-        """Kill the process without waiting for its end (see `reap`), and close the connection."""
+        """Kill the player's process without waiting for its end (`reap` does that), and close the
+        connection."""
         if self._process.poll() is None:
             self._process.kill()
         self.end()
@@ -169,7 +170,7 @@ class PlayerPool:
         self.refill()
 
     def refill(self) -> None:
-        """Start players until `spares` are waiting."""
+        """Start players (processes that replay recorded launches) until `spares` are waiting."""
         while len(self._waiting) < self._spares:
             self._waiting.append(self._start())
 
@@ -195,7 +196,7 @@ class PlayerPool:
         self._ending = [player for player in self._ending if not player.reap(limit_s)]
 
     def close(self) -> None:
-        """Kill all players and wait up to 2 s for the end of each."""
+        """Kill all players and wait up to 2 s for each to end."""
         for player in self._waiting:
             player.kill()
         for player in (*self._waiting, *self._ending):

@@ -94,8 +94,8 @@ class Recorder:
         self.seconds: list[float] = []  # CPU time of each process of the last `record`
 
     def gaps(self) -> str:
-        """What this system lacks to confine host code, in words (like a missing seccomp filter); empty if
-        nothing."""
+        """What this system lacks to confine candidates' host code, in words (like a missing seccomp filter);
+        empty if nothing."""
         self._started()
         return self._gaps
 
@@ -151,7 +151,8 @@ class Recorder:
         self._buffer = b""
 
     def _started(self) -> "subprocess.Popen[bytes]":
-        """The recorder process, started first if there is none. Raises DeviceLost if it does not start."""
+        """The recorder's process (which runs candidates' host code in a sandbox), started first if there is
+        none. Raises DeviceLost if it does not start."""
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.close()

@@ -142,8 +142,8 @@ class ReplayRunner:
             raise CandidateDied(f"the host code asks more than {MOST_QUESTIONS} questions about the GPU")
 
     def recorded(self, arguments: Sequence[Argument]) -> LaunchList:
-        """The launch list of a call with these arguments, recorded now if it was not before. Raises as
-        `record` does."""
+        """The launches of a call with these arguments, recorded now if they were not before. Raises
+        CandidateDied, CandidateHung or Nondeterministic."""
         key = _key(arguments)
         if key not in self._lists:
             self.record([key])
@@ -218,8 +218,8 @@ class ReplayRunner:
         return replace(launches, violations=tuple(dict.fromkeys(violations)))
 
     def _elsewhere(self, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
-        """The same arguments with all tensors at other addresses, for a recording only: no memory is mapped
-        there."""
+        """The same arguments with all tensors at other addresses, where no memory is mapped: for a recording
+        that shows whether host code depends on addresses."""
         away = window.ELSEWHERE - window.BEGIN + window.PAGE * self._rng.randint(1, 1 << 10)
         return tuple(replace(a, address=a.address + away) if isinstance(a, Pointer) else a for a in arguments)
 
@@ -313,13 +313,14 @@ class ReplayRunner:
         return begin, begin + slot.bytes
 
     def _ranges(self, pointers: Sequence[Pointer], launches: LaunchList) -> list[tuple[int, int]]:
-        """The (begin, end) addresses that a call needs mapped: its tensors' slots and its scratch
+        """The (begin, end) addresses that a call needs mapped: the memory of its tensors and its scratch
         allocations."""
         scratch = [(a // window.PAGE * window.PAGE, a + size) for a, size in launches.scratch.items()]
         return [self._mapping(pointer) for pointer in pointers] + scratch
 
     def drop_all(self) -> None:
-        """Unmap all calls, so that another candidate may use the same player."""
+        """Unmap all calls, so that another candidate may use the same player, the process that replays
+        launches."""
         while self._mapped:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 

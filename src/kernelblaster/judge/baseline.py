@@ -38,8 +38,8 @@ class Baseline(Protocol):
     def scalars(self) -> list[Any]: ...
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
-        """A context in which the baseline runs with these scalar arguments; None keeps the task file's
-        own."""
+        """A context in which the baseline (the reference that candidates are compared with) runs with these
+        scalar arguments; None keeps the task file's own."""
         ...
 
     def domain(self, workload: Workload, rng: Random) -> Domain:
@@ -67,8 +67,8 @@ class Baseline(Protocol):
         ...
 
     def wide(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor] | None:
-        """The outputs computed in float64 from float64 tensors; None where that is not possible or does not
-        fit in memory."""
+        """The reference outputs computed in float64 from float64 inputs and parameters; None where that is
+        not possible or does not fit in memory."""
         ...
 
     def close(self) -> None:
@@ -198,7 +198,7 @@ class KernelBaseline:
         return self
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
-        """Does nothing: CUDA-source tasks have no scalar arguments."""
+        """A context that does nothing: CUDA-source tasks have no scalar arguments."""
         return nullcontext()
 
     def domain(self, workload: Workload, rng: Random) -> Domain:
@@ -239,7 +239,7 @@ class KernelBaseline:
             self._runner = None
 
     def _copies(self, layout: Layout) -> list[torch.Tensor]:
-        """Copies of the output tensors in the layout."""
+        """Copies of the layout's output tensors, which the user's kernel has just written."""
         return [layout.view(t).clone() for t in self._task.signature.outputs]
 
 

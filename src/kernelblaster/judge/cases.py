@@ -143,7 +143,7 @@ class Case:
         return max(self.workload.sizes.values(), default=1)
 
     def arrangement(self, position: int) -> Distribution:
-        """The kind of values of the input tensor at this position among the input tensors."""
+        """The kind of values of one input tensor in this case; `position` counts the input tensors from 0."""
         return self.inputs[position] if self.inputs is not None else self.distribution
 
 
@@ -192,7 +192,8 @@ class CasePlanner:
         return (*own, *(draw.workload for draw in self.sizes.draws))
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """The most bytes that this tensor has at any workload of a plan."""
+        """The most bytes that this tensor takes at any workload (sizes) that a verification plan may
+        contain."""
         return max(workload.bytes(tensor) for workload in self.workloads)
 
     def draw(self, seed: int) -> list[Case]:
@@ -263,8 +264,8 @@ class _Plan:
         return self._rng.choice(edges) if edges else next(self._few)
 
     def _drawn_kinds(self) -> list[Distribution]:
-        """One kind of values from each row of ALWAYS and two of FAINT, in random order; only kinds that some
-        input accepts."""
+        """The kinds of values for one plan: one from each row of ALWAYS and two of FAINT, in random order;
+        only kinds that some input accepts."""
         kinds = [self._rng.choice(taken) for row in ALWAYS if (taken := self._taken(row))]
         faint = self._taken(FAINT)
         kinds += self._rng.sample(faint, min(2, len(faint)))

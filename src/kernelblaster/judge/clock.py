@@ -99,7 +99,7 @@ class MeasuredClock:
         return [next(profiles) if job.binaries else [] for job in jobs]
 
     def forget(self) -> None:
-        """Does nothing: a measurement keeps nothing of a task."""
+        """Does nothing: a measuring clock keeps nothing about tasks."""
 
 
 class ModelledClock:

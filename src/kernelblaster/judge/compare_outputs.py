@@ -201,7 +201,7 @@ class OutputComparer:
 
 
 def _of(tensors: Sequence[torch.Tensor], parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Of each tensor the elements at the flat indices that `parts` has for it."""
+    """From each tensor the elements at the flat indices that `parts` has for it, as flat tensors."""
     return [tensor.reshape(-1)[part] for tensor, part in zip(tensors, parts, strict=True)]
 
 
@@ -213,8 +213,8 @@ def _reason(number: torch.Tensor) -> Literal["unwritten output", "wrong values"]
 
 
 def _evidence(case: Case, tensor: Tensor, comparison: Comparison, too_large: str) -> str:
-    """A sentence with the workload, the kind of values, the measure that is too large, and the worst
-    element."""
+    """A sentence that says why an output is wrong: the workload, the kind of values, the error measure that
+    is too large, and the worst element with its expected value."""
     indices = []
     rest = comparison.index
     for extent in reversed(case.workload.shape(tensor)):

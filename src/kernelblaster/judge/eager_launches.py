@@ -40,7 +40,7 @@ class EagerLaunch:
 @dataclass(frozen=True)
 class EagerCall:
     """One call of an ATen operator: its `name`, all its arguments, and the tensors among its arguments and
-    results. `pointwise`: PyTorch tags it so."""
+    results. `pointwise`: PyTorch tags the operator as elementwise."""
 
     name: str
     pointwise: bool
@@ -75,8 +75,8 @@ def touched_bytes(tensor: torch.Tensor) -> int:
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool) -> EagerLaunch:
-    """The fused attention kernel for tensors of shape (..., length, channels); a causal mask halves the
-    operations."""
+    """The fused attention kernel that eager PyTorch launches for tensors of shape (..., length, channels); a
+    causal mask halves the operations."""
     rows = query.numel() // query.shape[-1]
     operations = 2.0 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
     moved = query.nbytes + key.nbytes + value.nbytes + rows * value.shape[-1] * query.element_size()

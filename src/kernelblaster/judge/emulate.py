@@ -41,7 +41,7 @@ def counters(device: str, workload: str, work: Sequence[LaunchedWork]) -> Profil
 
 
 def _metrics(counts: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """A kernel's counts as metrics; ratios without a denominator are left out."""
+    """A kernel's counts from the emulator as metrics; a ratio whose denominator is zero is left out."""
     values = {
         "Warp Instructions": ("inst", counts["total_warp_instructions"]),
         "Active Lanes": ("thread", _ratio(counts, "thread_instructions", "total_warp_instructions")),

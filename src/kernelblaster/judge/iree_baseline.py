@@ -47,7 +47,8 @@ def iree_run(
 
 
 class _Program:
-    """A module compiled by IREE, whose arguments are its parameters and then its inputs."""
+    """A PyTorch module compiled by IREE: call it with the module's parameters and then its inputs, in one
+    list."""
 
     def __init__(self, reference: ModuleReference, tensors: list[torch.Tensor], architecture: str) -> None:
         from iree import runtime

@@ -83,8 +83,8 @@ class Layout:
         return None
 
     def neighbour(self, offset: int) -> str:
-        """Words for a message on where an arena offset lies: how many bytes before or after the start of the
-        nearest tensor."""
+        """Where byte `offset` of the arena lies, in words for a message: how many bytes before or after the
+        start of the nearest tensor."""
         near = min(self.pointers.values(), key=lambda p: abs(p.offset - offset))
         side = "before" if offset < near.offset else "after"
         return f"{abs(offset - near.offset)} bytes {side} the start of {near.name}"

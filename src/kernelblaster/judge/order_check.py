@@ -93,7 +93,7 @@ class OrderCheck:
         return evaluation.model_copy(update={"verification": with_note(verification, note)})
 
     def close(self) -> None:
-        """Close the emulator and forget all tasks; a later check opens it again."""
+        """Close the emulator and forget all tasks; a later check starts it again."""
         self._baselines.clear()
         self._sizes.clear()
         if self._device is not None:
@@ -222,8 +222,8 @@ def _agree(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 
 def _unchecked(why: str) -> Rejected | str:
-    """A note that the check was not possible, with the reason `why`; Rejected if that is an unknown
-    instruction in inline assembly that honest candidates do not need."""
+    """A note that the check for races was not possible, with the reason `why`; Rejected if the reason is an
+    unknown instruction in inline assembly that honest candidates do not need."""
     unknown = UNKNOWN.search(why)
     if unknown is None or EXPECTED.match(unknown.group(1) or ""):
         return f"{NOT_CHECKED}{why}"

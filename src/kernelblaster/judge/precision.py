@@ -185,8 +185,8 @@ def all_finite(values: torch.Tensor) -> bool:
 
 
 def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) -> bool:
-    """A quick comparison of two outputs on one device: whether the RMS or the worst difference exceeds the
-    bound. Outputs that pass may still fail `compare`."""
+    """Whether the RMS or the worst difference between two outputs on one device exceeds the bound: a quick
+    test, so outputs for which it is False may still fail `compare`. Integers must be equal."""
     if not output.is_floating_point():
         return not torch.equal(output, other)
     flat, right = output.reshape(-1), other.reshape(-1)
@@ -211,7 +211,8 @@ def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
 
 
 def larger(allowed: Errors, own: Errors) -> Errors:
-    """For each measure the larger of the bound and OWN times PyTorch's error `own` on the same values."""
+    """The bound on errors, for each measure the larger of `allowed` and OWN times PyTorch's error `own` on
+    the same values."""
     return Errors(**{m: max(getattr(allowed, m), OWN * getattr(own, m)) for m in MEASURES})
 
 

@@ -74,8 +74,8 @@ def profile_candidates(
 
 
 def _together(wanted: Sequence[Profiled]) -> Iterator[list[Profiled]]:
-    """Split the requests, in order, into groups whose tensors take at most TOGETHER_BYTES (or that have one
-    task)."""
+    """Yields the requests in groups, in order, whose tensors take at most TOGETHER_BYTES together (a single
+    request may take more)."""
     group: list[Profiled] = []
     for one in wanted:
         if group and sum(sum(o.slots) for o in (*group, one)) > TOGETHER_BYTES:

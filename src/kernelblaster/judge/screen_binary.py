@@ -201,8 +201,9 @@ def _entries(array: Section | None, targets: dict[int, int]) -> Iterator[int]:
 
 
 def _only_sets_up_streams(sections: _Sections, address: int, size: int) -> bool:
-    """Whether the function of `size` bytes at `address` does no more than <iostream> (which cub includes)
-    needs: it calls the constructor of one library object and registers its destructor."""
+    """Whether the function of `size` bytes at `address`, which runs at load, does no more than <iostream>
+    (which cub includes) needs: it calls the constructor of one library object and registers its
+    destructor."""
     text = sections[".text"]
     begin = address - text["sh_addr"]
     code = text.data()[begin : begin + size]

@@ -52,7 +52,7 @@ def screen_host(text: str) -> list[ScreenFinding]:
 
 
 def _findings(text: str) -> Iterator[ScreenFinding]:
-    """The findings of `screen_host`, in the order of the text, possibly repeated."""
+    """Yields the reasons why host code may not be loaded, in the order of the text, possibly repeated."""
     number = 1
     for line in _STRING.sub('""', text).split("\n"):
         if mark := _LINE.fullmatch(line):

@@ -45,9 +45,10 @@ _WORD = re.compile(r"\w+", re.A)
 
 @dataclass(frozen=True)
 class SourceText:
-    """Views of one source with equal offsets and line numbers: `kept` is without comments, `code` also
+    """Views of one CUDA source with equal offsets and line numbers: `kept` is without comments, `code` also
     without the contents of strings, `plain` also without directives. `directives` are matches (mark, name,
-    rest) in `code`; `syntax` and `host` are the syntax tree's facts and the parts that are host code."""
+    rest) in `code`; `syntax` has the names and functions of the syntax tree, `host` the parts that are host
+    code."""
 
     kept: str
     code: str
@@ -171,9 +172,9 @@ def _join_lines(source: str) -> tuple[str, list[int]]:
 
 
 def _without_comments(joined: str, joints: list[int]) -> str:
-    """The text with one space for each comment. Newlines inside a comment move to the end of its line,
-    because a directive goes on after a comment. `joints` are the offsets of deleted backslash-newlines; a raw
-    string across one, or one without an end, raises UnreadableSource."""
+    """The text `joined` with one space for each comment. Newlines inside a comment move to the end of its
+    line, because a directive goes on after a comment. `joints` are the offsets of deleted backslash-newlines.
+    Raises UnreadableSource for a raw string across such an offset or without an end."""
     owed = 0
 
     def replace(lexeme: re.Match[str]) -> str:
@@ -218,9 +219,9 @@ def _blank_quoted(match: re.Match[str]) -> str:
 
 
 class HostCode:
-    """The parts of a source that are certainly host code; `offset in host_code` asks for a character offset.
-    True if the innermost function around it is marked neither `__device__` nor `__global__`, and the syntax
-    tree has no error there."""
+    """The parts of a source that are certainly host code: `offset in host_code` is True if the innermost
+    function around that character offset is marked neither `__device__` nor `__global__`, and the syntax tree
+    has no error there."""
 
     def __init__(self, plain: str, directives: list[re.Match[str]], syntax: Syntax) -> None:
         device = _device_words(directives)

@@ -28,7 +28,7 @@ def weight(terms: torch.Tensor, dims: Dims) -> int:
 
 
 def _present(values: torch.Tensor) -> torch.Tensor:
-    """1 for each value that is not zero in float32, else 0."""
+    """A tensor with 1 for each value that is not zero in float32, else 0."""
     return (values.abs() > VANISHING).to(values.dtype)
 
 

@@ -209,8 +209,8 @@ class Timer:
         return baseline_us, report
 
     def _sample(self, layout: Layout, arguments: tuple[Argument, ...]) -> TimeReport:
-        """One timed call of the candidate, with its outputs poisoned before and all memory checked after.
-        Raises Stop if it failed or did no work."""
+        """One timed call of the candidate, with its outputs filled with poison before and all memory checked
+        after. Raises Stop if it failed, wrote outside its outputs, or did no work."""
         signature = self._task.signature
         for tensor in signature.outputs:
             layout.raw(tensor).fill_(0xFF)

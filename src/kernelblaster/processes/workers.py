@@ -57,8 +57,8 @@ class JobPipe:
         self._connection.send((news,))
 
     def disown_job(self) -> None:
-        """Report the current job as finished although the worker works on: if this process ends now, the
-        job does not count as lost."""
+        """Report the current job as finished although the worker goes on with it: if this process ends now,
+        the job does not count as lost."""
         self._connection.send(_DISOWNS)
 
 
@@ -124,7 +124,7 @@ class Workers:
 
     @property
     def failures(self) -> list[int]:
-        """The nonzero exit codes of processes that have ended; negative: the signal."""
+        """The nonzero exit codes of worker processes that have ended; negative: the signal."""
         return [process.exitcode for process in self._processes if process.exitcode]
 
 

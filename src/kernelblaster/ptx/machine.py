@@ -67,14 +67,14 @@ PLAIN = Attributes()
 
 @dataclass(frozen=True)
 class Draws:
-    """How the emulator behaves where hardware leaves it open, and properties of the GPU. `seed`: draws SM and
-    warp numbers, clocks and errors. `most_blocks`: run only this many blocks of a launch whose blocks do not
-    communicate; 0: all. `inexact`: size of the errors in the last bits of approximate functions, from 1 (as
-    large as documented) to 7 (very small), drawn by the seed; 0: the same in every run. `skips`: results are
-    not used, so instructions that are not emulated are skipped where that is safe. `stale`: volatile and
-    relaxed reads return older values where the memory model allows it. `unordered`: races are not looked for,
-    which saves memory (six times what is accessed). `most_work`: end a launch after so many warp
-    instructions, where an access to memory counts as ACCESS_WORK; 0: never."""
+    """How the emulator behaves where hardware leaves it open, and properties of the GPU. `seed`: of all
+    random choices (hardware identifiers, clocks, schedule, errors). `most_blocks`: run only this many blocks
+    of a launch whose blocks do not communicate; 0: all. `inexact`: size of the errors in the last bits of
+    approximate functions, from 1 (as large as documented) to 7 (very small), drawn by the seed; 0: the same
+    in every run. `skips`: results are not used, so instructions that are not emulated are skipped where that
+    is safe. `stale`: volatile and relaxed reads return older values where the memory model allows it.
+    `unordered`: races are not looked for, which saves memory (six times what is accessed). `most_work`: end a
+    launch after so many warp instructions, where an access to memory counts as ACCESS_WORK; 0: never."""
 
     seed: int = 0
     multiprocessors: int = 132
@@ -88,7 +88,7 @@ class Draws:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The fields as integers, in the order that the native code expects."""
+        """The fields of this object as integers, in the order that the native code expects."""
         return (
             *(self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact),
             *(int(self.skips), int(self.stale), int(self.unordered), self.most_work),
@@ -217,8 +217,8 @@ class Machine:
 
 
 class Module:
-    """A PTX text loaded into a machine. `kernels` are the names of its kernels, `files` the source files that
-    it names."""
+    """A PTX text loaded into a machine (an instance of the emulator). `kernels` are the names of its kernels,
+    `files` the source files that it names."""
 
     def __init__(
         self, library: ctypes.CDLL, machine: int, handle: ctypes.c_void_p, described: dict[str, Any]
@@ -281,8 +281,8 @@ class Module:
 
 
 def _report(kernel: str, answer: dict[str, Any]) -> Report:
-    """The report in the native code's answer. Raises NotEmulated, InvalidLaunch, or KernelBlasterError for an
-    internal error."""
+    """The report of a launch, from the native code's JSON answer. Raises NotEmulated, InvalidLaunch, or
+    KernelBlasterError for an internal error."""
     if "unsupported" in answer:
         raise NotEmulated(f"{kernel}: not emulated: {answer['unsupported']}")
     if "invalid" in answer:
