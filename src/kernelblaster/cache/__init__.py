@@ -1,5 +1,6 @@
-"""A folder of content-addressed results that many processes may fill at once. All of it can be recomputed: a
-damaged result counts as missing."""
+"""The cache: folders of results (compiled code, builds, emulator objects) named by a hash of all that they
+depend on, which many processes may fill at once. Everything in it can be recomputed, so a damaged result
+counts as missing."""
 
 import contextlib
 import fcntl
@@ -32,9 +33,9 @@ def entry(kind: str, digest: str) -> Path:
 
 
 def is_stored(target: Path) -> bool:
-    """Whether the result in the folder `target` (from `entry`) exists and is intact. A damaged one is
-    deleted. Marks the result as used now, for eviction. Raises Shortage if a damaged one cannot be
-    deleted. A confined process leaves damaged parts of this program to the keeper, which builds them."""
+    """Whether the result in the folder `target` (from `entry`) exists and is intact. Marks it as used now,
+    for eviction. A damaged one is deleted, except a native part of this program seen by a confined process,
+    which may not change it. Raises Shortage if deleting fails."""
     if not target.is_dir():
         return False
     if settings().confined and target.parts[-3] in OWN:
@@ -50,9 +51,9 @@ def is_stored(target: Path) -> bool:
 
 
 def temporary(kind: str = "") -> Scratch:
-    """A new folder within the cache, among the results of this kind if one is given; deleted at the end of
-    the context or, if this process is killed, by the next sweep. Raises Shortage if the cache cannot be
-    written."""
+    """A new temporary folder in the cache (among the results of `kind` if given), to be used as a context,
+    which deletes it; if this process is killed, the next `sweep_cache` does. Raises Shortage if the cache
+    cannot be written."""
     parent = settings().results / kind if kind else settings().cache
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -75,8 +76,9 @@ def afresh(kind: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(target: Path) -> Iterator[None]:
-    """A context that holds an exclusive lock between processes for the result `target`, so that a costly
-    one is computed once: check `is_stored` inside it. Waits for the lock without a limit."""
+    """A context that holds an exclusive lock between processes for the result `target`, so that a costly one
+    is computed once: check `is_stored` inside it. Waits for the lock without a limit. Raises Shortage if the
+    lock file cannot be made."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         file = (target.parent / f".{target.name}.lock").open("a")
@@ -136,7 +138,7 @@ def text_file(kind: str, text: str, suffix: str) -> Path:
 
 
 def make_folders(folders: Iterable[Path]) -> None:
-    """Make folders in the cache. Raises Shortage if it cannot be written."""
+    """Make these folders in the cache, with their parents. Raises Shortage if one cannot be made."""
     for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -145,7 +147,8 @@ def make_folders(folders: Iterable[Path]) -> None:
 
 
 def sweep_cache() -> None:
-    """Delete temporary folders that killed processes left in the cache, and, sometimes, what is too much."""
+    """Delete temporary folders that killed processes left in the cache and, at most once an hour, the least
+    recently used results if the cache is over its size limit."""
     cache = settings().cache
     with contextlib.suppress(OSError):
         for folder in (cache, *cache.iterdir(), *cache.glob(f"{PARTS}/*/*")):
@@ -155,8 +158,8 @@ def sweep_cache() -> None:
 
 
 def _discard(target: Path) -> None:
-    """Delete a result. It is renamed away first, so that no other process sees it half deleted. Raises
-    Shortage."""
+    """Delete the result in the folder `target`. It is renamed first, so that no other process sees it half
+    deleted. Raises Shortage if that fails."""
     try:
         with Scratch(target.parent.parent, SCRATCH) as folder:
             target.rename(folder / target.name)
@@ -165,7 +168,8 @@ def _discard(target: Path) -> None:
 
 
 def _cannot_write(target: Path, error: OSError) -> Shortage:
-    """The error to raise when the cache cannot be written."""
+    """The exception to raise when writing `target` in the cache failed with `error`; its message says what
+    the user can do."""
     return Shortage(
         f"{target.parent}: cannot write to the cache: {error.strerror or error}. Free some space, or "
         "set KERNELBLASTER_CACHE to another folder."

@@ -1,4 +1,4 @@
-"""Keep the cache within its size limit by removing the least recently used results."""
+"""Keeps the cache within its size limit in bytes by deleting the least recently used results."""
 
 import contextlib
 import fcntl
@@ -61,7 +61,7 @@ def evict(root: Path, limit: int, in_use_s: float = IN_USE_S) -> int:
 
 
 def _results(root: Path) -> list[_Result]:
-    """Every result in the cache, of all kinds; those that vanish meanwhile are skipped."""
+    """Every cached result below `root`, of all kinds; those that vanish meanwhile are skipped."""
     results = []
     for path in (*root.glob("*/??/*"), *root.glob(f"{PARTS}/*/*/??/*")):
         with contextlib.suppress(OSError):

@@ -1,2 +1,3 @@
-"""Confinement of the code of tasks: this process and all that it starts lose the files, the network and the
-other processes of the user, for good (docs/security.md)."""
+"""Confinement of code of tasks (the Python files that define a PyTorch module to be optimized): this process
+and all that it starts lose access to the user's files, the network and other processes, for good
+(docs/security.md)."""

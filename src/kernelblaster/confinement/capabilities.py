@@ -1,4 +1,4 @@
-"""Root's rights (capabilities): those that code of a task has no use for are given up for good."""
+"""Gives up, for good, the Linux capabilities (single rights of root) that code of tasks has no use for."""
 
 import ctypes
 import os
@@ -32,9 +32,9 @@ class _Sets(ctypes.Structure):
 
 
 def give_up(*, tools: bool) -> None:
-    """Give up all rights of root but KEPT, in this process and in whatever it starts; with `tools`, also but
-    those that NVIDIA's tools need. Nothing happens where there are none. Raises OSError if the kernel
-    refuses."""
+    """Give up all Linux capabilities but KEPT, in this process and in whatever it starts; `tools` also keeps
+    those that NVIDIA's profiling tools need. Does nothing if the process has none. Raises OSError if the
+    kernel refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     kept = {*KEPT, *(FOR_TOOLS if tools else ())}
     header, sets = _Header(VERSION_3, 0), (_Sets * 2)()

@@ -1,5 +1,5 @@
-"""Confines this process: Landlock for files, other processes and TCP, a filter of system calls for the rest,
-and no rights of root that are not needed."""
+"""Confines the calling process, before it runs code of tasks: Landlock for files, signals and TCP, a seccomp
+filter of system calls for the rest, and none of root's capabilities that are not needed."""
 
 import ctypes
 import os
@@ -25,9 +25,9 @@ OWNER_AND_OTHERS = 0o022  # the recorder's child, another user, reads what is co
 @dataclass(frozen=True)
 class Needs:
     """What a confined process may use beside the system's own parts: files and folders to read (`readable`),
-    folders of `programs` to run,
-    `folders` of tasks (without what is hidden in them), folders to fill (`writable`), folders from which only
-    empty ones may be removed (`emptied`), and a GPU with NVIDIA's tools."""
+    folders of `programs` to run, `folders` of tasks to read (without hidden files), folders to create and
+    change files in (`writable`), folders from which only empty subfolders may be removed (`emptied`), and
+    whether it uses a `gpu` with NVIDIA's tools."""
 
     readable: tuple[Path, ...] = ()
     programs: tuple[Path, ...] = ()
@@ -38,7 +38,8 @@ class Needs:
 
 
 def lacking() -> str:
-    """What this system lacks to confine code of tasks, in words; empty if nothing."""
+    """What this system lacks to confine code of tasks (Landlock, seccomp), in words for the user; empty if
+    nothing."""
     gaps = []
     if landlock.version() < LEAST_LANDLOCK:
         gaps.append(
@@ -50,17 +51,18 @@ def lacking() -> str:
 
 
 def limits() -> str:
-    """What this system cannot keep from code of tasks although it can confine them, in words; empty if
-    nothing."""
+    """What code of tasks could still do on this system although it is confined, in words for the user; empty
+    if nothing."""
     if landlock.version() >= SIGNALS_SINCE:
         return ""
     return "it can end your other processes (Linux 6.12 keeps it from that)"
 
 
 def confine(needs: Needs, *, partly: bool = False) -> None:
-    """Confine this process and all that it will start, for good; see docs/security.md for what is left to it.
-    It must have one thread. With `partly`, as far as the system allows. Raises KernelBlasterError if there
-    are other threads, or something is missing."""
+    """Confine this process and all that it will start, for good; docs/security.md says what is left to it.
+    With `partly`, a system that lacks Landlock or seccomp confines as far as it can. Raises
+    KernelBlasterError if the process has more than one thread or, without `partly`, if the system lacks one
+    of them."""
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
         raise KernelBlasterError(
@@ -83,7 +85,8 @@ def confine(needs: Needs, *, partly: bool = False) -> None:
 
 
 def _rules(needs: Needs) -> Ruleset:
-    """The rules for files."""
+    """The Landlock rules for files that grant what `needs` names and the system's own parts; not imposed
+    yet."""
     rules = Ruleset(network=needs.gpu)
     grant_system(rules, gpu=needs.gpu)
     rules.grant(needs.readable, FileAccess.READ)
@@ -98,7 +101,8 @@ def _rules(needs: Needs) -> Ruleset:
 
 
 def _filters() -> bool:
-    """Whether this process may filter its system calls."""
+    """Whether the kernel lets this process filter its system calls (seccomp) and the architecture is
+    known."""
     if architecture() is None:
         return False
     allow = ctypes.c_uint32(seccomp.ALLOW)

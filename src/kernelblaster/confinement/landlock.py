@@ -21,7 +21,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileAccess(IntFlag):
-    """Rights on files and folders, with the kernel's bits."""
+    """Rights on files and folders that Landlock can grant, with the kernel's bits, and usual combinations of
+    them."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1
@@ -68,13 +69,15 @@ class _Beneath(ctypes.Structure):
 
 
 def version() -> int:
-    """The kernel's version of Landlock; 0 if it has none, or it is turned off or refused."""
+    """The kernel's version of Landlock (its access control for files); 0 if it has none, or it is turned off
+    or refused."""
     return max(0, int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(VERSION))))
 
 
 class Ruleset:
-    """The rules for a process in the making. `known` are the rights that this kernel can withhold. `network`:
-    TCP is left as it is; else it is refused where the kernel can (version 4)."""
+    """Landlock rules that are being collected, until `impose` puts them on this process. `known` are the
+    rights that this kernel can withhold. With `network`, TCP is left as it is; else it is refused where the
+    kernel can (Landlock version 4)."""
 
     def __init__(self, *, network: bool = False) -> None:
         known = FileAccess.REFER - 1
@@ -100,7 +103,8 @@ class Ruleset:
                     os.close(handle)
 
     def _add(self, handle: int, access: FileAccess) -> None:
-        """Grant rights on the file or folder of an open descriptor; nothing on a symbolic link."""
+        """Grant rights on the file or folder behind the open descriptor `handle`; does nothing if that is a
+        symbolic link. Raises OSError."""
         kind = os.fstat(handle).st_mode >> 12
         if kind == 0o12:
             return
@@ -110,8 +114,8 @@ class Ruleset:
             _checked(_libc.syscall(ADD_RULE, self._handle, PATH_BENEATH, ctypes.byref(rule), 0))
 
     def impose(self) -> None:
-        """Confine the calling thread and whatever it starts from now on. It cannot be undone. Raises OSError
-        if the kernel refuses."""
+        """Confine the calling thread and whatever it starts from now on to these rules, which cannot be
+        undone. Raises OSError if the kernel refuses."""
         try:
             _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
             _checked(_libc.syscall(RESTRICT_SELF, self._handle, 0))
@@ -120,7 +124,7 @@ class Ruleset:
 
 
 def _checked(result: int) -> int:
-    """The result of a system call. Raises OSError if it is negative."""
+    """`result` of a system call as an int. Raises OSError with its errno if it is negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

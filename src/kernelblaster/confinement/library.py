@@ -1,4 +1,5 @@
-"""Confines a program that uses this package, where its author wants that: `kernelblaster.confine`."""
+"""`kernelblaster.confine` for programs that import this package: confines the calling process before it runs
+task files."""
 
 import atexit
 import os
@@ -13,14 +14,15 @@ from kernelblaster.settings import settings
 
 
 def confine_process(readable: Sequence[str | Path] = (), writable: Sequence[str | Path] = ()) -> None:
-    """Confine this process and all that it starts, for good, as the commands confine themselves before
-    they run task files: it reads the system's programs, Python's packages, the working folder (without
-    what is hidden there) and `readable`, fills the folders `writable` and those of runs and cache, and has
-    no network, so that no model server and no database on a server can be asked.
+    """Confine this process and all that it starts, for good, as the commands confine themselves before they
+    run task files. It may then read the system's programs, Python's packages, the working folder (without
+    hidden files) and `readable`, change files in `writable` and in the folders of runs and cache, and has no
+    network, so that no model server and no database on a server can be asked.
 
-    Call it first: PyTorch and NumPy start threads when they are imported, and only a process with one
-    thread can be confined. Its environment stays as it is; take out what a task must not see. Raises
-    KernelBlasterError where the system cannot do it."""
+    Call it first: PyTorch and NumPy start threads when they are imported, and only a process with one thread
+    can be confined. Its environment variables stay as they are: delete those that a task must not see. Raises
+    KernelBlasterError where the system cannot do it.
+    """
     known = settings()
     cache.make_folders([known.cache / "tmp", known.data])
     scratch = Scratch(known.cache / "tmp")

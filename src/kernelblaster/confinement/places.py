@@ -1,4 +1,5 @@
-"""The files that a confined process may use: of the system, of Python, of the compilers, and of its task."""
+"""Grants a confined process the files that it needs: of the system, of Python, of the compilers, and of its
+task."""
 
 import os
 import shutil
@@ -47,9 +48,9 @@ TASK_LIKE = (".py", ".cu", ".cuh", ".h", ".pt2")
 
 
 def grant_system(rules: Ruleset, *, gpu: bool) -> None:
-    """Grant what PyTorch, the compilers and this program read, and the devices without content. With
-    `gpu`, also NVIDIA's devices and tools, all of /proc (its driver looks at each process of its own) and
-    /dev/shm."""
+    """Grant in `rules` what PyTorch, the compilers and this program read, and devices without content
+    (/dev/null, /dev/urandom). With `gpu`, also NVIDIA's devices, all of /proc (the driver looks at each
+    process of its own) and /dev/shm."""
     rules.grant(PROGRAMS, FileAccess.RUN)
     rules.grant((Path("/etc", name) for name in CONFIGURATION), FileAccess.READ)
     rules.grant((Path("/proc", name) for name in ABOUT_KERNEL), FileAccess.READ)
@@ -68,10 +69,10 @@ def grant_system(rules: Ruleset, *, gpu: bool) -> None:
 
 
 def grant_folder(rules: Ruleset, folder: Path) -> None:
-    """Grant reading what is in a folder and below, without entries that are hidden (`.git`, `.env`) or
-    symbolic links; of those, only the names. In a folder that holds more than a project (the home folder,
-    /tmp), only the sources directly in it. Nothing if it is not there. Of MOST_ENTRIES or more, folders that
-    were not looked through are left out."""
+    """Grant reading what is in `folder` and below, except hidden entries (`.git`, `.env`), of which only the
+    names are visible, and symbolic links. In a folder that holds more than one project (the home folder,
+    /tmp), grant only the source files directly in it. Does nothing if it does not exist. After MOST_ENTRIES
+    entries, further folders are left out."""
     if not is_wide(folder):
         whole, parts = _shown_in(folder, [MOST_ENTRIES])
         rules.grant([folder], FileAccess.READ_DIR)
@@ -87,9 +88,9 @@ def _is_source(entry: "os.DirEntry[str]") -> bool:
 
 
 def _shown_in(folder: Path, left: list[int]) -> tuple[bool, list[Path]]:
-    """(whether nothing in a folder or below is hidden, what is not: files, and folders without anything
-    hidden). `left` has one number, of entries that may still be looked at; what is beyond counts as
-    hidden."""
+    """(whether nothing in `folder` or below is hidden, the paths in it that may be granted: files, and
+    folders without anything hidden). `left` holds one number, how many entries may still be looked at;
+    entries beyond count as hidden. (False, []) if the folder cannot be read."""
     whole, shown = True, []
     try:
         entries = list(os.scandir(folder))
@@ -109,8 +110,8 @@ def _shown_in(folder: Path, left: list[int]) -> tuple[bool, list[Path]]:
 
 
 def is_wide(folder: Path) -> bool:
-    """Whether a folder holds more than one project: a home folder or one above it, one that is shared by all
-    users (/tmp), or one of the system's own."""
+    """Whether a folder holds more than one project: a home folder or one above it, one that all users share
+    (/tmp), or one of the system's own. Also true if it cannot be looked at."""
     resolved = Path(os.path.realpath(folder))
     home = Path(os.path.realpath(Path.home()))
     if resolved in (home, *home.parents) or resolved.parent == Path("/home") or str(resolved) in SYSTEM:
@@ -123,7 +124,7 @@ def is_wide(folder: Path) -> bool:
 
 
 def _python_folders() -> Iterator[Path]:
-    """The folders of this Python, of its packages and of this program."""
+    """Yields the folders of this Python, of its packages and of this program."""
     yield from (Path(folder) for folder in {sys.prefix, sys.base_prefix, sys.exec_prefix})
     yield PACKAGE
     for name in SHIPPED:
@@ -132,8 +133,8 @@ def _python_folders() -> Iterator[Path]:
 
 
 def _tool_folders() -> Iterator[Path]:
-    """The folders of nvcc, its toolkit, the host compiler, NVIDIA's tools and the libraries that the
-    environment names."""
+    """Yields the folders of nvcc with its toolkit, of the host compiler, of ncu and compute-sanitizer, and of
+    the libraries that the environment names."""
     known = settings()
     tools = (known.nvcc, known.ncu, known.sanitizer, shutil.which("g++"), shutil.which("gcc"))
     yield from _homes(tool for tool in tools if tool)
@@ -141,7 +142,8 @@ def _tool_folders() -> Iterator[Path]:
 
 
 def _homes(tools: Iterable[str]) -> Iterator[Path]:
-    """For each tool, the folder that it was installed in (that of `bin`); the tool alone if that is wide."""
+    """For each tool's path, the folder that it was installed in (the one that holds its `bin`); the path of
+    the tool itself if it is in no `bin`, or that folder holds more than one project (`is_wide`)."""
     for tool in tools:
         path = Path(os.path.realpath(tool))
         home = path.parent.parent

@@ -1,9 +1,10 @@
-"""A filter of system calls for what Landlock does not govern: sockets, tracing, mounts, keys, the clock,
-modes and owners of files, shared memory of System V, a terminal's input.
+"""A seccomp filter of system calls for what Landlock does not govern: sockets, tracing, mounts, keys, the
+clock, modes and owners of files, System V shared memory, a terminal's input.
 
-It names what is refused, since a process with PyTorch and compilers needs most of the rest; calls that are
-newer than this list are refused too. Candidates have a filter that names what is allowed instead
-(devices/native/sandbox.cpp)."""
+It lists what is refused, since a process with PyTorch and compilers needs most of the rest; calls that are
+newer than this list are refused too. Compiled candidates run under another filter, which lists what is
+allowed instead (devices/native/sandbox.cpp).
+"""
 
 import ctypes
 import errno
@@ -56,8 +57,8 @@ NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # offsets in what a filter sees
 
 
 class Condition(NamedTuple):
-    """A condition on the lower 32 bits of an argument (by its position), of which only `bits` count: it holds
-    if they are one of `values`; with `other`, if they are none of them."""
+    """A condition on one argument of a system call (`argument`: its position from 0), of whose lower 32 bits
+    only `bits` count: it holds if they equal one of `values`; with `other`, if they equal none of them."""
 
     argument: int
     values: tuple[int, ...]
@@ -77,9 +78,9 @@ class _Program(ctypes.Structure):
 
 
 def install(*, listening: bool = False) -> None:
-    """Filter the system calls of all threads of this process and of whatever they start. It cannot be undone.
-    `listening`: sockets may be bound, which CUDA's driver does. Raises OSError if the kernel refuses, or the
-    machine's architecture is not known."""
+    """Filter the system calls of all threads of this process and of whatever they start, which cannot be
+    undone. With `listening`, sockets may be bound, which CUDA's driver does. Raises OSError if the kernel
+    refuses, or the machine's architecture is not known."""
     known = architecture()
     if known is None:
         raise OSError(errno.ENOSYS, "the system calls of this architecture are not known")
@@ -95,7 +96,8 @@ def install(*, listening: bool = False) -> None:
 
 
 def _code(architecture: int, listening: bool) -> list[_Instruction]:
-    """The filter for this architecture: instructions of the kernel's packet filter (BPF)."""
+    """The filter as instructions of the kernel's packet filter (BPF). `architecture` is seccomp's number for
+    it; with `listening`, bind and listen are allowed."""
     code = [
         _Instruction(LOAD, ARCHITECTURE),
         _Instruction(JUMP_EQUAL, architecture, 1),
@@ -128,8 +130,8 @@ def _code(architecture: int, listening: bool) -> list[_Instruction]:
 
 
 def _rule(name: str, error: int, *conditions: Condition) -> list[_Instruction]:
-    """Instructions that refuse a call with an error number unless all conditions hold; without conditions,
-    always. None for a call that this architecture does not have."""
+    """BPF instructions that refuse the system call `name` with the error number `error` unless all conditions
+    hold; without conditions, always. Empty for a call that this architecture does not have."""
     call = number(name)
     if call is None:
         return []

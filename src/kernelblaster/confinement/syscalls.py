@@ -1,4 +1,4 @@
-"""Numbers of the system calls that the filter (seccomp.py) names, by architecture."""
+"""Numbers of the system calls that the seccomp filter (seccomp.py) names, for x86_64 and aarch64."""
 
 import platform
 
@@ -121,10 +121,11 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {  # x86_64, aarch64; None:
 
 
 def architecture() -> int | None:
-    """This machine's architecture as seccomp names it; None if the filter does not know it."""
+    """seccomp's number for this machine's architecture; None if it is neither x86_64 nor aarch64."""
     return ARCHITECTURES.get(platform.machine())
 
 
 def number(name: str) -> int | None:
-    """The number of a system call on this machine; None if its architecture has no such call."""
+    """The number of the system call `name` on this machine; None if its architecture has no such call. Raises
+    KeyError for a name that is not in the table."""
     return _NUMBERS[name][0 if platform.machine() == "x86_64" else 1]

@@ -1,6 +1,6 @@
-"""Starts NVIDIA's tools (ncu, compute-sanitizer) for a confined process: they talk to their target over
-sockets, which a process with code of tasks may not connect. A small process, confined to the same files
-but without the filter of system calls, starts them; and nothing else, with options that are checked."""
+"""Starts NVIDIA's tools (ncu, compute-sanitizer) for a confined process: they talk to the profiled program
+over sockets, which a process with code of tasks may not connect. A small process, confined to the same files
+but without the filter of system calls, starts them; it starts nothing else, and checks their options."""
 
 import json
 import os
@@ -26,7 +26,8 @@ LIMIT_S = 60.0
 
 @dataclass
 class _Started:
-    """The way to the starter of this process; None if there is none."""
+    """The connection of this process to its starter, the small process that starts NVIDIA's tools for it;
+    None if it has no starter."""
 
     line: socket.socket | None = None
 
@@ -35,19 +36,20 @@ _started = _Started()
 
 
 class StartedTool:
-    """A tool that the starter runs, known by its process descriptor; like a `subprocess.Popen`, without
-    its exit code."""
+    """A tool (ncu or compute-sanitizer) that the starter process runs for this one: works like a
+    `subprocess.Popen`, by a pidfd (`handle`), but its exit code is not known."""
 
     def __init__(self, pid: int, handle: int) -> None:
         self.pid = pid
         self._handle = handle
 
     def poll(self) -> int | None:
-        """0 if it has ended, None if not."""
+        """0 if the tool has ended (whatever its exit code), None if it still runs."""
         return 0 if select.select([self._handle], [], [], 0)[0] else None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; raises subprocess.TimeoutExpired."""
+        """Wait for the tool's end, at most `timeout` seconds; returns 0 whatever its exit code. Raises
+        subprocess.TimeoutExpired."""
         if not select.select([self._handle], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
         return 0
@@ -60,8 +62,9 @@ class StartedTool:
 
 
 def begin_starting(programs: Sequence[Path]) -> None:
-    """Fork the starter, which ends with this process: called once files are confined, and before system calls
-    are. `programs` are the folders of this program's own executables, which no code of a task can change."""
+    """Fork the starter, the process that starts NVIDIA's tools for this one and ends with it. To be called
+    once file access is confined and before the filter of system calls is installed. `programs` are the
+    folders of this program's own executables, which no code of a task can change."""
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent = os.getpid()
     if os.fork() == 0:
@@ -72,9 +75,9 @@ def begin_starting(programs: Sequence[Path]) -> None:
 
 
 def start_tool(command: Sequence[str], folder: Path, output: int) -> "StartedTool | subprocess.Popen[bytes]":
-    """Start a tool with a player of ours under it: `command` is the tool, its options, the player and its
-    arguments; `folder` is for its temporary files, `output` a descriptor for what it prints. Raises
-    DeviceLost if it cannot be started."""
+    """Start ncu or compute-sanitizer on one of this program's players (executables that replay a candidate's
+    launches): `command` is the tool, its options, the player and its arguments; `folder` is for temporary
+    files, `output` a descriptor for what is printed. Raises DeviceLost if it cannot be started."""
     if not settings().confined:
         return _start(command, folder, output)
     if _started.line is None:
@@ -99,7 +102,8 @@ def _start(command: Sequence[str], folder: Path, output: int) -> "subprocess.Pop
 
 
 def _live(line: socket.socket, parent: int, programs: Sequence[Path]) -> NoReturn:
-    """The starter's process: starts what it is asked for, until the other end of `line` is closed."""
+    """The starter's process, forked from `parent` (its pid): starts the tools that it is asked for over
+    `line`, until the other end is closed."""
     try:
         bind_to_parent(parent)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -114,7 +118,9 @@ def _live(line: socket.socket, parent: int, programs: Sequence[Path]) -> NoRetur
 
 
 def _answer(line: socket.socket, request: bytes, handles: list[int], programs: Sequence[Path]) -> None:
-    """Start one tool and send its number and process descriptor; or why not."""
+    """Start the tool that `request` asks for, and send its process number and pidfd over `line`; or, if it is
+    refused or fails, the reason as text. Closes `handles`, of which there must be one, for the tool's
+    output."""
     try:
         asked = json.loads(request)
         command, folder = asked["command"], Path(asked["folder"])
@@ -134,8 +140,9 @@ def _answer(line: socket.socket, request: bytes, handles: list[int], programs: S
 
 
 def _problem(command: Any, folder: Path, programs: Sequence[Path]) -> str:
-    """Why a command is not started; empty if it is one of NVIDIA's tools, with options that name no files,
-    and a player of ours, which gets numbers and a path in `folder`, a folder for temporary files."""
+    """Why a command is refused, in words; empty if it is ncu or compute-sanitizer, with options that name no
+    files, and one executable in `programs`, whose arguments are numbers and a path in `folder`, a temporary
+    folder."""
     known = settings()
     scratch = os.path.realpath(os.environ.get("TMPDIR", "/nowhere"))
     if command[0] not in (known.ncu, known.sanitizer) or command[0] is None:
@@ -149,6 +156,6 @@ def _problem(command: Any, folder: Path, programs: Sequence[Path]) -> str:
 
 
 def _is_program(word: str, programs: Sequence[Path]) -> bool:
-    """Whether a word is the path of an executable in one of these folders."""
+    """Whether `word` is the absolute path of a file in one of the folders `programs`."""
     path = Path(os.path.realpath(word))
     return word.startswith("/") and any(path.is_relative_to(os.path.realpath(folder)) for folder in programs)

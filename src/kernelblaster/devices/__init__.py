@@ -1,1 +1,2 @@
-"""Devices that candidates run on: a GPU, or the PTX machine that emulates one."""
+"""Devices that candidates (compiled CUDA sources under test) run on: a GPU, or the PTX machine, which
+emulates one."""

@@ -1,4 +1,5 @@
-"""Profiles without NCU: the duration of each launch, from CUDA events around it."""
+"""Profiles where Nsight Compute cannot be used: only the duration of each launch, from CUDA events around
+it."""
 
 from kernelblaster.devices.device import ProfileJob, Runner
 from kernelblaster.records import KernelProfile, Metric, Profile
@@ -7,8 +8,9 @@ REPEATS = 5
 
 
 def profile(runner: Runner, job: ProfileJob, device: str) -> Profile:
-    """A profile from timing alone: for each kernel of a call in launch order, its median duration over
-    REPEATS calls and its dynamic shared memory. `device` is the name to record. Closes the runner."""
+    """A profile from timing alone: for each kernel, copy or fill of one call of `job`, in launch order, its
+    median duration in us over REPEATS calls and its dynamic shared memory. `device` is the name to record.
+    Closes the runner."""
     try:
         runner.call(job.arguments, scratch_poison=-1, accounting=False)
         calls = [runner.call(job.arguments, scratch_poison=-1, accounting=True).work for _ in range(REPEATS)]
@@ -26,5 +28,6 @@ def profile(runner: Runner, job: ProfileJob, device: str) -> Profile:
 
 
 def _metric(name: str, unit: str, value: float) -> Metric:
-    """A metric with the tier "activity"."""
+    """A metric marked with the tier "activity", that is, taken from event timing and not from performance
+    counters."""
     return Metric(name=name, unit=unit, value=value, tier="activity")

@@ -1,5 +1,5 @@
-"""A real GPU as a device. One process holds it at a time and others wait, so that nothing disturbs a
-timing."""
+"""A real GPU as the device that candidates run on. One process holds it at a time and others wait, so that
+nothing disturbs a timing."""
 
 import ctypes
 import itertools
@@ -41,9 +41,9 @@ def why_no_gpu() -> str | None:
 
 
 class CudaDevice:
-    """GPU 0 of this process as a `Device`; waits until no other process holds it. `spares` is how many
-    players (processes that replay launches) are kept started ahead of need. Raises NoDevice where there is no
-    usable GPU."""
+    """GPU 0 of this process as a `Device` to run candidates on; waits until no other process holds it.
+    `spares` is how many players (processes that replay recorded launches) are kept started ahead of need.
+    Raises NoDevice where there is no usable GPU."""
 
     modelled = False
     protects_inputs = True
@@ -80,7 +80,9 @@ class CudaDevice:
         return f"{self._properties.name}{self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """As `Device.arena`. An arena that is large enough, and at most twice as large as needed, is kept."""
+        """The memory that candidates work on, with a slot of at least each size in bytes and `spare` bytes
+        more for the judge. The present arena is kept if it is large enough and at most twice as large as
+        needed; else a new one is made. Without sizes: the present one."""
         wanted = [rounded(size) for size in sizes]
         have = self._memory.sizes if self._memory else []
         fits = len(have) > len(wanted) and all(h >= w for h, w in zip(have, wanted, strict=False))
@@ -110,9 +112,10 @@ class CudaDevice:
     def _loaded(
         self, player: PlayerProcess, binary: Path, retire: Callable[[PlayerProcess], None] | None = None
     ) -> ReplayRunner:
-        """A runner for the candidate at `binary` in a started player, with the arena's memory shared.
-        `retire` is called with the player when the runner is closed; None: the player is left alone. Raises
-        CandidateDied or CandidateHung, or DeviceLost if the memory cannot be mapped."""
+        """A runner for the candidate at `binary` in a started player (the process that replays its launches),
+        with the arena's memory shared. `retire` is called with the player when the runner is closed; None:
+        the player is left alone. Raises CandidateDied or CandidateHung, or DeviceLost if the memory cannot be
+        mapped."""
         assert self._memory is not None, "arena() comes first"
         properties = player.wait_ready()
         attributes = {int(number): int(value) for number, value in properties["attributes"].items()}
@@ -142,7 +145,8 @@ class CudaDevice:
         return sm_clock_mhz(str(self._properties.uuid))
 
     def time_reference(self, run: Callable[[], object]) -> float:
-        """As `Device.time_reference`, by CUDA events, after flushing the L2 cache."""
+        """Time in us of the PyTorch work that `run` issues, by CUDA events, after the L2 cache was
+        flushed."""
         begin, end = self._events
         self._driver.cuCtxResetPersistingL2Cache()  # as for candidates: what one pinned is not the other's
         for _ in range(2):
@@ -154,7 +158,8 @@ class CudaDevice:
         return float(begin.elapsed_time(end)) * 1e3
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """As `Device.profile`: by NCU if it is installed and permitted, else durations only."""
+        """One profile for each job: by Nsight Compute if it is installed and permitted, else durations
+        only."""
         torch.cuda.synchronize()
         if settings().ncu is not None:
             profiles = ncu.profile(self._toolbox, jobs, self.name)
@@ -177,8 +182,8 @@ class CudaDevice:
         self._lock.close()
 
     def _spec(self) -> GpuSpec:
-        """The specification of this GPU: from the table by its name, with its own architecture, SM count and
-        L2 size. For an unlisted GPU, rates so high that no kernel exceeds them."""
+        """The specification of this GPU: from specs.toml by its name, with its own architecture, SM count and
+        L2 size. For a GPU that is not listed, peak rates so high that no kernel exceeds them."""
         major, minor = self._properties.major, self._properties.minor
         suffix = "a" if major >= HOPPER_AND_LATER else ""
         actual = {
@@ -206,8 +211,8 @@ class CudaDevice:
 
 
 class _Runner(ReplayRunner):
-    """A runner that hands its player to `retire` when it is closed (back to the pool). If `retire` is None,
-    the player belongs to a tool like NCU and ends with it."""
+    """A runner that hands its player, the process that replays the launches, to `retire` when it is closed,
+    to be killed. If `retire` is None, the player belongs to a tool like ncu and ends with it."""
 
     retire: Callable[[PlayerProcess], None] | None = None
 

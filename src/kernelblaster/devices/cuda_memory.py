@@ -1,8 +1,10 @@
-"""Device memory that other processes can map at addresses of their choice: the arena on a GPU.
+"""GPU memory for the judge's arena (the tensors that candidates work on), which other processes can map at
+addresses of their choice.
 
-Each slot is a physical allocation (`cuMemCreate`) with a file descriptor, which is passed to players over a
-local socket. The judge maps all slots contiguously and writable; a player maps each at the address that a
-layout gives, read-only unless it is an output.
+Each slot, the memory of one tensor, is a physical allocation (`cuMemCreate`) with a file descriptor, which is
+passed over a local socket to the players, the processes that replay launches. The judge maps all slots
+contiguously and writable; a player maps each at the address that the call's layout gives, read-only unless it
+is an output.
 """
 
 import contextlib
@@ -43,9 +45,10 @@ class _Access(ctypes.Structure):
 
 
 class SharedSlots:
-    """Device memory that other processes can map: one physical allocation for each size in bytes (rounded up
-    to pages), mapped contiguously in this process. `descriptors` are file descriptors to send to them. Raises
-    KernelBlasterError where the sizes do not fit in device memory, DeviceLost if the driver refuses."""
+    """GPU memory that other processes can map: one physical allocation (slot) for each of `sizes` in bytes,
+    rounded up to 2 MiB pages, mapped contiguously in this process. `descriptors` are file descriptors to send
+    to those processes. Raises KernelBlasterError if the sizes do not fit in device memory, DeviceLost if the
+    driver refuses."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = [rounded(size) for size in sizes]
@@ -72,7 +75,7 @@ class SharedSlots:
             raise
 
     def tensor(self) -> torch.Tensor:
-        """All slots in sequence as one uint8 CUDA tensor, without a copy."""
+        """All slots in sequence as one uint8 CUDA tensor that shares their memory."""
         return torch.as_tensor(self, device="cuda")
 
     @property
@@ -85,7 +88,7 @@ class SharedSlots:
         }
 
     def free(self) -> None:
-        """Release all memory; players that have it mapped keep it until they end."""
+        """Release all memory in this process; other processes that have it mapped keep it until they end."""
         if self._mapped:
             self._driver.cuMemUnmap(self._base, _size(self._mapped))
         for handle in self._handles:
@@ -120,8 +123,8 @@ class SharedSlots:
         self.descriptors.append(descriptor.value)
 
     def _check(self, code: int, what: str) -> None:
-        """Raise DeviceLost if a driver call returned an error `code`; `what` was asked of it, for the
-        message."""
+        """Raise DeviceLost if a driver call returned an error `code`; `what` says in the message what was
+        asked of it."""
         if code != 0:
             raise DeviceLost(f"the CUDA driver refused {what} (error {code}).")
 

@@ -1,4 +1,5 @@
-"""The interface between the judge and a device. There are two kinds of devices: a GPU, and the PTX machine.
+"""The interface between the judge, which tests and times candidates, and a device. There are two kinds of
+devices: a GPU, and the PTX machine, which emulates one.
 
 A device owns an `Arena`: memory that the judge sees as a torch tensor and that a candidate's kernels work on.
 A `Runner` records which launches a candidate's host code makes, in a process without a GPU, and replays them
@@ -20,8 +21,8 @@ if TYPE_CHECKING:  # what only compiles candidates does without it
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """Properties of the GPU that a candidate's host code may query: name, memory, and `attributes` by their
-    number in the enum `cudaDeviceAttr`."""
+    """Properties of the GPU that a candidate's host code may query: name, memory in bytes, and `attributes`
+    by their number in the enum `cudaDeviceAttr`."""
 
     name: str
     memory_bytes: int
@@ -30,8 +31,8 @@ class GpuFacts:
 
 @dataclass(frozen=True)
 class Slot:
-    """A part of the arena that holds one tensor and that players map separately; `start` is its byte offset
-    in the arena."""
+    """A part of the arena (the memory that candidates work on) that holds one tensor and is mapped separately
+    where launches are replayed; `start` is its byte offset in the arena."""
 
     start: int
     bytes: int
@@ -39,8 +40,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class Arena:
-    """The memory that candidates work on: all slots in sequence as one uint8 tensor. Memory after the last
-    slot is for the judge alone and is never mapped for a candidate."""
+    """The memory that candidates work on: all slots (one for each tensor) in sequence as one uint8 tensor.
+    Memory after the last slot is for the judge alone and is never mapped for a candidate."""
 
     memory: "torch.Tensor"
     slots: tuple[Slot, ...]
@@ -50,7 +51,7 @@ class Arena:
 class Pointer:
     """A tensor argument of a call: `bytes` bytes of slot number `slot`, at byte `offset` in the arena. `name`
     is the tensor's; `address` is what the candidate receives. `written`: it is an output; all others are
-    mapped read-only where the device can."""
+    mapped read-only where the device can do that."""
 
     slot: int
     offset: int
@@ -66,8 +67,8 @@ Argument = Pointer | int | float | bool
 @dataclass(frozen=True)
 class LaunchedWork:
     """One kernel launch, copy or fill that a candidate put on the device (copies and fills have names in
-    brackets). `shared_bytes` is dynamic shared memory. `duration_us` is None if it was not timed. `counts`
-    are counters by name from the emulator, which executes every instruction; None on a GPU."""
+    brackets). `shared_bytes` is dynamic shared memory; `duration_us` is None if it was not timed; `counts`
+    are the emulator's counters by name, None on a GPU."""
 
     name: str
     grid: tuple[int, int, int]
@@ -79,10 +80,10 @@ class LaunchedWork:
 
 @dataclass(frozen=True)
 class CallReport:
-    """The result of one call. `error` is CUDA's error, empty if none; `violations` are breaches of the rules
-    for candidates, in words; `live_bytes` is scratch memory that was not freed, `leaks` describes it by
-    allocation. `work` is what was launched, in order. `findings` are faults found by a device that checks
-    every access."""
+    """The result of one call of a candidate. `error` is CUDA's error, empty if none; `violations` are
+    breaches of the rules for candidates, in words; `live_bytes` is scratch memory (cudaMallocAsync) that was
+    not freed, `leaks` describes it by allocation. `work` is what was launched, in order. `findings` are
+    faults in words, from a device that checks every access; empty on a GPU."""
 
     error: str
     violations: tuple[str, ...]
@@ -94,10 +95,10 @@ class CallReport:
 
 @dataclass(frozen=True)
 class TimeReport:
-    """One timed call with a cold cache, in microseconds. `event_us` spans the candidate's work, `span_us` the
-    cache flush before it and the work, both by CUDA events. `wall_us` is the latter by the player's wall
-    clock, `owner_us` by the judge's. `flush_us` is the flush's usual time, measured before the candidate was
-    loaded."""
+    """One timed call with a cold cache, in us. `event_us` spans the candidate's work, `span_us` the cache
+    flush before it and the work, both by CUDA events. `wall_us` is the same span as `span_us` by the wall
+    clock of the process that replays the launches, `owner_us` by that of the judge's process. `flush_us` is
+    the flush's usual time, measured before the candidate was loaded."""
 
     call: CallReport
     event_us: float
@@ -109,8 +110,8 @@ class TimeReport:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """The total time of a batch of calls in microseconds: by the wall clock, and between CUDA events around
-    it."""
+    """The total time of a batch of calls in us: by the wall clock, and between CUDA events around the
+    batch."""
 
     wall_us: float
     event_us: float
@@ -126,8 +127,8 @@ def synchronize(device: "torch.device") -> None:
 
 
 class CandidateDied(Exception):
-    """A process that ran the candidate ended or reported a fault (the message says which), or the candidate
-    cannot be loaded."""
+    """A process that ran the candidate ended or reported a fault, or the candidate cannot be loaded; the
+    message says which."""
 
 
 class Nondeterministic(CandidateDied):
@@ -144,8 +145,9 @@ class CandidateHung(Exception):
 
 @runtime_checkable
 class Runner(Protocol):
-    """A loaded candidate, whose host code is recorded for given arguments and whose launches are then
-    replayed. Its methods raise CandidateDied or CandidateHung."""
+    """A loaded candidate (a compiled CUDA source under test): its host code is recorded for given arguments,
+    and the recorded launches are then replayed on the device. Its methods raise CandidateDied or
+    CandidateHung."""
 
     @property
     def host_us(self) -> float:
@@ -164,14 +166,14 @@ class Runner(Protocol):
     def call(
         self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool, kept: bool = False
     ) -> CallReport:
-        """Run one call. `scratch_poison` is the byte that scratch memory is filled with, so that reads of
-        uninitialized or freed memory show in the results; -1: left to the device. With `accounting`, the
-        duration of every launch is reported. `kept`: global variables are as the last call left them;
-        otherwise they may have been reset to their initial values."""
+        """Run one call and report what it did. `scratch_poison` is the byte that scratch memory is filled
+        with, so that reads of uninitialized or freed memory show in the results; -1: left to the device. With
+        `accounting`, the duration of every launch is reported. `kept`: global variables are as the last call
+        left them; otherwise they may have been reset to their initial values."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """Time one call with a cold L2 cache."""
+        """Time one call that begins with a cold L2 cache."""
         ...
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
@@ -183,8 +185,8 @@ class Runner(Protocol):
 
 class Device(Protocol):
     """A device that candidates run on: a GPU or the emulator. `torch_device` is where the judge's own tensors
-    lie. `modelled`: times come from a model, not a clock; such a device executes small workloads only, and
-    `profile` models large ones."""
+    are. `modelled`: times come from a model, not a clock; such a device executes small workloads only, and
+    `profile` models large ones from a sample of their blocks."""
 
     @property
     def name(self) -> str: ...
@@ -200,7 +202,8 @@ class Device(Protocol):
 
     @property
     def facts(self) -> "GpuFacts | None":
-        """The properties that host code of candidates sees when it queries the GPU; None if not known yet."""
+        """The properties that host code of candidates sees when it queries the GPU; None if they are not
+        known yet."""
         ...
 
     @property
@@ -217,14 +220,14 @@ class Device(Protocol):
 
     @property
     def protects_inputs(self) -> bool:
-        """Whether players map inputs and parameters read-only, so that a candidate that writes to one
+        """Whether inputs and parameters are mapped read-only for candidates, so that one that writes to them
         faults."""
         ...
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """Reserve an arena with a slot for each size (bytes, rounded up to whole pages) and `spare` further
-        bytes, for runners that are started afterwards; its contents are undefined. Without sizes: the present
-        arena."""
+        """Reserve an arena, the memory that candidates work on, with a slot for each size (bytes, rounded up
+        to whole pages) and `spare` further bytes; runners started afterwards use it. Its contents are
+        undefined. Without sizes: the present arena."""
         ...
 
     def start(self, binary: Path) -> Runner:
@@ -233,7 +236,7 @@ class Device(Protocol):
         ...
 
     def settle(self) -> None:
-        """Wait until no background work of the device, such as starting players, can disturb a
+        """Wait until no background work of the device, such as starting processes, can disturb a
         measurement."""
         ...
 
@@ -242,17 +245,17 @@ class Device(Protocol):
         ...
 
     def time_reference(self, run: Callable[[], object]) -> float:
-        """Microseconds of the PyTorch work that `run` issues, with a cold cache. Raises KernelBlasterError on
-        a modelled device."""
+        """Time in us of the PyTorch work that `run` issues, beginning with a cold cache. Raises
+        KernelBlasterError on a modelled device."""
         ...
 
     def profile(self, jobs: "Sequence[ProfileJob]") -> list[Profile]:
-        """One profile for each job, by the most detailed method that this machine permits. All jobs have
-        equal `depth`."""
+        """One profile for each job (one call of a candidate), by the most detailed method that this machine
+        permits. All jobs must have the same `depth`."""
         ...
 
     def findings(self, job: "ProfileJob") -> list[str]:
-        """What a memory and race checker (compute-sanitizer, or the emulator) finds in one call, one line
+        """What compute-sanitizer or the emulator finds wrong in one call (memory errors, races), one line
         each; empty if nothing."""
         ...
 
@@ -261,10 +264,10 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class ProfileJob:
-    """A candidate to profile: its shared object and the arguments of the call, which point into the arena.
-    `workload` is a name to record; `depth` selects how many metrics; `limit_s` is the time allowed beyond the
-    tool's start. `shift`: a modelled device models time from fewer blocks, moved by this share of the grid;
-    None: from the usual ones."""
+    """One call of a candidate to profile: its shared object and the call's arguments, which point into the
+    arena. `workload` is a name to record; `depth` selects which metrics are collected; `limit_s` is the time
+    allowed in seconds beyond the tool's start. `shift`: a modelled device samples fewer blocks, moved by this
+    fraction of the grid; None: the usual ones."""
 
     binary: Path
     arguments: tuple[Argument, ...]

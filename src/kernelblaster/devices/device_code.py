@@ -1,5 +1,5 @@
-"""Reads a candidate's device code: the parameter layout of its kernels, and its global variables, from the
-PTX that is stored beside the shared object."""
+"""Reads a compiled candidate's device code: parameter layout of its kernels and sizes of its global
+variables, from the PTX that is stored beside the shared object."""
 
 import re
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ def resources_in(folder: Path) -> dict[str, Resources]:
 
 def parse(text: str, resources: Mapping[str, Resources] | None = None) -> DeviceCode:
     """The kernels and global variables that a PTX text declares. `resources` are ptxas' reports by mangled
-    name, which limit the threads of a block."""
+    name; where a kernel has one, its registers limit `max_threads`."""
     known = resources or {}
     kernels = {}
     entries = list(ENTRY.finditer(text))
@@ -86,7 +86,7 @@ def parse(text: str, resources: Mapping[str, Resources] | None = None) -> Device
 
 
 def _offsets(parameters: str):  # type: ignore[no-untyped-def]
-    """(offset, bytes) of each parameter in a PTX parameter list, laid out with the declared or natural
+    """Yields (offset, bytes) of each parameter in a PTX parameter list, laid out with the declared or natural
     alignment."""
     position = 0
     for align, kind, count in PARAMETER.findall(parameters):
@@ -113,7 +113,7 @@ def _max_threads(directives: str, resources: Resources | None) -> int:
 
 
 def _size(kind: str) -> int:
-    """Bytes of a PTX type like `b32` or `f64`."""
+    """Bytes of a PTX type like `b32` or `f64`; 1 for a type without a number, like `pred`."""
     bits = re.search(r"\d+", kind)
     return int(bits[0]) // 8 if bits else 1
 

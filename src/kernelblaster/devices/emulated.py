@@ -48,9 +48,9 @@ PATIENCE = 6
 
 
 class EmulatedDevice:
-    """The PTX machine (an emulator on the CPU) as a `Device`. `gpu` is the GPU that it stands for, by name or
-    specification. `facts` are the properties that host code sees; by default they follow from the
-    specification."""
+    """The PTX machine (an emulator on the CPU) as a `Device` to run candidates on. `gpu` is the GPU that it
+    stands for, by short name or specification. `facts` are the properties that candidates' host code sees; by
+    default they follow from the specification."""
 
     modelled = True
     protects_inputs = True
@@ -72,8 +72,9 @@ class EmulatedDevice:
         return f"PTX machine ({self.spec.title}){self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """As `Device.arena`; exactly as large as requested, since a new sparse file costs nothing. Runners
-        that were started before keep the old arena mapped."""
+        """The memory that candidates work on, with a slot for each size in bytes (rounded up to 4 KiB pages)
+        and `spare` bytes more for the judge. A new one is made if the sizes differ, since a sparse file costs
+        nothing; runners that were started before keep the old one mapped. Without sizes: the present one."""
         pages = [rounded(size, PAGE) for size in sizes]
         extra = rounded(spare, PAGE) if spare else 0
         known = [slot.bytes for slot in self._arena.slots] if self._arena else None
@@ -128,8 +129,8 @@ class EmulatedDevice:
         raise KernelBlasterError("PyTorch cannot be timed on the emulated device: it has no clock.")
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """As `Device.profile`, with modelled times. Only the first REPEATED_BYTES of each tensor need to hold
-        values: reads beyond wrap around."""
+        """One profile with modelled times for each job. Only the first REPEATED_BYTES of each tensor need to
+        hold values: reads beyond wrap around."""
         return [self._profile(job) for job in jobs]
 
     def _profile(self, job: ProfileJob) -> Profile:
@@ -151,7 +152,8 @@ class EmulatedDevice:
         self._forget()
 
     def _forget(self) -> None:
-        """Close the arena's file; runners that have it mapped keep it."""
+        """Close the file behind the arena (the memory that candidates work on); runners that have it mapped
+        keep it."""
         self._arena = None
         if self._memory is not None:
             os.close(self._memory)
@@ -159,11 +161,11 @@ class EmulatedDevice:
 
 
 class EmulatedRunner(ReplayRunner):
-    """A candidate on the PTX machine. `model` gives the modelled profile of a call with these arguments, for
-    its times; `resident` how many clusters (or blocks) of a launch the GPU runs at once; `answer` is as in
-    `ReplayRunner`. `doubtful`: in the last call, some volatile or relaxed read might have returned an older
-    value on real hardware. `exhausted`: the last call was ended because it took more work than
-    `Draws.most_work`."""
+    """A candidate on the PTX machine, the emulator. `model` gives the modelled profile of a call, for its
+    times; `resident` how many clusters (or blocks) of a launch the GPU runs at once; `answer` the answer to
+    host code's question about the GPU. `doubtful`: in the last call, some volatile or relaxed read might have
+    returned an older value on real hardware. `exhausted`: the last call was ended because it took more work
+    than `Draws.most_work`."""
 
     doubtful = False
     exhausted = False
@@ -186,18 +188,19 @@ class EmulatedRunner(ReplayRunner):
         self._restored = False
 
     def draw(self, draws: Draws, *, restored: bool = False) -> None:
-        """Set how later calls behave where hardware leaves it open (see `Draws`); SM and warp counts are
-        always those of the GPU that the device stands for. `restored`: global variables are reset before
-        every call."""
+        """Set how later calls behave where hardware leaves it open (see `Draws`), except SM and warp counts,
+        which are always those of the GPU that the device stands for. `restored`: global variables are reset
+        before every call."""
         known = self._candidate.gpu.attributes
         drawn = replace(draws, multiprocessors=known[16], warp_slots=known[39] // WARP)
         self.ask(" ".join(["draws", *(str(word) for word in drawn.words)]))
         self._restored = restored
 
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
-        """As `ReplayRunner.ask`, with an emulator's longer time limit. Raises NotEmulated if an instruction
-        is missing in the emulator, unless the launch has a finding anyway; DeviceLost if the emulator itself
-        fails."""
+        """Send a command to the emulating process and return its answer, with a time limit PATIENCE times
+        that of a GPU unless `limit_s` is given. Raises NotEmulated if an instruction is missing in the
+        emulator, unless a launch has a finding anyway; DeviceLost if the emulator itself fails; CandidateDied
+        or CandidateHung."""
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)
@@ -214,7 +217,9 @@ class EmulatedRunner(ReplayRunner):
         return answer
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
-        """As `ReplayRunner.mapped`; the player is also told how many blocks of each launch run at once."""
+        """The number under which the emulating process holds this call's launch list; the list is sent and
+        its tensors are mapped first if needed, along with how many blocks of each launch run at once.
+        `alone`: unmap all other calls."""
         number = super().mapped(arguments, alone=alone)
         if number > self._numbered:
             self._numbered = number
@@ -223,12 +228,13 @@ class EmulatedRunner(ReplayRunner):
         return number
 
     def _coin(self) -> int:
-        """As `ReplayRunner._coin`, but always 1 after `draw(..., restored=True)`."""
+        """1 to reset global variables before the next call, 0 to keep them: drawn at random, but always 1
+        after `draw(..., restored=True)`."""
         return 1 if self._restored else super()._coin()
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """As `ReplayRunner.report`, with the emulator's counters for each launch and its findings as lines of
-        text."""
+        """The report of a call from its launch list and the emulator's `answer`, with counters for each
+        launch, findings as lines of text, and device-side malloc that was not freed."""
         report = super().report(launches, answer)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         findings = [finding for one in reports for finding in one.get("findings", [])]
@@ -254,7 +260,7 @@ class EmulatedRunner(ReplayRunner):
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """As `Runner.time`: every time in the report is the sum of the modelled kernel durations."""
+        """A report in which every time is the sum of the modelled kernel durations in us; `flush_us` is 0."""
         called = self.call(arguments, scratch_poison=-1, accounting=True)
         total_us = sum(work.duration_us or 0.0 for work in called.work)
         return TimeReport(called, total_us, total_us, total_us, total_us, flush_us=0.0)
@@ -264,7 +270,7 @@ class EmulatedRunner(ReplayRunner):
         return BatchReport(total_us, total_us)
 
     def _with_durations(self, called: CallReport, arguments: Sequence[Argument]) -> CallReport:
-        """The report with modelled durations for each piece of work."""
+        """The report `called` with a modelled duration in us for each launch, copy and fill."""
         pairs = zip(called.work, self._model(arguments).kernels, strict=True)
         return replace(called, work=tuple(replace(w, duration_us=k.duration_us) for w, k in pairs))
 
@@ -282,9 +288,9 @@ def _resident(spec: GpuSpec, binary: Path, launch: RecordedLaunch) -> int:
 
 
 def _answer(spec: GpuSpec, binary: Path, question: str) -> int:
-    """The result of a CUDA occupancy function, computed from ptxas' report. `question` is the recorder's
-    text: the kind (blocks, clusters, cluster_size, shared), the mangled kernel, threads, shared memory.
-    Raises CandidateDied for another kind."""
+    """The result of a CUDA occupancy function, computed from ptxas' report. `question` is the text that the
+    recorder of host code passes on: the kind (blocks, clusters, cluster_size, shared), the mangled kernel,
+    threads, shared memory or blocks. Raises CandidateDied for another kind."""
     kind, kernel, threads, other, *rest = question.split(" ")
     known = device_code(binary.parent).kernels.get(kernel)
     resources = known.resources if known else None

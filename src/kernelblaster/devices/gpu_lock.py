@@ -22,8 +22,10 @@ WEEK_S = 7 * 24 * 3600.0
 
 
 def lock_gpu(uuid: str, tell: Callable[[str], None]) -> "IO[str] | socket.socket":
-    """Lock the GPU with this UUID for this process; closing what is returned unlocks it. If another process
-    has it, that is told and waited for. A confined process has the keeper do so."""
+    """Lock the GPU with this UUID for this process; closing the returned object unlocks it. If another
+    process has it, `tell` is called once with a text and the lock is waited for. A confined process, which
+    may not open the lock file, has the keeper (the command's trusted process) lock it. Raises
+    KernelBlasterError."""
     if not settings().confined:
         return locked_file(uuid, tell)
     connection = keeper.connected(WEEK_S)
@@ -32,7 +34,9 @@ def lock_gpu(uuid: str, tell: Callable[[str], None]) -> "IO[str] | socket.socket
 
 
 def locked_file(uuid: str, tell: Callable[[str], None]) -> IO[str]:
-    """As `lock_gpu`, by the file itself. Raises KernelBlasterError if something else has its name."""
+    """The lock file of the GPU with this UUID, open and locked; closing it unlocks. Waits while another
+    process has it, after `tell` was called once with a text. Raises KernelBlasterError if `uuid` is malformed
+    or the file cannot be used."""
     if not UUID.fullmatch(uuid):
         raise KernelBlasterError(f"{uuid!r} is no GPU.")
     file = _opened(Path(tempfile.gettempdir()) / f"kernelblaster-{uuid}.lock")
@@ -54,8 +58,9 @@ def locked_file(uuid: str, tell: Callable[[str], None]) -> IO[str]:
 
 
 def _opened(path: Path) -> IO[str]:
-    """The lock file, made if it is not there, for all users. Other users may write to its folder: a link,
-    a pipe or a file with another name elsewhere is refused."""
+    """The lock file at `path`, open for reading and appending; created with mode 0o666 if it is not there.
+    Since other users may write to its folder, a symbolic link, a pipe or a file with a second hard link is
+    refused. Raises KernelBlasterError."""
     flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         try:

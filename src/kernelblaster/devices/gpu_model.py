@@ -1,4 +1,5 @@
-"""The GPU model: computes the time of a launch from what the PTX machine counted on some of its blocks.
+"""The timing model: computes the time of a launch on a GPU from what the PTX machine, the emulator, counted
+on some of its blocks.
 
 A launch is bounded by its device memory traffic, its L2 traffic, and the SMs; an SM by its busiest pipe and
 by the latency of a block's dependent instructions, divided by the number of resident blocks that hide it.
@@ -39,8 +40,8 @@ CARVE_OUTS_KB = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 
 class Architecture(Record):
     """One SM's throughputs in lanes per clock (`tensor` in half-precision multiply-adds, `l2_bytes` in bytes
-    per clock), latencies in cycles, and size of L1 and shared memory together. `mma_share` is the share of
-    the tensor peak that mma.sync reaches. Values: architectures.toml."""
+    per clock), latencies in cycles, and size in KiB of L1 and shared memory together. `mma_share` is the
+    fraction of the tensor peak that mma.sync reaches. Values: architectures.toml."""
 
     fp32: float
     integer: float
@@ -81,8 +82,8 @@ class Residency:
 
 
 def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -> Residency:
-    """The residency of a launch. `work` has its `grid`, `block` and (dynamic) `shared_bytes`; `resources` is
-    ptxas' report on the kernel."""
+    """How many blocks of a launch are resident at once. `work` has its `grid`, `block` and (dynamic)
+    `shared_bytes`; `resources` is ptxas' report on the kernel."""
     threads, shared = threads_of(work), resources.shared_bytes + int(work["shared_bytes"])
     most = max(1, blocks_per_sm(spec.architecture, threads, resources.registers, shared))
     blocks = blocks_of(work)
@@ -95,9 +96,9 @@ def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -
 
 @dataclass(frozen=True)
 class SampledBlocks:
-    """Which blocks of a launch are run to model its time: `spread` over the grid, moved by the share `shift`
-    of it; the `first` ones, one after the other, where a block needs what those before it did; or `all`,
-    taking turns, where blocks wait for each other."""
+    """Which blocks of a launch are run to model its time: `spread` over the grid, moved by the fraction
+    `shift` of it; the `first` ones, one after the other, where a block needs what those before it did; or
+    `all`, interleaved, where blocks wait for each other."""
 
     which: Which = "spread"
     shift: float = 0.0
@@ -106,8 +107,8 @@ class SampledBlocks:
 def model_values(
     spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int, sampled: SampledBlocks
 ) -> list[float]:
-    """The numbers that the emulator needs to sample a launch for the GPU model: at most `most_blocks` blocks
-    are run and none begun after `most_instructions` warp instructions. The order is that of `Model` in
+    """The numbers that the emulator needs to sample a launch for the timing model: at most `most_blocks`
+    blocks are run and none begun after `most_instructions` warp instructions. The order is that of `Model` in
     ptx/native/timing.h."""
     a = architecture_of(spec)
     return [
@@ -128,8 +129,8 @@ def model_values(
 
 @dataclass(frozen=True)
 class KernelTime:
-    """The modelled time of one launch (`total_us`), what each bound alone would take in microseconds
-    (`pipes_us` by pipe name), and its traffic in bytes."""
+    """The modelled time of one launch (`total_us`), what each bound alone (DRAM, L2, each pipe of the SMs,
+    latency) would take in us, and its traffic in bytes for the whole grid."""
 
     total_us: float
     dram_us: float
@@ -145,9 +146,9 @@ class KernelTime:
 def kernel_time(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any]
 ) -> KernelTime:
-    """The modelled time of a launch. `work` has its grid, block and dynamic shared memory, `resources` is
-    ptxas' report on the kernel, and `report` has the `costs` and `counts` that the emulator found on a sample
-    of its blocks."""
+    """The modelled time of a launch on the GPU `spec`. `work` has its grid, block and dynamic shared memory,
+    `resources` is ptxas' report on the kernel, and `report` has the `costs` and `counts` that the emulator
+    found on a sample of its blocks."""
     a = architecture_of(spec)
     costs, counts = report["costs"], report["counts"]
     residency = residency_of(spec, work, resources)
@@ -193,15 +194,16 @@ def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
 
 
 def copy_us(spec: GpuSpec, size: int) -> float:
-    """Modelled microseconds of a fill or copy of `size` bytes, with its launch."""
+    """Modelled time in us of a fill or copy of `size` bytes, including the launch overhead."""
     return LAUNCH_US + size / (spec.dram_gb_s * 1e3 * DRAM_SHARE)
 
 
 def _grid_cycles(
     blocks: int, multiprocessors: int, residency: Residency, busiest: float, latency: float
 ) -> float:
-    """Cycles of the SM with the most blocks, wave by wave. `busiest` is the cycles that a block keeps the
-    busiest pipe, `latency` the cycles of its dependent instructions, which other resident blocks overlap."""
+    """Cycles of the SM with the most blocks, wave by wave. `busiest` is the cycles for which one block
+    occupies the busiest pipe, `latency` the cycles of a block's dependent instructions, which other resident
+    blocks overlap."""
     most = residency.blocks_per_sm
 
     def wave(count: float) -> float:
@@ -252,8 +254,8 @@ def _spills(
     report: Mapping[str, Any],
     residency: Residency,
 ) -> _Spills:
-    """Estimate spill traffic from ptxas' report, assuming that spills are spread over the kernel as evenly as
-    its other instructions."""
+    """Register spill traffic of the sampled blocks, estimated from ptxas' report as if spills were spread
+    over the kernel as evenly as its other instructions."""
     words = (resources.spill_load_bytes + resources.spill_store_bytes) / 4
     counts, costs = report["counts"], report["costs"]
     executed = words * counts["total_warp_instructions"] / max(costs["instructions"], 1)
@@ -264,7 +266,7 @@ def _spills(
 
 
 def _excess(wanted: float, room: float) -> float:
-    """The share (0 to 1) of repeated accesses to `wanted` bytes that miss in a cache of `room` bytes."""
+    """The fraction (0 to 1) of repeated accesses to `wanted` bytes that miss in a cache of `room` bytes."""
     return min(1.0, max(0.0, (wanted / room - HOLDS) / (LOSES - HOLDS)))
 
 
@@ -272,7 +274,7 @@ def _pipe_cycles(
     a: Architecture, costs: Mapping[str, Any], counts: Mapping[str, Any], spilled: float
 ) -> dict[str, float]:
     """Cycles that each pipe of one SM, by name, needs for all sampled blocks. `costs` and `counts` are the
-    emulator's; `spilled` are warp instructions for spills."""
+    emulator's; `spilled` is the number of warp instructions for register spills."""
     p = costs["pipes"]
     shared = sum(counts[f"shared_{way}_wavefronts"] for way in ("load", "store"))
     l1 = shared + costs["lines"] + counts["local_sectors"] / 4 + spilled

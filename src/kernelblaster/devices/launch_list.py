@@ -1,8 +1,9 @@
-"""Launch lists: what a candidate's host code asked of the GPU in one call, as data in stream order.
+"""Launch lists: what a candidate's host code asked of the GPU in one call (launches, copies, fills,
+allocations), as data in stream order.
 
 They come from a process that runs untrusted code, so the form of every line is checked before it is used
-(native/recording.h defines the lines). A list needs no further trust: a player can only touch memory that is
-mapped when the list is replayed.
+(native/recording.h defines the lines). A list that passes is safe to replay: the player, the process that
+does so, can only touch memory that is mapped for the call.
 """
 
 import re
@@ -36,7 +37,8 @@ _MESSAGES = ("error", "violation", "ask", "unloadable", "broken")
 
 
 class InvalidLaunchList(ValueError):
-    """The recorder's output is no launch list: a line has an unknown form, or it ends early."""
+    """The output of the recorder (the process that runs a candidate's host code) is no launch list: a line
+    has an unknown form, or it ends early."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,11 @@ class RecordedLaunch:
 
 @dataclass(frozen=True)
 class LaunchList:
-    """What one call of host code asked of the GPU. `operations` are the lines to replay, in stream order.
-    `errors` are those that CUDA calls returned; `violations` are breaches of the rules for candidates.
-    `question` is a fact about the GPU that the host code asked for and that was not known: the list then ends
-    there, to be recorded again with the answer. `unloadable`: why the shared object could not be loaded, else
-    None."""
+    """What one call of a candidate's host code asked of the GPU. `operations` are the lines to replay, in
+    stream order. `errors` are those that CUDA calls returned; `violations` are breaches of the rules for
+    candidates, in words. `question` is a fact about the GPU that the host code asked for and that was not
+    known: the list then ends there, to be recorded again with the answer; else None. `unloadable`: why the
+    shared object could not be loaded, else None."""
 
     operations: tuple[str, ...]
     errors: tuple[str, ...] = ()
@@ -75,14 +77,15 @@ class LaunchList:
 
     @property
     def kept_scratch(self) -> list[tuple[int, int]]:
-        """(number, bytes) of each scratch allocation that was not freed; numbers count from 1."""
+        """(number, bytes) of each scratch allocation (cudaMallocAsync) that the call did not free; numbers
+        count its allocations from 1."""
         freed = {int(words[1]) for words in self._words("free")}
         blocks = enumerate(self.scratch.items(), 1)
         return [(number, size) for number, (address, size) in blocks if address not in freed]
 
     @cached_property
     def launches(self) -> tuple[RecordedLaunch, ...]:
-        """The kernel launches, in stream order."""
+        """The kernel launches of this list, in stream order."""
         return tuple(_launch(words) for words in self._words("launch"))
 
     @property
@@ -91,14 +94,14 @@ class LaunchList:
         return sum(op.split(" ", 1)[0] in ("launch", "fill", "copy", "upload") for op in self.operations)
 
     def does_as(self, other: "LaunchList") -> bool:
-        """Whether two recordings put the same work on the stream, with the same errors and violations. Kernel
-        attributes are ignored, since host code may set them in its first call only."""
+        """Whether two recordings of a call put the same work on the stream, with the same errors and
+        violations. Kernel attributes are ignored, since host code may set them in its first call only."""
         mine, theirs = ([op for op in one.operations if not op.startswith(_KEPT)] for one in (self, other))
         return mine == theirs and self.errors == other.errors and self.violations == other.violations
 
     def moved(self, ranges: Sequence[tuple[int, int, int]]) -> "LaunchList":
-        """The list with addresses translated: each range is (begin, end, new begin). 8-byte words of kernel
-        parameters that lie in a range are taken for addresses."""
+        """A copy of this list with addresses translated: an address in a range (begin, end, new begin) moves
+        with it. 8-byte words of kernel parameters and uploads that lie in a range are taken for addresses."""
 
         def translated(address: int) -> int:
             return next((address - a + to for a, end, to in ranges if a <= address <= end), address)
@@ -118,8 +121,8 @@ class LaunchList:
         return replace(self, operations=tuple(line(op) for op in self.operations))
 
     def outside(self, ranges: Sequence[tuple[int, int]]) -> list[str]:
-        """Sentences on fills and copies that access memory outside these (begin, end) address ranges and the
-        list's own scratch allocations; empty if none does."""
+        """A sentence for each fill or copy that accesses memory outside these (begin, end) address ranges and
+        the list's own scratch allocations; empty if none does."""
         known = [*ranges, *((a, a + size) for a, size in self.scratch.items())]
 
         def held(begin: int, size: int) -> bool:
@@ -142,13 +145,14 @@ class LaunchList:
         return problems
 
     def _words(self, kind: str) -> list[list[str]]:
-        """The words of each operation of this kind; the first word is the kind."""
+        """The words of each operation line of this `kind` ("launch", "alloc", ...); the first word is the
+        kind."""
         return [op.split(" ") for op in self.operations if op.startswith(kind + " ")]
 
 
 def parse(text: str) -> LaunchList:
-    """The launch list in a recorder's output, which is untrusted. Raises InvalidLaunchList if any line has an
-    unknown form or the text ends early."""
+    """The launch list in the output of a recorder, the process that ran a candidate's untrusted host code.
+    Raises InvalidLaunchList if any line has an unknown form or the text ends early."""
     operations: list[str] = []
     messages: dict[str, list[str]] = {kind: [] for kind in _MESSAGES}
     lines = text.split("\n")
@@ -182,7 +186,8 @@ def parse(text: str) -> LaunchList:
 
 
 def _launch(words: list[str]) -> RecordedLaunch:
-    """The launch in the words of a `launch` line (native/recording.h defines their order)."""
+    """The kernel launch that the words of a `launch` line describe (native/recording.h defines their
+    order)."""
     numbers = [int(word) for word in words[2:13]]
     x, y, z, bx, by, bz, shared, flags, cx, cy, cz = numbers
     return RecordedLaunch(

@@ -1,5 +1,5 @@
-"""What host code is told of a GPU that is only modelled: device attributes, by the numbers of
-`cudaDeviceAttr`."""
+"""The device attributes that a candidate's host code gets when it queries a GPU that is only modelled, by
+their numbers in the enum `cudaDeviceAttr`."""
 
 import secrets
 
@@ -27,7 +27,9 @@ OF_EVERY_GPU = {
 
 
 def facts_of(spec: GpuSpec) -> GpuFacts:
-    """The device attributes (numbers of `cudaDeviceAttr`) and memory of a GPU that is only modelled."""
+    """The name, memory size and device attributes (by number in `cudaDeviceAttr`) of a GPU that is only
+    modelled, as its host code would see them. The memory size varies from call to call, so that it does not
+    give away the model."""
     limits = limits_of(spec.architecture)
     major, minor = divmod(capability(spec.architecture), 10)
     attributes = {

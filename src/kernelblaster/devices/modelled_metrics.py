@@ -1,4 +1,5 @@
-"""Metrics of a modelled launch under the names that NCU uses."""
+"""Turns the modelled time and the emulator's counters of a launch into metrics with the names that Nsight
+Compute uses."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,8 +17,9 @@ LIGHT = "GPU Speed Of Light Throughput"
 def kernel_profile(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any], time: KernelTime
 ) -> KernelProfile:
-    """The profile of one modelled launch under the metric names that NCU has. `work`, `resources` and
-    `report` are as for `kernel_time`, whose result is `time`."""
+    """The profile of one modelled launch, with Nsight Compute's metric names. `work` is the launch (name,
+    grid, block, shared_bytes), `resources` ptxas' report, `report` the emulator's counters of the sampled
+    blocks, `time` the result of `kernel_time` for them."""
     values = (*_speed(spec, time), *_counters(work, report, time), *_launch(spec, work, resources, time))
     metrics = tuple(
         Metric(name=name, unit=unit, value=float(value), tier="modelled", section=section)
@@ -27,13 +29,15 @@ def kernel_profile(
 
 
 def copy_profile(work: Mapping[str, Any], duration_us: float) -> KernelProfile:
-    """The profile of a fill or copy: only a duration. `work` has its name, grid and block."""
+    """The profile of a fill or copy, whose only metric is its duration. `work` has its name, grid and
+    block."""
     metric = Metric(name="Duration", unit="us", value=duration_us, tier="modelled", section=LIGHT)
     return KernelProfile(name=work["name"], grid=work["grid"], block=work["block"], metrics=(metric,))
 
 
 def _speed(spec: GpuSpec, time: KernelTime) -> Iterator[tuple[str, str, str, float]]:
-    """Speed-of-light and pipe metrics as (section, name, unit, value)."""
+    """Yields speed-of-light and pipe utilization metrics of a modelled launch as (section, name, unit,
+    value)."""
 
     def percent(part_us: float) -> float:
         return 100 * min(1.0, part_us / time.total_us)
@@ -58,7 +62,8 @@ def _speed(spec: GpuSpec, time: KernelTime) -> Iterator[tuple[str, str, str, flo
 def _counters(
     work: Mapping[str, Any], report: Mapping[str, Any], time: KernelTime
 ) -> Iterator[tuple[str, str, str, float]]:
-    """Counter metrics as (section, name, unit, value), scaled from the sampled blocks to the whole grid."""
+    """Yields counter metrics as (section, name, unit, value): the emulator's counts in `report`, scaled from
+    the sampled blocks to the whole grid."""
     counts, costs = report["counts"], report["costs"]
     scale = blocks_of(work) / max(costs["sampled"], 1)
     wavefronts = counts["shared_load_wavefronts"] + counts["shared_store_wavefronts"]
@@ -91,7 +96,7 @@ def _counters(
 def _launch(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, time: KernelTime
 ) -> Iterator[tuple[str, str, str, float]]:
-    """Launch, occupancy and stall metrics as (section, name, unit, value)."""
+    """Yields launch, occupancy and stall metrics of a modelled launch as (section, name, unit, value)."""
     threads, blocks = threads_of(work), blocks_of(work)
     warps = -(-threads // WARP)
     most = time.residency.blocks_per_sm

@@ -1,5 +1,5 @@
-"""Modelled profiles: some blocks of each launch run on the PTX machine, and the GPU model computes times from
-their cost."""
+"""Profiles without a GPU: some blocks of each launch run on the PTX machine, the emulator, and the timing
+model of `gpu_model` computes the whole launch's time from their cost."""
 
 import secrets
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ UNKNOWN = dict.fromkeys(
 def modelled_profile(
     runner: ReplayRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int
 ) -> Profile:
-    """The kernels of the job's call in launch order, with modelled durations for the GPU `spec`; `device` is
-    the name to record. Reads beyond the first `period` bytes of a tensor wrap around to its beginning. Raises
-    CandidateDied if the call fails, NotEmulated if a kernel's time can be modelled neither from a sample of
-    its blocks nor from all of them."""
+    """A profile of the job's call with modelled durations for the GPU `spec`, kernels in launch order;
+    `device` is the name to record. Reads beyond the first `period` bytes of a tensor wrap around to its
+    beginning, so only those need to be filled. Raises CandidateDied if the call fails, NotEmulated if a
+    kernel's time can be modelled neither from a sample of its blocks nor from all of them."""
     plan = runner.recorded(job.arguments)
     if plan.errors or plan.violations:
         raise CandidateDied((*plan.errors, *plan.violations)[0])
@@ -63,8 +63,8 @@ def modelled_profile(
 
 
 def _representative(report: Mapping[str, Any]) -> bool:
-    """Whether the blocks that were run stand for all: they came to their end, and where blocks share out work
-    by atomics, the first of them did not do it all."""
+    """Whether the blocks that were run stand for all blocks of a launch: they ran to their end and, where
+    blocks share out work among themselves by atomics, the first ones did not take most of it."""
     costs = report.get("costs")
     if costs is None or report["apart"]:
         return not report.get("stopped")
@@ -73,8 +73,9 @@ def _representative(report: Mapping[str, Any]) -> bool:
 
 
 def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Mapping[str, Resources]) -> KernelProfile:
-    """The profile of one piece of work from the player's answer `work`; `resources` are ptxas' reports by
-    mangled name. Raises as `modelled_profile` does."""
+    """The profile of one launch, copy or fill from `work`, its entry in the player's answer; `resources` are
+    ptxas' reports by mangled name. Raises CandidateDied for an invalid launch, NotEmulated if its time cannot
+    be modelled."""
     if work["name"].startswith("["):
         return copy_profile(work, copy_us(spec, work["bytes"]))
     report = work["report"]
@@ -92,5 +93,5 @@ def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Mapping[str, 
 
 
 def _of(resources: Mapping[str, Resources], kernel: str) -> Resources:
-    """ptxas' report on a kernel; a plausible stand-in (32 registers, nothing else) if there is none."""
+    """ptxas' report on `kernel`; if there is none, a stand-in with 32 registers and no other resources."""
     return resources.get(kernel) or Resources(kernel=kernel, registers=32, **UNKNOWN)

@@ -1,5 +1,6 @@
-"""Builds the native executables (recorder, GPU player, emulating player) with nvcc; afterwards they come from
-the cache."""
+"""Builds this program's native executables with nvcc; afterwards they come from the cache: the recorder (runs
+a candidate's host code and records its launches) and the two players, which replay them on a GPU or on the
+emulator."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -20,8 +21,8 @@ HEADERS = ("device_properties.h", "launcher.h", "operations.h", "protocol.h", "r
 
 
 def recorder_executable() -> Path:
-    """Path of the recorder (devices/recorder.py), built first if it is not in the cache; that takes a few
-    seconds."""
+    """Path of the recorder, the executable that runs a candidate's host code and records its launches; built
+    first if it is not in the cache, which takes a few seconds."""
     # A C++ library of its own tells its own memory from the candidate's.
     options = ["-cudart", "none", "-Xcompiler", "-rdynamic,-static-libstdc++,-static-libgcc", "-ldl"]
     options += ["-Xlinker", "-z,now,--exclude-libs,ALL"]
@@ -29,8 +30,8 @@ def recorder_executable() -> Path:
 
 
 def launcher_executable(architecture: str) -> Path:
-    """Path of the player that replays launches on a GPU of `architecture` (like sm_90a), built first if it is
-    not in the cache; that takes about 5 s."""
+    """Path of the executable that replays recorded launches on a GPU of `architecture` (like sm_90a); built
+    first if it is not in the cache, which takes about 5 s."""
     number = architecture.removeprefix("sm_")
     options = ["-cudart", "static", f"-gencode=arch=compute_{number},code=sm_{number}"]
     sources = ("launcher.cpp", "launcher_memory.cpp", "launcher_facts.cpp", "flush.cu")
@@ -38,8 +39,8 @@ def launcher_executable(architecture: str) -> Path:
 
 
 def emulating_player() -> Path:
-    """Path of the player that replays launches on the PTX machine, built first if it is not in the cache;
-    that takes a few seconds, and about a minute more if the machine itself is not built yet."""
+    """Path of the executable that replays recorded launches on the PTX machine; built first if it is not in
+    the cache, which takes a few seconds, and about a minute more if the machine itself is not built yet."""
     library = machine_library()
     options = ["-cudart", "none", str(library), "-ldl", "-lpthread"]
     options += ["-Xlinker", f"-z,now,-rpath,{library.parent}"]
@@ -47,8 +48,9 @@ def emulating_player() -> Path:
 
 
 def _built(name: str, sources: Sequence[str], options: Sequence[str], **about: str) -> Path:
-    """The path of an executable, remembered for this process; `sources` are files in NATIVE, `options`
-    nvcc's, `about` what else the keeper must know to build it."""
+    """Path of the native executable `name`, remembered in this process. `sources` are files in NATIVE,
+    `options` nvcc's; `about` is what else the keeper (the process that builds for confined ones) must know to
+    build it."""
     key = (name, *options)
     return cache.find_once("native", key, lambda: _found_or_built(name, sources, options, about))
 
@@ -56,8 +58,9 @@ def _built(name: str, sources: Sequence[str], options: Sequence[str], **about: s
 def _found_or_built(
     name: str, sources: Sequence[str], options: Sequence[str], about: Mapping[str, str]
 ) -> Path:
-    """The path of an executable in the cache, keyed by sources, options and compiler; compiled first if it is
-    missing, for a confined process by the keeper. Raises KernelBlasterError if that fails."""
+    """Path of the native executable `name` in the cache, keyed by sources, options and compiler; compiled
+    first if it is missing. For a confined process the keeper, the command's trusted process, compiles it.
+    Raises KernelBlasterError if that fails."""
     tools = toolchain()
     digest = hashlib.sha256(f"{tools.version} {name} {' '.join(options)}".encode())
     for file in (*sources, *HEADERS):

@@ -1,4 +1,4 @@
-"""Profiles with Nsight Compute's command line: many candidates in one start, parsed from its CSV."""
+"""Profiles candidates with Nsight Compute's command line: many in one start, parsed from its CSV output."""
 
 import csv
 import io
@@ -69,9 +69,9 @@ QUICK_METRICS = {
 
 
 def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[Profile] | None:
-    """Run all jobs under one start of NCU: one profile for each, at the depth that all of them have. None if
-    this machine forbids performance counters. Raises DeviceLost if NCU reports other kernels than were
-    launched."""
+    """Run all jobs (one call of a candidate each) under one start of ncu: one profile for each, at their
+    common depth (which metrics are collected). `device` is the name to record. None if this machine forbids
+    performance counters. Raises DeviceLost if ncu reports other kernels than were launched."""
     tool = settings().ncu
     assert tool is not None
     command = [tool, "--profile-from-start", "off", "--clock-control", "none", "--csv"]
@@ -99,7 +99,7 @@ def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[P
 
 
 def _counted(depth: Depth) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The (metrics, sections) to ask NCU for at this depth."""
+    """The (metrics, sections) to ask Nsight Compute for at this depth: "quick", "usual" or "detailed"."""
     if depth == "quick":
         return METRICS + tuple(QUICK_METRICS), QUICK_SECTIONS
     if depth == "usual":
@@ -108,8 +108,8 @@ def _counted(depth: Depth) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def parse(text: str) -> list[KernelProfile]:
-    """Kernels in launch order from the output of `ncu --csv --page details`; text before the table is
-    skipped."""
+    """The kernels in the output of `ncu --csv --page details`, in launch order; text before the table is
+    skipped. Empty if there is no table."""
     start = text.find('"ID"')
     if start < 0:
         return []
@@ -122,7 +122,8 @@ def parse(text: str) -> list[KernelProfile]:
 
 
 class _Rows:
-    """Collects the CSV rows of one kernel: one for each metric, and one for each piece of advice."""
+    """Collects the CSV rows of one kernel, one for each metric and one for each piece of ncu's advice, into a
+    KernelProfile."""
 
     def __init__(self, first: dict[str, str]) -> None:
         self._name = first["Kernel Name"]
@@ -132,7 +133,8 @@ class _Rows:
         self._advice: list[ProfilerAdvice] = []
 
     def add(self, row: dict[str, str]) -> None:
-        """Take in one row of the CSV table, by column name."""
+        """Take in one row of ncu's CSV table, a dictionary by column name: a metric, an advice of a rule, or
+        both."""
         section = row.get("Section Name") or ""
         name = row.get("Metric Name") or ""
         name = QUICK_METRICS.get(name, name)
@@ -162,13 +164,13 @@ class _Rows:
 
 
 def _triple(text: str) -> tuple[int, int, int]:
-    """The numbers in a text like `(4, 1, 1)`."""
+    """The three numbers in a text like `(4, 1, 1)`."""
     x, y, z = (int(part) for part in text.strip("() ").split(","))
     return x, y, z
 
 
 def _number(text: str) -> float | str:
-    """A number with thousands separators; the text itself if it is none."""
+    """`text` as a float, without thousands separators; `text` itself if it is no number."""
     try:
         return float(text.replace(",", ""))
     except ValueError:

@@ -20,8 +20,9 @@ SLOWED = {
 
 @dataclass(frozen=True)
 class GpuReading:
-    """The state of a GPU, by name: SM clock and its maximum in MHz, temperature in degrees Celsius, why it is
-    slowed down (in words), and how many processes compute on it. None where it cannot be read."""
+    """The present state of one GPU: name, SM clock and its maximum in MHz, temperature in degrees Celsius,
+    why it is slowed down (in words; empty if it is not), and how many processes compute on it. None where a
+    value cannot be read."""
 
     name: str
     clock_mhz: float | None
@@ -61,14 +62,16 @@ def sm_clock_mhz(uuid: str) -> float | None:
 
 
 def reading(uuid: str) -> GpuReading | None:
-    """The present state of the GPU with this UUID (`GPU-...`); None where the library does not know it."""
+    """The present state of the GPU with this UUID (`GPU-...`); None where NVML is missing or does not know
+    it."""
     library = _library()
     handle = _handle(library, uuid)
     return None if library is None or handle is None else _reading(library, handle)
 
 
 def all_readings() -> list[GpuReading]:
-    """The present state of every GPU of this machine, visible to this process or not."""
+    """The present state of every GPU of this machine, visible to this process or not; empty where NVML is
+    missing."""
     library, count = _library(), ctypes.c_uint()
     if library is None or library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
         return []
@@ -81,7 +84,7 @@ def all_readings() -> list[GpuReading]:
 
 
 def _reading(library: ctypes.CDLL, handle: ctypes.c_void_p) -> GpuReading:
-    """The present state of one GPU."""
+    """The present state of the GPU with this NVML handle."""
     name = ctypes.create_string_buffer(96)
     library.nvmlDeviceGetName(handle, name, ctypes.c_uint(len(name)))
     return GpuReading(
@@ -95,8 +98,8 @@ def _reading(library: ctypes.CDLL, handle: ctypes.c_void_p) -> GpuReading:
 
 
 def visible_uuid() -> str | None:
-    """The UUID of the first GPU that this process may use (`GPU-...`), without using it; None if there is
-    none."""
+    """The UUID (`GPU-...`) of the first GPU that CUDA shows to this process, without creating a context on
+    it; None if there is none."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -111,7 +114,8 @@ def visible_uuid() -> str | None:
 
 
 def _handle(library: ctypes.CDLL | None, uuid: str) -> ctypes.c_void_p | None:
-    """The library's handle of a GPU; None if it does not know it."""
+    """NVML's handle of the GPU with this UUID, with or without the prefix `GPU-`; None if NVML is missing or
+    does not know it."""
     handle = ctypes.c_void_p()
     name = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
     if library is None or library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(handle)) != 0:
@@ -120,14 +124,16 @@ def _handle(library: ctypes.CDLL | None, uuid: str) -> ctypes.c_void_p | None:
 
 
 def _number(library: ctypes.CDLL, what: str, handle: ctypes.c_void_p, which: int) -> float | None:
-    """What nvmlDeviceGet... says; None if it fails."""
+    """The number that NVML's function nvmlDeviceGet`what` gives for a GPU and the selector `which`; None if
+    it fails."""
     value = ctypes.c_uint()
     asked = getattr(library, f"nvmlDeviceGet{what}")
     return float(value.value) if asked(handle, ctypes.c_int(which), ctypes.byref(value)) == 0 else None
 
 
 def _slowed(library: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[str, ...]:
-    """Why the clock is below what is asked of it, in words."""
+    """Why the clock is throttled now, in words, one entry for each reason in SLOWED; empty if it is not or
+    NVML does not say."""
     bits = ctypes.c_ulonglong()
     if library.nvmlDeviceGetCurrentClocksThrottleReasons(handle, ctypes.byref(bits)) != 0:
         return ()
@@ -135,7 +141,7 @@ def _slowed(library: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[str, ...]:
 
 
 def _processes(library: ctypes.CDLL, handle: ctypes.c_void_p) -> int | None:
-    """How many processes compute on a GPU; None where that is not said."""
+    """How many processes compute on a GPU; None where NVML does not say."""
     count = ctypes.c_uint(MOST_PROCESSES)
     known = (_Process * MOST_PROCESSES)()
     asked = library.nvmlDeviceGetComputeRunningProcesses_v3

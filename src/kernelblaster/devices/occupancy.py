@@ -1,4 +1,5 @@
-"""Occupancy: how many blocks and warps of a kernel fit on an SM, from ptxas' report and the block size."""
+"""Occupancy: how many blocks and warps of a kernel fit on an SM, from registers, shared memory and block
+size."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""Controls a player, the process that replays launch lists: start, commands, time limits, kill."""
+"""Controls players, the processes that replay a candidate's recorded launches on a GPU or the emulator:
+start, commands, time limits, kill."""
 
 import contextlib
 import json
@@ -22,9 +23,9 @@ DESCRIPTORS_AT_ONCE = 128  # that one message of a local socket may carry
 
 
 class PlayerProcess:
-    """Controls one player (a process that replays launches) over `channel`, a local socket: one line of text
-    for each command, one JSON line for each answer. It is ready once `wait_ready` returns; any command may
-    end it."""
+    """Controls one player (a process that replays recorded launches) over `channel`, a local socket: one line
+    of text for each command, one JSON line for each answer. It takes commands once `wait_ready` has returned;
+    it may die at any command, since it runs a candidate's kernels."""
 
     def __init__(self, process: "subprocess.Popen[bytes] | StartedTool", channel: socket.socket) -> None:
         self._process = process
@@ -38,7 +39,8 @@ class PlayerProcess:
 
     def wait_ready(self) -> dict[str, Any]:
         """Wait until the player has started; returns the properties that it reports then (GPU name,
-        attributes). May be called again. Raises DeviceLost if it does not start."""
+        attributes, memory). May be called again. Raises DeviceLost if it does not start within START_LIMIT_S
+        seconds."""
         if self._ready is None:
             try:
                 self._ready = self._read(START_LIMIT_S)
@@ -50,15 +52,16 @@ class PlayerProcess:
         return self._ready
 
     def share(self, descriptors: Sequence[int]) -> None:
-        """Send file descriptors of memory to the player; its next command uses them."""
+        """Send file descriptors of the judge's memory to the player, whose next command uses them. Raises
+        CandidateDied."""
         with self._or_died():
             for first in range(0, len(descriptors), DESCRIPTORS_AT_ONCE):
                 part = list(descriptors[first : first + DESCRIPTORS_AT_ONCE])
                 socket.send_fds(self._channel, [b"\n"], part)
 
     def command(self, text: str, limit_s: float) -> dict[str, Any]:
-        """Send one command and wait up to `limit_s` seconds for its answer. On failure the process is killed
-        and CandidateDied or CandidateHung raised."""
+        """Send one command and return the player's answer. Raises CandidateHung after `limit_s` seconds and
+        CandidateDied if the process ends; either way it is killed."""
         try:
             with self._or_died():
                 self._channel.sendall(text.encode() + b"\n")
@@ -68,12 +71,13 @@ class PlayerProcess:
             raise
 
     def end(self) -> None:
-        """Close the connection, upon which the player ends by itself."""
+        """Close the connection, which makes the player end by itself."""
         with contextlib.suppress(OSError):
             self._channel.close()
 
     def kill(self) -> None:
-        """Kill the process without waiting for its end (see `reap`), and close the connection."""
+        """Kill the player's process without waiting for its end (`reap` does that), and close the
+        connection."""
         if self._process.poll() is None:
             self._process.kill()
         self.end()
@@ -89,15 +93,15 @@ class PlayerProcess:
 
     @contextlib.contextmanager
     def _or_died(self):  # type: ignore[no-untyped-def]
-        """A context in which an error of the socket raises CandidateDied."""
+        """A context in which an OSError of the socket becomes CandidateDied."""
         try:
             yield
         except OSError as error:
             raise CandidateDied(self._how_it_died()) from error
 
     def _read(self, limit_s: float) -> dict[str, Any]:
-        """The next answer. Raises CandidateHung after `limit_s` seconds, CandidateDied if the process ends or
-        what it sends is no JSON object."""
+        """The player's next answer, a JSON object. Raises CandidateHung after `limit_s` seconds,
+        CandidateDied if the process ends or sends something else."""
         deadline = time.monotonic() + limit_s
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
@@ -120,7 +124,7 @@ class PlayerProcess:
         return answer
 
     def _how_it_died(self) -> str:
-        """How the process ended, in words, waiting up to 2 s for it."""
+        """How the player's process ended, in words; waits up to 2 s for its end."""
         try:
             return f"the process {ended(self._process.wait(2))}"
         except subprocess.TimeoutExpired:
@@ -128,8 +132,8 @@ class PlayerProcess:
 
 
 def ended(code: int) -> str:
-    """How a process ended, in words that follow its name; `code` is `subprocess`' return code (negative: a
-    signal)."""
+    """How a process ended, in words that follow its name, like "was ended by SIGSEGV"; `code` is
+    `subprocess`' return code (negative: a signal)."""
     if code < 0:
         known = -code in signal.Signals._value2member_map_
         return f"was ended by {signal.Signals(-code).name if known else -code}"
@@ -137,8 +141,9 @@ def ended(code: int) -> str:
 
 
 def start_player(executable: Path, options: Sequence[str], environment: dict[str, str]) -> PlayerProcess:
-    """Start a player with these command-line options and nothing but `environment`; it takes commands on its
-    standard input. Does not wait until it is ready."""
+    """Start a player (a process that replays recorded launches) with these command-line options and only the
+    variables of `environment`; it takes commands on its standard input, a socket. Does not wait until it is
+    ready."""
     mine, theirs = socket.socketpair()
     process = subprocess.Popen(
         [str(executable), *options],
@@ -154,8 +159,8 @@ def start_player(executable: Path, options: Sequence[str], environment: dict[str
 
 
 class PlayerPool:
-    """Keeps `spares` players started ahead of need; `start` starts one. Each player serves one candidate
-    only, so that a corrupted CUDA context cannot affect the next."""
+    """Keeps `spares` players (processes that replay recorded launches) started ahead of need; `start` starts
+    one. Each player serves one candidate only, so that a corrupted CUDA context cannot affect the next."""
 
     def __init__(self, start: Callable[[], PlayerProcess], spares: int) -> None:
         self._start = start
@@ -165,13 +170,13 @@ class PlayerPool:
         self.refill()
 
     def refill(self) -> None:
-        """Start players until `spares` are waiting."""
+        """Start players (processes that replay recorded launches) until `spares` are waiting."""
         while len(self._waiting) < self._spares:
             self._waiting.append(self._start())
 
     def take(self) -> PlayerProcess:
-        """A player that is ready, for the caller to use and then to `retire`; another is started in its
-        place."""
+        """A player that is ready; the caller hands it to `retire` after use. Another is started in its place.
+        Raises DeviceLost."""
         self.refill()
         player = self._waiting.popleft() if self._waiting else self._start()
         self.refill()
@@ -184,14 +189,14 @@ class PlayerPool:
         self._ending.append(player)
 
     def settle(self, limit_s: float = 5.0) -> None:
-        """Wait until starting players are ready, and up to `limit_s` seconds for each retired one to be
-        gone."""
+        """Wait until players that are starting are ready, and up to `limit_s` seconds for each retired one to
+        end."""
         for player in self._waiting:
             player.wait_ready()
         self._ending = [player for player in self._ending if not player.reap(limit_s)]
 
     def close(self) -> None:
-        """Kill all players and wait up to 2 s for the end of each."""
+        """Kill all players and wait up to 2 s for each to end."""
         for player in self._waiting:
             player.kill()
         for player in (*self._waiting, *self._ending):

@@ -1,4 +1,5 @@
-"""The recorder: runs a candidate's host code in a sandbox and records what it would launch.
+"""The recorder: runs a candidate's host code in a sandbox and records the launches that it makes, without
+making them.
 
 Each recording runs in a fresh process without a GPU, with system calls restricted to computation, that sees
 the arguments of one call and nothing else. Its output is parsed as untrusted data.
@@ -31,10 +32,10 @@ MARGIN_S = 10.0  # for the recorder itself, beyond what its children may take
 @dataclass(frozen=True)
 class CallToRecord:
     """One call of a candidate's host code to record. `scratch` is the address where its scratch allocations
-    begin; with `scratch_at_end`, the first one lies at the end of its mapping and later ones alternate
-    between begin and end. `stream` is the stream's handle. `filling` is the byte that new host memory is
-    filled with; 0: not filled. `before` are calls (times, arguments) that the same process makes first,
-    unrecorded."""
+    (cudaMallocAsync) begin; with `scratch_at_end`, the first one lies at the end of its mapping and later
+    ones alternate between begin and end. `stream` is the stream's handle. `filling` is the byte that new host
+    memory is filled with; 0: not filled. `before` are calls (times, arguments) that the same process makes
+    first, unrecorded."""
 
     arguments: tuple[Argument, ...]
     scratch: int
@@ -45,7 +46,7 @@ class CallToRecord:
 
     @property
     def text(self) -> str:
-        """The line that the recorder reads."""
+        """This call as the line that the recorder's executable reads."""
         words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]
@@ -66,7 +67,7 @@ class Recordable:
 
     @property
     def text(self) -> str:
-        """The lines that the recorder reads (native/recorder.cpp)."""
+        """This candidate as the lines that the recorder's executable reads (native/recorder.cpp)."""
         lines = [f"folder {self.folder.resolve()}", f"object {OBJECT}", f"memory {HOST_MEMORY_BYTES}"]
         lines += [f"gpu {self.gpu.memory_bytes} {self.gpu.name}", f"window {window.BEGIN} {window.BYTES}"]
         lines.append(f"elsewhere {window.ELSEWHERE} {window.BYTES}")
@@ -83,8 +84,8 @@ class Recordable:
 
 
 class Recorder:
-    """Controls the recorder process: started when it is first needed, and again if it has ended. Not
-    thread-safe."""
+    """Controls the recorder, the process that runs candidates' host code in a sandbox: started when first
+    needed, and again if it has ended. Not thread-safe."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -93,8 +94,8 @@ class Recorder:
         self.seconds: list[float] = []  # CPU time of each process of the last `record`
 
     def gaps(self) -> str:
-        """What this system lacks to confine host code, in words (like a missing seccomp filter); empty if
-        nothing."""
+        """What this system lacks to confine candidates' host code, in words (like a missing seccomp filter);
+        empty if nothing."""
         self._started()
         return self._gaps
 
@@ -106,10 +107,10 @@ class Recorder:
     def record(
         self, candidate: Recordable, calls: Sequence[CallToRecord], limit_s: float, all_s: float = math.inf
     ) -> "list[LaunchList | CandidateDied | CandidateHung]":
-        """Record calls, each in a process of its own with at most `limit_s` seconds, and all together at most
-        `all_s`. For each call its launch list, or the exception for how its process ended. After a failure
-        the remaining calls may be skipped; they get the same failure. Raises NoDevice where host code cannot
-        be confined, DeviceLost if the recorder itself fails."""
+        """Record `calls`, each in a process of its own with at most `limit_s` seconds, all together at most
+        `all_s`. Returns for each call its launch list, or the exception that says how its process ended.
+        After a failure the remaining calls may be skipped; they get the same failure. Raises NoDevice where
+        host code cannot be confined, DeviceLost if the recorder itself fails."""
         process = self._started()
         if self._gaps and not settings().unsafe:
             raise NoDevice(
@@ -150,7 +151,8 @@ class Recorder:
         self._buffer = b""
 
     def _started(self) -> "subprocess.Popen[bytes]":
-        """The recorder process, started first if there is none. Raises DeviceLost if it does not start."""
+        """The recorder's process (which runs candidates' host code in a sandbox), started first if there is
+        none. Raises DeviceLost if it does not start."""
         if self._process is not None and self._process.poll() is None:
             return self._process
         self.close()
@@ -173,8 +175,8 @@ class Recorder:
         return self._process
 
     def _answer(self, process: "subprocess.Popen[bytes]", deadline: float) -> tuple[str, bytes, float]:
-        """The recorder's next answer: (status, output, CPU seconds). The status is "late", "skipped" or a
-        wait status."""
+        """The recorder's next answer: (status, output, CPU seconds). The status is "late" (out of time),
+        "skipped" or the number that waitpid gives. Raises ValueError after `deadline`."""
         status, size, seconds = self._line(process, deadline).split(" ")
         while len(self._buffer) < int(size):
             self._more(process, deadline)
@@ -189,8 +191,8 @@ class Recorder:
         return line.decode()
 
     def _more(self, process: "subprocess.Popen[bytes]", deadline: float) -> None:
-        """Read some more output into the buffer. Raises ValueError if none comes before `deadline`, or the
-        process ended."""
+        """Read some more of the recorder's output into the buffer. Raises ValueError if none comes before
+        `deadline` (time.monotonic), or the process ended."""
         assert process.stdout
         left = max(0.0, deadline - time.monotonic())
         if not select.select([process.stdout], [], [], left)[0]:
@@ -202,8 +204,8 @@ class Recorder:
 
 
 def _result(status: str, text: bytes, limit_s: float) -> "LaunchList | CandidateDied | CandidateHung":
-    """What became of one recording: the launch list in its output, or the exception for how its process
-    ended."""
+    """The result of one recording: the launch list in its output `text`, or the exception that says how its
+    process ended (CandidateHung if `status` is "late")."""
     if status == "late":
         return CandidateHung(limit_s)
     code = os.waitstatus_to_exitcode(int(status))
@@ -219,7 +221,8 @@ def _result(status: str, text: bytes, limit_s: float) -> "LaunchList | Candidate
 
 
 def _word(argument: Argument) -> str:
-    """An argument as the recorder reads it: a letter for the type (i, b, d), then the value."""
+    """An argument of a call as the recorder reads it: a letter for the type (i: integer or address, b: bool,
+    d: float), then the value."""
     if isinstance(argument, Pointer):
         return f"i{argument.address}"
     if isinstance(argument, bool):

@@ -1,4 +1,5 @@
-"""Runs a candidate on a device: records its host code and replays the launches in a player."""
+"""Runs a candidate on a device: records the launches that its host code makes, and has a player, a process
+that holds only its device code, replay them."""
 
 import random
 import secrets
@@ -41,8 +42,8 @@ MOST_MAPPED = 8  # calls whose tensors and scratch memory stay mapped
 
 @dataclass(frozen=True)
 class _Mapped:
-    """A call that the player holds under a number, and the (begin, end) address ranges that are mapped for
-    it."""
+    """A call whose launch list the player (the process that replays launches) holds under `number`, and the
+    (begin, end) address ranges that are mapped for it."""
 
     number: int
     ranges: tuple[tuple[int, int], ...]
@@ -52,9 +53,9 @@ class _Mapped:
 
 
 class ReplayRunner:
-    """Implements `Runner` with a recorder and a player, which both kinds of device have. `answer` gives a
-    fact about the GPU that host code asks for (the text of `LaunchList.question`); `limit_s` is the time
-    limit of one command."""
+    """Implements `Runner` for both kinds of device: `recorder` records the launches of host code, `player`
+    replays them. `answer` gives a fact about the GPU that host code asks for (the text of
+    `LaunchList.question`); `limit_s` is the time limit of one command in seconds."""
 
     def __init__(
         self,
@@ -84,17 +85,19 @@ class ReplayRunner:
 
     @property
     def pid(self) -> int:
-        """The player's process id."""
+        """Process id of the player, the process that replays the launches."""
         return self._player.pid
 
     @property
     def host_us(self) -> float:
-        """Microseconds of host code per call, from the CPU time of a process that made many calls."""
+        """Time in us of the candidate's host code per call, from the CPU time of a process that made many
+        calls; 0 before anything was recorded."""
         return self._host_us
 
     def load(self, device_code_path: Path) -> None:
-        """Load the device code (a cubin or PTX file) into the player, and tell it the kernels' parameters and
-        the global variables' addresses."""
+        """Load the device code (a cubin or PTX file) into the player, the process that replays launches, and
+        tell it the kernels' parameters and the global variables' addresses. Raises CandidateDied or
+        CandidateHung."""
         self.ask(f"module {device_code_path}")
         kernels = self._candidate.code.kernels
         words = [str(len(kernels))]
@@ -106,9 +109,9 @@ class ReplayRunner:
         self.ask(" ".join(["globals", str(len(words)), *words]))
 
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
-        """Send a command to the player and return its answer, waiting `limit_s` seconds (default: the
-        runner's limit). Raises CandidateDied if it ends or reports a fault, CandidateHung if it does not
-        answer."""
+        """Send a command to the player, the process that replays launches, and return its answer, waiting
+        `limit_s` seconds (default: the runner's limit). Raises CandidateDied if it ends or reports a fault,
+        CandidateHung if it does not answer."""
         answer = self._player.command(command, limit_s or self._limit_s)
         if "fault" in answer:
             raise CandidateDied(str(answer["fault"]))
@@ -117,8 +120,9 @@ class ReplayRunner:
     # --- recording ----------------------------------------------------------------------------------
 
     def record(self, calls: Sequence[Sequence[Argument]]) -> None:
-        """As `Runner.record`. Where host code asks something about the GPU, it is answered and the call
-        recorded again. Raises CandidateDied, CandidateHung or Nondeterministic."""
+        """Record the launches of these calls (each a list of arguments), unless they are recorded already.
+        Where host code asks something about the GPU, it is answered and the call recorded again. Raises
+        CandidateDied, CandidateHung, or Nondeterministic if repeated recordings differ."""
         wanted = [key for key in dict.fromkeys(_key(call) for call in calls) if key not in self._lists]
         made = {key: self._call(key) for key in wanted}
         for _ in range(MOST_QUESTIONS):
@@ -138,8 +142,8 @@ class ReplayRunner:
             raise CandidateDied(f"the host code asks more than {MOST_QUESTIONS} questions about the GPU")
 
     def recorded(self, arguments: Sequence[Argument]) -> LaunchList:
-        """The launch list of a call with these arguments, recorded now if it was not before. Raises as
-        `record` does."""
+        """The launches of a call with these arguments, recorded now if they were not before. Raises
+        CandidateDied, CandidateHung or Nondeterministic."""
         key = _key(arguments)
         if key not in self._lists:
             self.record([key])
@@ -149,16 +153,16 @@ class ReplayRunner:
         return sum(prod(launch.grid) * prod(launch.block) for launch in self.recorded(arguments).launches)
 
     def _call(self, key: tuple[Argument, ...]) -> CallToRecord:
-        """The call to record for these arguments (as `_key` makes them), with a random place for scratch
-        memory."""
+        """The call to record for these arguments (in the form that `_key` makes), with a random address for
+        scratch memory."""
         scratch, at_end = window.draw_scratch(self._rng), self._rng.random() < 0.5
         return CallToRecord(_arguments(key), scratch, at_end, self._stream)
 
     def _recorded(self, calls: Sequence[CallToRecord]) -> list[LaunchList]:
         """The launch lists of the calls. Each is recorded three times: alone in a process; after another call
         and many calls of itself; and after itself, with other addresses and another stream. All three must
-        launch the same, else Nondeterministic is raised. A list with a `question` is returned as it is, to be
-        recorded again."""
+        launch the same, else Nondeterministic is raised. A list that ends with a `question` about the GPU is
+        returned as it is, to be recorded again."""
         repeated = []
         often = self._rng.choice(calls)
         for call in calls:
@@ -195,9 +199,9 @@ class ReplayRunner:
         return checked
 
     def _checked(self, launches: LaunchList, arguments: tuple[Argument, ...]) -> LaunchList:
-        """The list with violations added that the recorder cannot see: dependent launches that never wait,
-        and copies outside the memory of the call with these arguments. Raises CandidateDied for a kernel that
-        does not exist."""
+        """The launch list with violations added that the recorder cannot see: programmatic dependent launches
+        that never wait, and copies outside the memory of the call. Raises CandidateDied for a launch of a
+        kernel that does not exist."""
         kernels = self._candidate.code.kernels
         tensors = [(a.address, a.address + a.bytes) for a in arguments if isinstance(a, Pointer)]
         addresses, sizes = self._candidate.addresses, self._candidate.code.globals
@@ -214,8 +218,8 @@ class ReplayRunner:
         return replace(launches, violations=tuple(dict.fromkeys(violations)))
 
     def _elsewhere(self, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
-        """The same arguments with all tensors at other addresses, for a recording only: no memory is mapped
-        there."""
+        """The same arguments with all tensors at other addresses, where no memory is mapped: for a recording
+        that shows whether host code depends on addresses."""
         away = window.ELSEWHERE - window.BEGIN + window.PAGE * self._rng.randint(1, 1 << 10)
         return tuple(replace(a, address=a.address + away) if isinstance(a, Pointer) else a for a in arguments)
 
@@ -256,8 +260,8 @@ class ReplayRunner:
         return TimeReport(report, clocks[0], clocks[1], clocks[2], owner_us, flush_us)
 
     def _coin(self) -> int:
-        """1 to reset global variables before a call, 0 to keep them, at random: a kernel must be right with
-        initial values and with those that an earlier call left."""
+        """1 to reset global variables before a call, 0 to keep them, at random (1 in a fraction RESTORED of
+        calls): a kernel must be right with initial values and with those that an earlier call left."""
         return int(self._rng.random() < RESTORED)
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
@@ -265,13 +269,14 @@ class ReplayRunner:
         return BatchReport(float(answer["wall_us"]), float(answer["event_us"]))
 
     def profile(self, arguments: Sequence[Argument], limit_s: float) -> CallReport:
-        """Run one call inside a profiler's range (cudaProfilerStart to Stop), after one call to warm up."""
+        """Run one call inside a profiler's range (cudaProfilerStart to Stop), after one call to warm up,
+        within `limit_s` seconds."""
         return self.report(self.recorded(arguments), self.ask(f"profile {self.mapped(arguments)}", limit_s))
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
-        """The number under which the player holds the launch list of this call, with its tensors mapped; both
-        are sent first if needed. `alone`: unmap all other calls, so that a stray access to their memory
-        faults."""
+        """The number under which the player (the process that replays launches) holds this call's launch
+        list; the list is sent and its tensors are mapped first if needed. `alone`: unmap all other calls, so
+        that a stray access to their memory faults."""
         key = _key(arguments)
         for other in [k for k in self._mapped if alone and k != key]:
             self.ask(f"drop {self._mapped.pop(other).number}")
@@ -293,32 +298,35 @@ class ReplayRunner:
         return self._number
 
     def _make_room(self, wanted: "_Mapped") -> None:
-        """Unmap calls whose address ranges overlap with `wanted`, and others until fewer than MOST_MAPPED
-        remain."""
+        """Unmap calls whose address ranges overlap with `wanted`, and the least recently used others until
+        fewer than MOST_MAPPED remain."""
         for key, other in list(self._mapped.items()):
             if len(self._mapped) >= MOST_MAPPED or wanted.overlaps(other):
                 del self._mapped[key]
                 self.ask(f"drop {other.number}")
 
     def _mapping(self, pointer: Pointer) -> tuple[int, int]:
-        """The (begin, end) addresses of the mapping of a pointer's whole slot."""
+        """The (begin, end) addresses at which the whole slot (the memory that holds the tensor) of a pointer
+        is mapped."""
         slot = self._arena.slots[pointer.slot]
         begin = pointer.address - (pointer.offset - slot.start)
         return begin, begin + slot.bytes
 
     def _ranges(self, pointers: Sequence[Pointer], launches: LaunchList) -> list[tuple[int, int]]:
-        """The (begin, end) addresses that a call needs mapped: its tensors' slots and its scratch
+        """The (begin, end) addresses that a call needs mapped: the memory of its tensors and its scratch
         allocations."""
         scratch = [(a // window.PAGE * window.PAGE, a + size) for a, size in launches.scratch.items()]
         return [self._mapping(pointer) for pointer in pointers] + scratch
 
     def drop_all(self) -> None:
-        """Unmap all calls, so that another candidate may use the same player."""
+        """Unmap all calls, so that another candidate may use the same player, the process that replays
+        launches."""
         while self._mapped:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """The report of a call, from its recording and the player's `answer`; {} if it was not replayed."""
+        """The report of a call from its launch list and the player's `answer` to the command that replayed
+        it; {} if it was not replayed."""
         kept = launches.kept_scratch
         return CallReport(
             error=launches.errors[0] if launches.errors else str(answer.get("error", "")),
@@ -336,12 +344,12 @@ class ReplayRunner:
 
 
 def _arguments(key: tuple[Any, ...]) -> tuple[Argument, ...]:
-    """The arguments in a key of `_key`."""
+    """The arguments of a call, from their form as a dictionary key (`_key`)."""
     return tuple(a[1] if isinstance(a, tuple) else a for a in key)
 
 
 def _work(work: dict[str, Any]) -> LaunchedWork:
-    """One entry of `work` in a player's answer."""
+    """One launch, copy or fill from the `work` entry of a player's answer."""
     return LaunchedWork(
         name=str(work["name"]),
         grid=tuple(work["grid"]),
@@ -352,5 +360,6 @@ def _work(work: dict[str, Any]) -> LaunchedWork:
 
 
 def _key(arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments as a dictionary key that keeps True, 1 and 1.0 apart; a key is returned as it is."""
+    """Arguments of a call as a dictionary key that keeps True, 1 and 1.0 apart; a key that is passed in is
+    returned as it is."""
     return tuple(a if isinstance(a, Pointer | tuple) else (type(a).__name__, a) for a in arguments)

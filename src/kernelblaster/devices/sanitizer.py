@@ -1,7 +1,7 @@
-"""Runs compute-sanitizer on one call: memory errors, races, misused barriers.
+"""Runs compute-sanitizer on one call of a candidate: memory errors, races, misused barriers.
 
-Its check for uninitialized reads does not work on memory mapped at chosen addresses; the PTX machine finds
-those (docs/emulator.md).
+Its check for uninitialized reads does not work on memory mapped at chosen addresses; the PTX machine, the
+emulator, finds those (docs/emulator.md).
 """
 
 import re
@@ -16,8 +16,9 @@ SHOWN = 3
 
 
 def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
-    """Run the job's call under each of TOOLS; their findings, one line each, with source lines where known.
-    Raises DeviceLost if compute-sanitizer is not installed or does not work here."""
+    """Run the job's call under each of TOOLS (memcheck, racecheck, synccheck); returns their findings, one
+    line each, with source lines where known. Empty if nothing was found. Raises DeviceLost if
+    compute-sanitizer is not installed or does not work here."""
     sanitizer = settings().sanitizer
     if sanitizer is None:
         raise DeviceLost("compute-sanitizer was not found; it comes with the CUDA toolkit.")
@@ -34,8 +35,8 @@ def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
 
 
 def parse(tool: str, output: str) -> list[str]:
-    """The first SHOWN findings in the output of one of compute-sanitizer's tools, one line each, without
-    those about the harness's own kernels."""
+    """The first SHOWN findings in `output` of the compute-sanitizer tool named `tool`, one line each
+    ("memcheck: ..."), without those about this program's own kernels; empty if there are none."""
     blocks = re.split(r"^={9} (?=\S)", output, flags=re.MULTILINE)
     lines = []
     for block in blocks:

@@ -1,4 +1,5 @@
-"""GPU specifications from specs.toml: sizes and peak rates by name."""
+"""GPU specifications from specs.toml (SM count, bandwidth, peak rates) by name, and the lower bounds on time
+that follow from them."""
 
 import tomllib
 from functools import cache
@@ -13,7 +14,7 @@ class GpuSpec(Record):
     multiply-add is two). No kernel exceeds the rates, so bytes and operations divided by them are lower
     bounds on time. `title` is the driver's name for it, `source` where the numbers come from.
     `resident_clusters` are pairs: blocks of a thread-block cluster, and how many such clusters run at once
-    with one block on an SM (cudaOccupancyMaxActiveClusters); empty where nobody has asked yet."""
+    with one block on an SM (cudaOccupancyMaxActiveClusters); empty where that was not measured."""
 
     name: str
     title: str
@@ -28,24 +29,25 @@ class GpuSpec(Record):
     resident_clusters: tuple[tuple[int, int], ...] = ()
 
     def clusters(self, blocks: int) -> int:
-        """How many clusters of so many blocks run at once, with one block on an SM; where that is not known,
-        as many as there are SMs for."""
+        """How many thread-block clusters of `blocks` blocks each run on the GPU at once, with one block on an
+        SM; where that was not measured, SM count divided by `blocks`, at least 1."""
         return dict(self.resident_clusters).get(blocks, max(1, self.multiprocessors // blocks))
 
     @property
     def split_tflops(self) -> float:
-        """Peak rate of matrix products with float32 precision: on FP32 units, or as three half-precision
-        products on tensor cores."""
+        """Peak rate in TFLOPS of matrix products with float32 precision: the better of FP32 units and of
+        tensor cores with each product split into three half-precision ones."""
         return max(self.fp32_tflops, self.fp16_tflops / 3)
 
     def floor_us(self, bytes_: int, operations: int, tflops: float) -> float:
-        """Lower bound on a kernel's time in microseconds: the larger of its memory time and of its arithmetic
-        time at `tflops`."""
+        """The roofline floor, a lower bound on a kernel's time in us: the larger of `bytes_` at full DRAM
+        bandwidth and `operations` at `tflops`."""
         return max(bytes_ / (self.dram_gb_s * 1e3), operations / (tflops * 1e6))
 
     def impossible_us(self, certain_bytes: int) -> float:
-        """Microseconds that no run with a cold cache can beat if it must read `certain_bytes`; as much as the
-        L2 cache holds is deducted, and a quarter more."""
+        """Time in us that no run which begins with a cold cache can beat if it must read `certain_bytes` from
+        DRAM; 1.25 times the L2 size is deducted first, for what might still be cached. 0 if less is to be
+        read."""
         return max(0.0, certain_bytes - self.l2_mb * 1.25e6) / (self.dram_gb_s * 1e3)
 
 
@@ -57,8 +59,8 @@ def gpu_specs() -> dict[str, GpuSpec]:
 
 
 def gpu_named(name: str) -> GpuSpec:
-    """The specification with this short name (like "h200"), in upper or lower case. Raises
-    KernelBlasterError, which lists the known ones."""
+    """The specification with this short name (like "h200"), in upper or lower case. Raises KernelBlasterError
+    for an unknown name; its message lists the known ones."""
     spec = gpu_specs().get(name.lower())
     if spec is None:
         raise KernelBlasterError(f"GPU {name} is not one of {', '.join(gpu_specs())}.")
@@ -66,7 +68,7 @@ def gpu_named(name: str) -> GpuSpec:
 
 
 def spec_named(title: str) -> GpuSpec | None:
-    """The specification for a GPU name that the driver reports (like "NVIDIA H200"); of several whose title
-    matches, the longest. None if it is not listed."""
+    """The specification for a GPU name that the driver reports (like "NVIDIA H200"); of several matches, the
+    one with the longest title. None if it is not listed."""
     matches = [s for s in gpu_specs().values() if title.startswith(s.title) or s.title.startswith(title)]
     return max(matches, key=lambda s: len(s.title), default=None)

@@ -1,5 +1,6 @@
-"""Runs the GPU player under one of NVIDIA's tools. The player holds no host code of the candidate, so no
-further precautions are needed; its socket has a path, because tools pass on no descriptors."""
+"""Runs the GPU player, the process that replays a candidate's launches, under ncu or compute-sanitizer. The
+player holds no host code of the candidate, so no further precautions are needed; it is reached over a socket
+with a path, because the tools pass on no descriptors."""
 
 import contextlib
 import socket
@@ -23,9 +24,10 @@ Load = Callable[[PlayerProcess, Path], ReplayRunner]
 
 
 class Toolbox:
-    """Runs players under NVIDIA's tools (ncu, compute-sanitizer). `executable` is the player, `load` makes a
-    runner of a started player and a candidate's shared object. A tool that will be wanted again can be
-    started ahead, since it takes a second or two to reach the player's first command."""
+    """Runs GPU players (processes that replay a candidate's launches) under NVIDIA's tools (ncu,
+    compute-sanitizer). `executable` is the player; `load` makes a runner of a started player and the path of
+    a candidate's shared object. A tool can be started ahead of its next use, since it takes a second or two
+    to start."""
 
     def __init__(self, executable: Path, load: Load) -> None:
         self._executable = executable
@@ -35,9 +37,9 @@ class Toolbox:
     def run(
         self, tool: list[str], jobs: Sequence[ProfileJob], *, again: bool = False
     ) -> tuple[str, list[CallReport]]:
-        """Run all jobs under one start of `tool`, a command line. Returns the tool's output, and the reports
-        of the jobs until the first that failed. `again`: the same tool will be wanted soon, so start it
-        ahead."""
+        """Run all jobs (one call of a candidate each) under one start of `tool`, a command line. Returns the
+        tool's output, and a report for each job up to the first that failed. `again`: the same tool will be
+        wanted soon, so start it ahead."""
         started = self._ahead.pop(tuple(tool), None)
         if started is None or started.ended:
             if started is not None:
@@ -60,7 +62,7 @@ class Toolbox:
         return output, reports
 
     def settle(self) -> None:
-        """Wait until the tools that were started ahead are idle."""
+        """Wait until the tools that were started ahead are idle, so that they do not disturb a timing."""
         for started in self._ahead.values():
             with contextlib.suppress(DeviceLost):
                 started.player()
@@ -75,7 +77,8 @@ class Toolbox:
 
 
 class _Started:
-    """A tool that was started, with a player under it that connects to a socket in a scratch folder."""
+    """A tool that was started, with a player under it (a process that replays launches), which connects to a
+    socket in a temporary folder."""
 
     def __init__(self, tool: list[str], executable: Path) -> None:
         self._tool = tool[0]
@@ -96,8 +99,8 @@ class _Started:
         return self._process.poll() is not None
 
     def player(self) -> PlayerProcess:
-        """The player, once it is ready. Raises DeviceLost if the tool does not start it within TOOL_START_S
-        seconds."""
+        """The player under this tool, once it is ready. Raises DeviceLost if the tool does not start it
+        within TOOL_START_S seconds."""
         if self._player is None:
             self._listening.settimeout(PAUSE_S * 20)
             until = time.monotonic() + TOOL_START_S
@@ -114,8 +117,8 @@ class _Started:
         return self._player
 
     def finish(self) -> str:
-        """End the player and with it the tool; returns the tool's output. Raises DeviceLost if it does not
-        end."""
+        """End the player and with it the tool; returns the tool's output. Raises DeviceLost if the tool does
+        not end within TOOL_START_S seconds."""
         if self._player is not None:
             self._player.end()
         try:
@@ -128,7 +131,7 @@ class _Started:
         return text
 
     def close(self) -> None:
-        """Kill the tool if it still runs, and remove its scratch folder."""
+        """Kill the tool if it still runs, and remove its temporary folder."""
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)

@@ -1,4 +1,4 @@
-"""Finds nvcc and its libraries: in a CUDA toolkit, or in the PyPI packages."""
+"""Finds nvcc, g++ and libcudart: in a CUDA toolkit, or in NVIDIA's PyPI packages."""
 
 import os
 import re

@@ -1,7 +1,8 @@
-"""The window of virtual addresses that candidates see, the same in every process of one judge.
+"""The window of virtual addresses in which candidates get their memory, the same in every process of one
+judge (the part that tests and times candidates).
 
-Tensors, scratch memory and global variables have a part of it each. Positions within it are drawn anew for
-every layout, with unmapped pages between mappings, so that addresses reveal nothing about a call.
+Tensors, scratch memory and global variables have a part of it each. Positions within it are drawn at random
+for every call's layout, with unmapped pages between mappings, so that addresses reveal nothing about a call.
 """
 
 import random
@@ -25,8 +26,9 @@ def rounded(size: int, unit: int = PAGE) -> int:
 
 
 def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
-    """Draw an address for a mapping of each size in bytes, in the part of the window for tensors: in random
-    order, with a random number of unmapped pages between. Raises ValueError if they do not fit."""
+    """Draw a virtual address for a mapping of each size in bytes, in the part of the window for tensors:
+    placed in random order, with a random number of unmapped pages between; returned in the order of `sizes`.
+    Raises ValueError if they do not fit."""
     order = list(range(len(sizes)))
     rng.shuffle(order)
     addresses = [0] * len(sizes)
@@ -40,13 +42,14 @@ def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
 
 
 def draw_scratch(rng: random.Random) -> int:
-    """Draw the address of a call's first scratch allocation."""
+    """Draw the virtual address of a call's first scratch allocation (cudaMallocAsync)."""
     return SCRATCH + PAGE * rng.randrange(STARTS // 4)
 
 
 def draw_globals(sizes: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    """Draw an address for each global variable, whose sizes in bytes are given by name. Host code sees these;
-    players replace them by the real ones."""
+    """Draw a virtual address for each global variable, whose sizes in bytes are given by name; returns
+    addresses by name. Only host code sees these: the player, which replays the launches, puts the real
+    addresses in their place."""
     position = GLOBALS + PAGE * rng.randrange(1 << 12)
     addresses = {}
     for name, size in sizes.items():

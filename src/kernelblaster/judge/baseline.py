@@ -1,5 +1,5 @@
-"""Baselines: what a candidate is timed against. Either the task's PyTorch module, or a CUDA task's own
-kernel."""
+"""Baselines: what a candidate is compared with and timed against. Either the task's PyTorch module (eager,
+torch.compile or IREE), or a CUDA task's own kernel."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -25,9 +25,10 @@ COMPILED: tuple[BaselineName, ...] = ("compile", "max-autotune")
 
 
 class Baseline(Protocol):
-    """A reference implementation that candidates are compared with and timed against; it reads inputs and
-    parameters from the arena. `title` names it in reports; `pools` hold the values that each input tensor is
-    drawn from, `parameters` the module's own parameter values, `scalars` the scalar arguments in use."""
+    """A reference implementation that candidates are compared with and timed against: PyTorch, or the user's
+    kernel. It reads inputs and parameters from the arena, the memory that candidates work on. `title` names
+    it in reports; `pools` hold the values that each input tensor is drawn from, `parameters` the module's own
+    parameter values, `scalars` the scalar arguments in use."""
 
     title: str
     pools: list[ValuePool]
@@ -37,36 +38,37 @@ class Baseline(Protocol):
     def scalars(self) -> list[Any]: ...
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
-        """A context in which the baseline runs with these scalar arguments; None keeps the task file's
-        own."""
+        """A context in which the baseline (the reference that candidates are compared with) runs with these
+        scalar arguments; None keeps the task file's own."""
         ...
 
     def domain(self, workload: Workload, rng: Random) -> Domain:
-        """Which kinds of values the inputs accept, found by running the reference at `workload`; `rng` draws
-        values for scalars to try."""
+        """Which kinds of values (negative, huge, NaN, ...) the inputs accept, found by running the reference
+        at `workload`; `rng` draws values for scalars to try."""
         ...
 
     def at(self, workload: Workload) -> "Baseline":
-        """The baseline for a workload; call it before the others. A module whose constructor takes sizes is
-        built again, once, for the small workload."""
+        """The baseline for a workload (sizes); call it before its other methods. A module whose constructor
+        takes sizes is built again, once, for the small workload."""
         ...
 
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
-        """The outputs in the task's own precision on the values that the layout holds, as new tensors."""
+        """The reference outputs in the task's own precision on the values that the layout's tensors hold, as
+        new tensors."""
         ...
 
     def adopt(self, layout: Layout) -> None:
-        """Copy parameter values from the arena into the baseline's own tensors, outside of what is timed.
-        Call it before `timed`."""
+        """Copy parameter values from the layout's memory into the baseline's own tensors, outside of what is
+        timed. Call it before `timed`."""
         ...
 
     def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:
-        """(microseconds of one call with a cold cache, its outputs). Call `adopt` first."""
+        """(time in us of one call with a cold cache, its outputs). Call `adopt` first."""
         ...
 
     def wide(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor] | None:
-        """The outputs computed in float64 from float64 tensors; None where that is not possible or does not
-        fit in memory."""
+        """The reference outputs computed in float64 from float64 inputs and parameters; None where that is
+        not possible or does not fit in memory."""
         ...
 
     def close(self) -> None:
@@ -75,8 +77,8 @@ class Baseline(Protocol):
 
 
 class ModuleBaseline:
-    """The task's PyTorch module, eager or compiled by torch.compile or IREE, run in the judge's own process.
-    `small`: built for the small workload instead of the primary one."""
+    """The task's PyTorch module, run in the judge's own process: eager, or compiled by torch.compile or IREE,
+    as `name` says. `small`: built for the small workload instead of the primary one (the timed sizes)."""
 
     def __init__(
         self, task: Task, device: Device, name: BaselineName = "eager", *, small: bool = False
@@ -115,8 +117,8 @@ class ModuleBaseline:
         return self._other
 
     def large(self, scalars: Sequence[Any]) -> "ModuleBaseline":
-        """A baseline for the primary workload, with these scalars and the values of this one to draw from,
-        so that nothing of the primary workload's size is made."""
+        """A baseline for the primary workload (the timed sizes), with these scalars and this baseline's
+        values to draw from, so that no tensor of the primary workload's size is made."""
         made = copy(self)
         made._reference = self._reference.at_primary(scalars)
         made._construction, made._other = "primary", None
@@ -130,12 +132,13 @@ class ModuleBaseline:
         return self.computed(inputs, [layout.view(t) for t in signature.parameters])
 
     def computed(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs in the task's own precision on these values."""
+        """The module's outputs on these inputs and parameters, in the task's own precision."""
         self._reference.bind(parameters)
         return self._reference.run(inputs)
 
     def adopt(self, layout: Layout) -> None:
-        """Copy parameters into the module's own tensors, in the memory layout PyTorch prefers."""
+        """Copy the layout's parameters into the module's own tensors, in the memory layout that PyTorch
+        prefers."""
         self._reference.copy_in([layout.view(t) for t in self._task.signature.parameters])
 
     def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:
@@ -160,8 +163,8 @@ class ModuleBaseline:
 
 
 class KernelBaseline:
-    """The kernel of a CUDA-source task, compiled at `binary` and run in a separate process as candidates are.
-    It has no float64 version."""
+    """The user's kernel of a CUDA-source task, compiled at `binary` and run in a separate process as
+    candidates are. It has no float64 version, so `wide` returns None."""
 
     def __init__(self, task: Task, device: Device, binary: Path) -> None:
         self.title = ORIGINAL_KERNEL
@@ -183,8 +186,8 @@ class KernelBaseline:
         self._runner: Runner | None = None
 
     def at(self, workload: Workload) -> "KernelBaseline":
-        """This baseline, with `parameters` in the workload's shapes; their values are drawn once for each set
-        of shapes."""
+        """This baseline itself, with `parameters` set to random values in the workload's shapes, drawn once
+        for each set of shapes."""
         shapes = tuple(workload.shape(tensor) for tensor in self._task.signature.parameters)
         if shapes not in self._drawn:
             self._drawn[shapes] = [
@@ -195,20 +198,21 @@ class KernelBaseline:
         return self
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
-        """Does nothing: CUDA-source tasks have no scalar arguments."""
+        """A context that does nothing: CUDA-source tasks have no scalar arguments."""
         return nullcontext()
 
     def domain(self, workload: Workload, rng: Random) -> Domain:
         return declared_domain(self._task.source, self._task.path, self._task.signature.input_tensors)
 
     def start(self) -> None:
-        """Load the kernel into processes that share the current arena; needed before `outputs` and
-        `timed`."""
+        """Load the kernel into processes that share the present arena (the memory that candidates work on);
+        needed before `outputs` and `timed`."""
         self.close()
         self._runner = self._device.start(self.binary)
 
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
-        """As `Baseline.outputs`. Raises KernelBlasterError if the task's own kernel fails."""
+        """The outputs of the user's kernel on the values that the layout's tensors hold, as new tensors.
+        Raises KernelBlasterError if the kernel fails."""
         assert self._runner is not None
         report = self._runner.call(
             layout.arguments(self._task.signature, []), scratch_poison=-1, accounting=False
@@ -235,10 +239,10 @@ class KernelBaseline:
             self._runner = None
 
     def _copies(self, layout: Layout) -> list[torch.Tensor]:
-        """Copies of the output tensors in the layout."""
+        """Copies of the layout's output tensors, which the user's kernel has just written."""
         return [layout.view(t).clone() for t in self._task.signature.outputs]
 
 
 def forget_compiled() -> None:
-    """Reset torch.compile, whose limit of recompilations would otherwise hit later tasks."""
+    """Reset torch.compile, whose limit on recompilations would otherwise be reached by later tasks."""
     torch._dynamo.reset()

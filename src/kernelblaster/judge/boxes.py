@@ -1,4 +1,5 @@
-"""Parts of a large workload that can be compared by themselves: some indices along each independent size.
+"""Boxes: parts of a large workload that can be compared with the reference by themselves, given by some
+indices along each independent size.
 
 Where a task's rows are independent (tasks/independence.py), the reference of some rows follows from these
 rows of the inputs, however large the rest is. Rows may also hold another kind of values each.
@@ -21,8 +22,9 @@ MOST_READ = 1 << 23  # input elements of a box that depend on it
 
 @dataclass(frozen=True)
 class Box:
-    """Indices along each independent size of a workload. `split` is the size along which `slabs` divide it;
-    None for a box that is the whole workload, which has one slab."""
+    """A part of a workload: `chosen` indices along each independent size (one whose indices do not affect
+    each other's results). `split` is the size along which `slabs` cuts it; None for a box that is the whole
+    workload, which has one slab."""
 
     workload: Workload
     chosen: dict[str, torch.Tensor]
@@ -30,12 +32,12 @@ class Box:
 
     @property
     def part(self) -> Workload:
-        """The workload of the box by itself."""
+        """The workload that has the box's extents as its sizes."""
         sizes = self.workload.sizes | {name: len(indices) for name, indices in self.chosen.items()}
         return self.workload.model_copy(update={"sizes": sizes})
 
     def with_at_most(self, count: int) -> "Box":
-        """The box with at most so many indices along `split`, one at least, evenly chosen."""
+        """The box with at most `count` indices along `split` (at least one), evenly chosen."""
         if self.split is None or len(self.chosen[self.split]) <= max(1, count):
             return self
         indices = self.chosen[self.split]
@@ -43,8 +45,8 @@ class Box:
         return Box(self.workload, self.chosen | {self.split: kept}, self.split)
 
     def slabs(self, most: int) -> list["Box"]:
-        """Up to `most` boxes of equal size, side by side along `split`, that this one consists of; up to a
-        remainder."""
+        """Up to `most` boxes of equal size that this one is cut into along `split`; a remainder is left out.
+        The box itself if it has no split."""
         if self.split is None:
             return [self]
         indices = self.chosen[self.split]
@@ -55,13 +57,13 @@ class Box:
 
 
 def whole_box(workload: Workload) -> Box:
-    """All of a workload."""
+    """A box that is all of a workload."""
     return Box(workload, {})
 
 
 def drawn_box(signature: Signature, workload: Workload, independent: tuple[str, ...], rng: Random) -> Box:
-    """Random places along each independent size; the first and the last index are always among them. All of
-    the workload if no size is independent."""
+    """A box of random positions along each independent size, with their neighbours; the first and the last
+    index are always among them. All of the workload if no size is independent."""
     if not independent:
         return whole_box(workload)
     split = _split(workload, independent)
@@ -79,8 +81,8 @@ def written_box(
     independent: tuple[str, ...],
     places: list[dict[str, int]],
 ) -> Box:
-    """The neighbourhood of `places`, each the index along every independent size of an element that was
-    written."""
+    """A box around `places`, positions of output elements that a candidate wrote: each gives the index along
+    every independent size."""
     split = _split(workload, independent)
     chosen = {
         name: _around(
@@ -96,7 +98,8 @@ def written_box(
 def places_of(
     tensor: Tensor, workload: Workload, independent: tuple[str, ...], flat: torch.Tensor
 ) -> list[dict[str, int]]:
-    """The index along each independent size of the elements of an output at these flat indices."""
+    """For each element of the output `tensor` at these flat indices, its index along each independent size,
+    by the size's name."""
     places = []
     for element in flat.tolist():
         place, rest = {}, element
@@ -113,7 +116,8 @@ def _split(workload: Workload, independent: tuple[str, ...]) -> str:
 
 
 def _width(signature: Signature, workload: Workload, name: str, split: str) -> int:
-    """How many neighbours a box has at each place along a size."""
+    """How many neighbouring indices a box takes around each position along the size `name`; `split` is the
+    size along which it is cut."""
     if name != split:
         return ALONG
     outputs = sum(prod(workload.shape(t)) for t in signature.outputs) // workload.sizes[split]
@@ -124,7 +128,7 @@ def _width(signature: Signature, workload: Workload, name: str, split: str) -> i
 
 
 def _around(places: list[int], extent: int, width: int) -> torch.Tensor:
-    """The sorted indices of a window of `width` around each place."""
+    """The sorted indices of a window of `width` indices around each place, within 0 to `extent` - 1."""
     indices: set[int] = set()
     for place in places:
         begin = max(0, min(place - place % width, extent - width))

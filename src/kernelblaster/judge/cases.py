@@ -1,4 +1,5 @@
-"""The plan of one verification: which values are tried at which sizes, drawn anew for every candidate.
+"""The plan of one verification: which kinds of values are tried at which sizes, drawn anew for every
+candidate.
 
 Every plan has every kind of values below. Drawn are the size that each kind comes at, the inputs that take
 it, and the order. Cheap cases come first, because most wrong candidates fail early.
@@ -83,15 +84,16 @@ ROUNDS = 4  # on a device without a clock: last calls, with new values at the sa
 
 @dataclass(frozen=True)
 class Case:
-    """One verification case: a kind of values at one workload, run `runs` times.
+    """One verification case: a kind of values at one workload (sizes), run `runs` times.
 
     `distribution` is the kind of values; `inputs` gives it for each input tensor where they differ. `focus`
-    names the one argument that is changed strongly while all others keep the file's own values. `moved`: all
-    parameters are perturbed. `scalars` replace the file's own scalar arguments. `shuffled` names integer
+    names the one argument that is changed strongly while all others keep the task file's own values. `moved`:
+    all parameters are perturbed. `scalars` replace the file's own scalar arguments. `shuffled` names integer
     parameters whose elements are permuted. `twins`: inputs of equal shape hold equal values. `stays`: tensors
     get the same addresses in all cases of the plan that have this set, which exposes candidates that cache
-    results by address. `patched`: after a first call, a small part of every tensor that is read is changed
-    in place, and the next call is judged, which exposes candidates that cache what few elements vouch for.
+    results by address. `patched`: after a first call, a small part of every tensor that is read is changed in
+    place, and the next call is judged, which exposes candidates that look at a few elements to decide whether
+    a cached result still holds.
     """
 
     workload: Workload
@@ -108,7 +110,7 @@ class Case:
 
     @property
     def title(self) -> str:
-        """A description of the values, for reports and evidence."""
+        """A description of the values of this case in words, for reports and evidence."""
         if self.focus:
             return f"{self.distribution}, {self.focus} moved"
         if self.scalars is not None:
@@ -128,8 +130,8 @@ class Case:
 
     @property
     def lenience(self) -> float:
-        """Factor on the error bound. It is 1 for values like the file's own, and larger for rearranged ones,
-        which should find gross errors without rejecting a legitimate order of summation."""
+        """Factor on the error bound in this case. It is 1 for values like the task file's own, and larger for
+        rearranged ones, which should find gross errors without rejecting a legitimate order of summation."""
         if self.distribution in STRICT:
             return 1.0
         if self.distribution in (*REPEATING, *FEW_TERMS):
@@ -141,30 +143,31 @@ class Case:
         return max(self.workload.sizes.values(), default=1)
 
     def arrangement(self, position: int) -> Distribution:
-        """The kind of values of the input tensor at this position among the input tensors."""
+        """The kind of values of one input tensor in this case; `position` counts the input tensors from 0."""
         return self.inputs[position] if self.inputs is not None else self.distribution
 
 
 @dataclass(frozen=True)
 class SecretDraw:
-    """The seed of all random choices of one evaluation, secret until the verdict is known. `cases`, if set,
-    replaces the drawn plan by that of an earlier evaluation, which is thereby repeated."""
+    """The seed of all random choices of one evaluation, which a candidate cannot know. `cases`, if set,
+    replaces the drawn verification plan by that of an earlier evaluation, to repeat it."""
 
     seed: int
     cases: tuple[Case, ...] | None = None
 
     @property
     def seeds(self) -> tuple[int, int, int]:
-        """Three seeds derived from `seed`: for the plan, for verification, for timing."""
+        """Three seeds derived from `seed`: for the plan of cases, for the values in verification, for
+        timing."""
         rng = Random(self.seed)
         return rng.getrandbits(60), rng.getrandbits(60), rng.getrandbits(60)
 
 
 class CasePlanner:
     """Draws verification plans (lists of cases) for one task. With `small`, all sizes are near the small
-    workload, for the emulator; `most_bytes` limits all tensors of a drawn size together. `rng` is for tests.
-    The sizes to choose from and the domain (which kinds of values inputs accept) are computed once, at first
-    use."""
+    workload, for the emulator; `most_bytes` limits the bytes of all tensors of a drawn size together. `rng`
+    is for tests. The sizes to choose from and the domain (which kinds of values inputs accept) are computed
+    once."""
 
     def __init__(
         self,
@@ -183,23 +186,25 @@ class CasePlanner:
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        """Every workload that a plan may contain; the arena must have room for each."""
+        """Every workload (sizes) that a plan may contain; the arena, the memory that candidates work on, must
+        have room for each."""
         own = (self.sizes.base,) if self._small else self._task.workloads
         return (*own, *(draw.workload for draw in self.sizes.draws))
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """The most bytes that this tensor has at any workload of a plan."""
+        """The most bytes that this tensor takes at any workload (sizes) that a verification plan may
+        contain."""
         return max(workload.bytes(tensor) for workload in self.workloads)
 
     def draw(self, seed: int) -> list[Case]:
-        """The plan for one candidate: cases in the order they are to run. The same seed gives the same plan
-        in this process."""
+        """The verification plan for one candidate: cases in the order in which they are to run. The same seed
+        gives the same plan in this process."""
         return _Plan(self._task, self.sizes, self.domain, Random(seed), self._small).cases()
 
     @cached_property
     def domain(self) -> Domain:
-        """The kinds of values that inputs accept, found by running the reference on the smallest workload
-        whose scalars are those of the base workload."""
+        """Which kinds of values the inputs accept, found by running the reference, if possible at the task's
+        small workload, else at the smallest drawn one."""
         base = self.sizes.base
         small = self._task.small
         if small is not None and self._baseline.at(small).scalars == self._baseline.at(base).scalars:
@@ -211,8 +216,8 @@ class CasePlanner:
 
 
 class _Plan:
-    """Draws one plan. `sizes` are the sizes to choose from, `domain` the kinds of values that inputs accept;
-    `small` is as in CasePlanner."""
+    """Draws one verification plan. `sizes` are the sizes to choose from, `domain` the kinds of values that
+    inputs accept; `small`: all sizes are near the small workload, for the emulator."""
 
     def __init__(self, task: Task, sizes: SizeDraws, domain: Domain, rng: Random, small: bool) -> None:
         self._task = task
@@ -229,8 +234,8 @@ class _Plan:
         self._all = tuple(self._kinds)
 
     def cases(self) -> list[Case]:
-        """The plan: first an easy case, then all others from cheap to costly, last repeated runs at the base
-        sizes."""
+        """The plan as a list: first an easy case, then all others from cheap to costly, last repeated runs at
+        the base sizes (the timed ones; on the emulator, the small ones)."""
         base = self._sizes.base
         first = Case(next(self._few), "written", runs=2, moved=False)
         cases = [Case(self._edge(), "written")]
@@ -254,13 +259,13 @@ class _Plan:
         return all(extent <= base[name] for name, extent in workload.sizes.items())
 
     def _edge(self) -> Workload:
-        """A workload with some extents of 1, 2 or 3 if there is one, else any cheap one."""
+        """A workload with some extents of 1, 2 or 3 if one was drawn, else any cheap one."""
         edges = self._sizes.of("edge")
         return self._rng.choice(edges) if edges else next(self._few)
 
     def _drawn_kinds(self) -> list[Distribution]:
-        """One kind of values from each row of ALWAYS and two of FAINT, in random order; only kinds that some
-        input accepts."""
+        """The kinds of values for one plan: one from each row of ALWAYS and two of FAINT, in random order;
+        only kinds that some input accepts."""
         kinds = [self._rng.choice(taken) for row in ALWAYS if (taken := self._taken(row))]
         faint = self._taken(FAINT)
         kinds += self._rng.sample(faint, min(2, len(faint)))
@@ -269,7 +274,8 @@ class _Plan:
 
     def _sized(self) -> list[Case]:
         """Cases at sizes larger than usual and at the smallest extents. Kinds of values that they use are
-        removed from `_kinds`; some random further kinds come at large sizes without being removed."""
+        removed from `_kinds`, so that they are not tried again at cheap sizes; some random further kinds come
+        at large sizes without being removed."""
         sizes, rng = self._sizes, self._rng
         above = self._above()
         larger = self._larger(above)
@@ -299,7 +305,8 @@ class _Plan:
         return cases
 
     def _steps(self, above: list[Workload]) -> list[Case]:
-        """Cases with a step at the workloads of `above`: what cancels, cancels most in long rows."""
+        """Cases with the kind "step" (values that jump to another level along a row) at the workloads of
+        `above`: cancellation shows most in long rows. Empty if no input accepts it."""
         if not self._taken(("step",)):
             return []
         if self._small:  # these take long to execute
@@ -310,8 +317,9 @@ class _Plan:
         return [self._case(w, "step") for w, times in zip(above, often, strict=True) for _ in range(times)]
 
     def _above(self) -> list[Workload]:
-        """For up to ABOVE of the free sizes the workload in which that size is largest; with `small`, also
-        one in which it is larger than in the primary workload."""
+        """For up to ABOVE of the free sizes (those that may vary) the workload in which that size is largest;
+        on the emulator, also up to ABOVE in which such a size is larger than in the primary workload (the
+        timed sizes)."""
         sizes, rng = self._sizes, self._rng
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         longest = [max(w, key=lambda one: one.sizes[name]) for name in free if (w := sizes.above(name))]
@@ -322,8 +330,8 @@ class _Plan:
         return above
 
     def _larger(self, above: list[Workload]) -> list[Workload]:
-        """Workloads of about the base's size or larger: the base, those of `above`, and one each, if there
-        is one, of those beside, above and below the base."""
+        """Workloads of about the base's size or larger: the base (the timed sizes; on the emulator, the small
+        ones), those of `above`, and, where drawn, one each of those beside, below and above the base."""
         sizes, rng = self._sizes, self._rng
         larger = [sizes.base, *above]
         others: tuple[tuple[Kind, ...], ...] = (("beside",), ("below",))
@@ -334,8 +342,8 @@ class _Plan:
         return larger
 
     def _planted_at_base(self) -> list[Case]:
-        """A case with NaN or infinity at the base sizes, if these are not too large and some input accepts
-        it."""
+        """A case with NaN or infinity in the inputs at the base (timed) sizes; empty on the emulator, if
+        these are too large, or if no input accepts them."""
         base = self._sizes.base
         kinds = [kind for kind in self._all if kind in PLANTED]
         if self._small or not kinds or base.total_bytes(self._task.signature) > PLANTED_BYTES:
@@ -343,8 +351,8 @@ class _Plan:
         return [self._case(base, self._rng.choice(kinds))]
 
     def _case(self, workload: Workload, kind: Distribution) -> Case:
-        """A case with this kind of values. Of several inputs that accept it, at least one takes it; each of
-        the others keeps the file's own values with probability ALONE."""
+        """A case with this kind of values at this workload. Of several inputs that accept it, at least one
+        takes it; each of the others keeps the task file's own values with probability ALONE."""
         inputs: list[Distribution] = [
             kind if self._domain.takes(position, kind) else "written"
             for position in range(len(self._task.signature.input_tensors))
@@ -363,26 +371,27 @@ class _Plan:
         return [kind for kind in row if any(self._domain.takes(position, kind) for position in inputs)]
 
     def _at_base(self) -> list[Case]:
-        """Cases of the kinds in AT_BASE, each at the base sizes and at other ones."""
+        """A case for each row of kinds of values in AT_BASE, both at the base sizes (the timed ones; on the
+        emulator, the small ones) and at other ones."""
         kinds = [kind for row in AT_BASE for kind in self._taken(row)[:1]]
         return [self._case(w, kind) for kind in kinds for w in (self._sizes.base, self._other())]
 
     def _other(self) -> Workload:
-        """A workload other than the base: where the base is small, one with an extent as long as the primary
-        one if possible."""
+        """A cheap workload other than the base; on the emulator, if possible, one with an extent as long as
+        in the primary workload (the timed sizes)."""
         long = self._sizes.of("stretched") if self._small else []
         return self._rng.choice(long) if long else next(self._few)
 
     def _equal_inputs(self) -> list[Case]:
-        """Cases in which inputs of equal shape hold equal values; none if the reference does not accept
+        """Cases in which inputs of equal shape hold equal values; empty if the reference does not accept
         that."""
         if not self._domain.twins:
             return []
         return [Case(workload, "written", twins=True) for workload in (next(self._few), self._sizes.base)]
 
     def _focused(self) -> list[Case]:
-        """One case for each floating input and parameter, in which only that one is changed; none for a task
-        with a single one."""
+        """One case for each floating input and parameter, in which only that one is changed; empty for a task
+        with at most two tensors (one read, one written)."""
         signature = self._task.signature
         if len(signature.tensors) <= 2:
             return []
@@ -411,6 +420,6 @@ class _Plan:
         ]
 
     def _cost(self, case: Case) -> float:
-        """Sort key of cases: log4 of the bytes that all runs touch, so that cases of about equal cost compare
-        equal and keep their random order."""
+        """Sort key of cases: roughly log4 of the bytes that all runs touch, so that cases of about equal cost
+        compare equal and stay in the order in which they were drawn."""
         return (case.runs * case.workload.total_bytes(self._task.signature)).bit_length() // 2

@@ -1,4 +1,4 @@
-"""Clocks: candidates are timed by the GPU, or by a model of the GPU where there is none."""
+"""How candidates are timed: measured on the GPU, or modelled on the emulator where there is no GPU."""
 
 import random
 from collections.abc import Sequence
@@ -22,7 +22,8 @@ from kernelblaster.records.profile import Depth
 
 @dataclass(frozen=True)
 class VerifiedCandidate:
-    """A candidate that passed verification and is still loaded in `runner`, ready to be timed."""
+    """A candidate that passed verification and is still loaded in `runner`, ready to be timed. `draw` holds
+    the secret seeds."""
 
     prepared: Prepared
     binary: Binary
@@ -34,7 +35,7 @@ class VerifiedCandidate:
 @dataclass(frozen=True)
 class Timed:
     """Result of `Clock.time`: the timing, or the outcome of a candidate that failed while being timed.
-    `profile` is set if timing made one (a modelled clock does), else None."""
+    `profile` is set if timing made one (the modelled clock does), else None."""
 
     result: Timing | Outcome
     profile: Profile | None = None
@@ -42,30 +43,32 @@ class Timed:
 
 class Clock(Protocol):
     """How candidates are timed: measured or modelled. `stage` names it in progress messages. `largest_bytes`
-    limits the tensors of workloads that candidates are executed at; None: no limit, the primary workload
-    itself is executed."""
+    limits the tensors of the workloads that candidates are run at; None: no limit, the primary workload (the
+    sizes that are timed) itself is run."""
 
     stage: str
     largest_bytes: int | None
 
     def time(self, verified: VerifiedCandidate) -> Timed:
-        """Time a candidate against its baseline at the primary workload."""
+        """Time a candidate against its baseline (PyTorch, or the user's kernel) at the primary workload, the
+        sizes that are timed."""
         ...
 
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
-        """Profiles, at the primary workload, of candidates that passed verification: for each task a list
-        with one profile per binary."""
+        """Profiles, at the primary workload (the sizes that are timed), of candidates that passed
+        verification: for each task a list with one profile per binary. `depth` selects which metrics are
+        collected."""
         ...
 
     def forget(self) -> None:
-        """Forget what is kept of tasks."""
+        """Drop everything that is kept about tasks between calls."""
         ...
 
 
 class MeasuredClock:
-    """Times on a GPU. `keep_samples`: timings hold every pair of samples."""
+    """Times candidates on a GPU. `keep_samples`: timings hold every pair of times (baseline, candidate)."""
 
     stage = "timing"
     largest_bytes: int | None = None
@@ -96,12 +99,13 @@ class MeasuredClock:
         return [next(profiles) if job.binaries else [] for job in jobs]
 
     def forget(self) -> None:
-        """Does nothing: a measurement keeps nothing of a task."""
+        """Does nothing: a measuring clock keeps nothing about tasks."""
 
 
 class ModelledClock:
-    """Models times, for the emulator: candidates run at small workloads only, and the time at the primary one
-    is modelled from counted instructions and memory accesses."""
+    """Models the times of candidates on the emulator: they are run at small workloads only, and the time at
+    the primary workload (the timed sizes) is modelled from the instructions and memory accesses of some
+    blocks."""
 
     stage = "modelling time"
     largest_bytes: int | None = LARGEST_BYTES
@@ -112,8 +116,9 @@ class ModelledClock:
         self._latest: ModelledTimer | None = None
 
     def time(self, verified: VerifiedCandidate) -> Timed:
-        """As `Clock.time`. Where a candidate seems faster, its time is modelled again from blocks that are
-        drawn in secret, several times if its kernels read clocks; then it is the longest of all."""
+        """Model a candidate's time against its baseline at the primary workload. Where it seems faster, its
+        time is modelled again from blocks that are drawn in secret, several times if its kernels read clocks;
+        then the longest counts. Returns an outcome instead if it fails or cannot be emulated."""
         timer, floor = self._timer(verified.prepared), verified.prepared.floor
         try:
             profile = timer.profiles([verified.binary])[0]
@@ -130,7 +135,8 @@ class ModelledClock:
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
-        """As `Clock.profiles`; `depth` has no effect on a model."""
+        """For each task a list with one modelled profile per binary, at the primary workload; `depth` has no
+        effect."""
         return [self._timer(prepared).profiles(binaries) for prepared, binaries in wanted]
 
     def forget(self) -> None:
@@ -138,7 +144,8 @@ class ModelledClock:
         self._latest = None
 
     def _timer(self, prepared: Prepared) -> ModelledTimer:
-        """The timer of a task, made once."""
+        """The timer that models candidates of this task, made once; frees the values that the previous task's
+        timer kept."""
         digest = prepared.task.digest
         if digest not in self._timers:
             self._timers[digest] = ModelledTimer(self._device, prepared.task, prepared.baseline)
@@ -150,6 +157,6 @@ class ModelledClock:
 
 
 def clock_of(device: Device, *, keep_samples: bool) -> Clock:
-    """The clock for a device: modelled if the device is, else measured (and `keep_samples` as in
-    MeasuredClock)."""
+    """The clock for a device: modelled if the device is the emulator, else measured (with every pair of times
+    kept if `keep_samples`)."""
     return ModelledClock(device) if device.modelled else MeasuredClock(device, keep_samples=keep_samples)

@@ -1,5 +1,5 @@
-"""Compares a candidate's outputs with the float64 reference and decides whether they are within bounds, for
-one verification case."""
+"""Compares a candidate's outputs with the float64 reference for one verification case (sizes and kind of
+values), and decides whether the errors are within bounds."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,10 +35,10 @@ USELESS, USELESS_ROUNDINGS = 0.01, 32.0  # above this RMS error of PyTorch's own
 
 
 class OutputComparer:
-    """Compares outputs of one task with `truth`, the float64 reference. `rounding` is what the baseline does
-    to operands. `conditioned`: bounds include the effect of a rounding of the inputs, which takes a second
-    run of the reference. `results` gets one entry
-    for each output that was judged, `notes` what could not be compared and why."""
+    """Compares outputs of one task with `truth`, which computes the float64 reference. `rounding` is how the
+    baseline (PyTorch) rounds operands, like TF32. `conditioned`: bounds include the effect of a rounding of
+    the inputs, which takes a second run of the reference. `results` gets one entry for each output that was
+    judged, `notes` what could not be compared and why."""
 
     def __init__(
         self, task: Task, truth: Truth, rounding: OperandRounding, *, conditioned: bool = True
@@ -58,9 +58,10 @@ class OutputComparer:
         outputs: list[list[torch.Tensor]],
         parts: Sequence[torch.Tensor] | None = None,
     ) -> list[OutputSample]:
-        """One sample for each output: the candidate's `outputs` of each run, and the baseline's (`right`),
-        compared with the float64 reference on the values of `seed`; with the baseline's if there is none.
-        `parts`, if given, has for each output the flat indices of the elements to compare."""
+        """One sample of errors for each output: the candidate's `outputs` of each run, and PyTorch's
+        (`right`), compared with the float64 reference on the values of `seed`; the candidate's with PyTorch's
+        if there is no such reference. `parts`, if given, has for each output the flat indices of the elements
+        to compare."""
         truth, seen = self._truth.outputs(case, seed)
         if truth is None:
             self.notes.append("no float64 reference: compared with the baseline's own output")
@@ -109,8 +110,9 @@ class OutputComparer:
         samples: list[OutputSample],
         parts: Sequence[torch.Tensor] | None,
     ) -> list[OutputSample]:
-        """The samples with `coarse` set where the baseline rounds operands and errors are near the bound
-        without it. That takes one more run of the float64 reference."""
+        """The samples with `coarse`, the effect of operands rounded to TF32, set where the baseline rounds
+        operands and errors are near the bound without it. That takes one more run of the float64
+        reference."""
         clear = all(one.excused or share([one]) < NEAR for one in samples)
         rounded = None if clear else self._truth.coarse(case, seed, self._rounding.products)
         if rounded is None:
@@ -134,7 +136,7 @@ class OutputComparer:
         samples: list[OutputSample],
         parts: Sequence[torch.Tensor] | None,
     ) -> list[OutputSample]:
-        """The samples with `moved` set, the effect of one rounding of the inputs, where errors are near the
+        """The samples with `moved`, the effect of one rounding of the inputs, set where errors are near the
         bound or the output is small. That takes a second run of the float64 reference."""
         clear = [one.excused or (one.count > SMALL_OUTPUT and share([one]) < NEAR) for one in samples]
         if case.planted or not self._moves_inputs or all(clear):
@@ -148,7 +150,8 @@ class OutputComparer:
         self, case: Case, tensor: Tensor, exact: torch.Tensor, own: Errors | Literal["no truth"] | None
     ) -> str | None:
         """Why an output cannot be judged on these values, in words for a note; None where it can. `exact` is
-        what it is compared with, `own` PyTorch's errors (None: not finite)."""
+        what it is compared with, `own` PyTorch's errors (None: not finite; "no truth": there is no float64
+        reference)."""
         if own == "no truth":
             usable = tensor.floating is False or all_finite(exact)
             known = self._task.kind == "cuda" or all(
@@ -167,8 +170,8 @@ class OutputComparer:
         return None
 
     def judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
-        """Add the pooled result of all draws of one output to `results`, unless all are excused; raises Stop
-        (Incorrect) if it exceeds the bound."""
+        """Add the errors of one output, pooled over `samples` (one for each draw of values), to `results`,
+        unless all are excused. Raises Stop (Incorrect) if they exceed the bound."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return
@@ -198,19 +201,20 @@ class OutputComparer:
 
 
 def _of(tensors: Sequence[torch.Tensor], parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Of each tensor the elements at the flat indices that `parts` has for it."""
+    """From each tensor the elements at the flat indices that `parts` has for it, as flat tensors."""
     return [tensor.reshape(-1)[part] for tensor, part in zip(tensors, parts, strict=True)]
 
 
 def _reason(number: torch.Tensor) -> Literal["unwritten output", "wrong values"]:
-    """The reason for a wrong element: "unwritten output" if it still has the poison, else "wrong values"."""
+    """The reason for a wrong element: "unwritten output" if it still has one of the poison bytes that outputs
+    are filled with before the call, else "wrong values"."""
     raw = number.view(torch.uint8)
     return "unwritten output" if any(bool((raw == p).all()) for p in OUTPUT_POISONS) else "wrong values"
 
 
 def _evidence(case: Case, tensor: Tensor, comparison: Comparison, too_large: str) -> str:
-    """A sentence with the workload, the kind of values, the measure that is too large, and the worst
-    element."""
+    """A sentence that says why an output is wrong: the workload, the kind of values, the error measure that
+    is too large, and the worst element with its expected value."""
     indices = []
     rest = comparison.index
     for extent in reversed(case.workload.shape(tensor)):

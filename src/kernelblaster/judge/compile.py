@@ -1,5 +1,5 @@
-"""Compiles candidates to shared objects: plain nvcc, no torch headers. Results are cached by source, flags
-and compiler version."""
+"""Compiles candidates to shared objects with nvcc, without PyTorch's headers, and screens source and result.
+Results are cached by source, flags and compiler version."""
 
 import errno
 import hashlib
@@ -68,8 +68,8 @@ class _NotBuiltError(Exception):
 
 def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Binary | Failure:
     """Screen a candidate's source, compile it for `architecture` (like sm_90a), and screen the result. A
-    candidate that fails is returned as an outcome, not raised. Raises OSError or Shortage if disk or memory
-    runs out."""
+    candidate that fails is returned as an outcome (CompileFailed, Rejected, TimedOut), not raised. Raises
+    OSError or Shortage if disk or memory runs out."""
     findings = screen_source(candidate.source)
     if findings:
         return _rejected(findings)
@@ -81,15 +81,15 @@ def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Bi
 
 
 def compiler_threads() -> int:
-    """How many candidates are compiled at once: as many as there are cores, less one that is left to the
-    process that times."""
+    """How many candidates are compiled at once: the number of cores less one, which is left to the process
+    that times; at least 1."""
     return max(1, (os.cpu_count() or 1) - 1)
 
 
 @lru_cache(maxsize=256)
 def _screened(path: Path, changed_ns: int) -> list[ScreenFinding]:
-    """What the screens find in a compiled candidate, whose files the cache has just compared with their
-    digests. `changed_ns` is when its shared object was written; the same candidate is screened once."""
+    """What the screens find in the compiled candidate at `path`; empty if nothing. `changed_ns`, when its
+    shared object was written, is only part of the memory key: the same candidate is screened once."""
     return screen_host((path.parent / HOST).read_text()) + screen_binary(path)
 
 
@@ -108,8 +108,8 @@ def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:
 
 
 def _build(signature: Signature, title: str, candidate: Candidate, architecture: str) -> Binary | Failure:
-    """Compile a candidate, or take it from the cache. `title` is the task's name, for the generated header
-    that every candidate includes."""
+    """Compile a candidate, or take it from the cache; CompileFailed or TimedOut if that fails. `title` is the
+    task's name, for the generated header that every candidate includes."""
     tools = toolchain()
     header = judge_header(signature, title, candidate.source)
     options = flags(architecture, candidate.defines)
@@ -184,13 +184,15 @@ def _first_error(log: str) -> str:
 
 
 def _rejected(findings: list[ScreenFinding]) -> Rejected:
-    """The outcome for a candidate with these findings of the screens; the first one is the reason."""
+    """The outcome of a candidate with these findings of the screens (at least one); the first one gives the
+    reason, up to ten the evidence."""
     details = [f"line {f.line}: {f.detail}" if f.line else f.detail for f in findings]
     return Rejected(reason=findings[0].rule, evidence="\n".join(details[:10]))
 
 
 def parse_resources(log: str) -> list[Resources]:
-    """The resources of each kernel in nvcc's output with `-Xptxas -v`, in its order."""
+    """Registers, shared memory, stack and spills of each kernel in nvcc's output with `-Xptxas -v`, in its
+    order."""
     resources = []
     pattern = re.compile(
         r"Compiling entry function '(?P<name>[^']+)'.*?"

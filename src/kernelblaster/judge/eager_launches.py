@@ -1,4 +1,5 @@
-"""Which GPU kernels eager PyTorch launches for an operator, and the bytes and operations of each.
+"""Which GPU kernels eager PyTorch launches for an operator, and the bytes and operations of each. Used by the
+timing model of eager PyTorch (eager_model.py).
 
 Taken from PyTorch's CUDA sources: which operators are several kernels, which read their input more than once,
 where cuDNN changes the memory layout. An unknown operator counts as one kernel that moves its arguments and
@@ -24,8 +25,8 @@ INDEXING = 4  # cost of index computation for a pooled element, in elements of i
 class EagerLaunch:
     """One GPU kernel of eager PyTorch. `family` selects its efficiency in eager_rates.toml. `bytes` are moved
     to or from device memory; `operations` run at the peak rate of `unit`. `blocks` is how many blocks it has,
-    None if enough to fill the GPU. `steps`: so many kernels in sequence that this entry stands for (a loop).
-    `row_bytes`: what each block reads twice, 0 if nothing."""
+    None if enough to fill the GPU. `steps`: this entry stands for so many kernels in sequence (a loop).
+    `row_bytes`: bytes that each block reads twice, 0 if none."""
 
     family: str
     bytes: int
@@ -39,7 +40,7 @@ class EagerLaunch:
 @dataclass(frozen=True)
 class EagerCall:
     """One call of an ATen operator: its `name`, all its arguments, and the tensors among its arguments and
-    results. `pointwise`: PyTorch tags it so."""
+    results. `pointwise`: PyTorch tags the operator as elementwise."""
 
     name: str
     pointwise: bool
@@ -74,8 +75,8 @@ def touched_bytes(tensor: torch.Tensor) -> int:
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool) -> EagerLaunch:
-    """The fused attention kernel for tensors of shape (..., length, channels); a causal mask halves the
-    operations."""
+    """The fused attention kernel that eager PyTorch launches for tensors of shape (..., length, channels); a
+    causal mask halves the operations."""
     rows = query.numel() // query.shape[-1]
     operations = 2.0 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
     moved = query.nbytes + key.nbytes + value.nbytes + rows * value.shape[-1] * query.element_size()
@@ -85,8 +86,8 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causa
 
 
 def recurrent(data: torch.Tensor, weights: Sequence[torch.Tensor], steps: int) -> EagerLaunch:
-    """cuDNN's loop of an RNN as one entry: a matrix product and a pointwise kernel for each of `steps`, the
-    product of time steps, layers and directions."""
+    """cuDNN's loop of an RNN as one entry: two kernels (a matrix product and a pointwise one) for each of
+    `steps`, the product of time steps, layers and directions."""
     tokens = data.numel() // data.shape[-1]
     operations = 2.0 * tokens * sum(w.numel() for w in weights if w.dim() == 2)
     moved = 2 * data.nbytes + sum(w.nbytes for w in weights)
@@ -94,16 +95,17 @@ def recurrent(data: torch.Tensor, weights: Sequence[torch.Tensor], steps: int) -
 
 
 def _unit(tensor: torch.Tensor, single: Unit) -> Unit:
-    """The unit that computes on this tensor's type; `single` for float32."""
+    """The arithmetic unit that computes on this tensor's type: "fp16" for 16-bit types, "fp64" for float64,
+    else `single`."""
     if tensor.dtype in (torch.float16, torch.bfloat16):
         return "fp16"
     return "fp64" if tensor.dtype == torch.float64 else single
 
 
 def _pointwise(call: EagerCall) -> list[EagerLaunch]:
-    """An elementwise kernel. Its family is `pointwise` where all tensors have the same strides and type, so
-    that vector access is used; `strided` where indices are computed for each element; `transposed` where
-    elements adjacent in the output are apart in an input."""
+    """The kernel of an elementwise operator. Its family is `pointwise` where all tensors have the same
+    strides and type, so that vector access is used; `strided` where indices are computed for each element;
+    `transposed` where elements adjacent in the output are apart in an input."""
     out = call.outputs[0]
     alike = all(t.shape == out.shape and t.stride() == out.stride() for t in call.inputs)
     one_type = len({t.dtype for t in call.inputs}) <= 1 or call.name in ("where", "masked_fill_")
@@ -122,8 +124,8 @@ def _dense(tensor: torch.Tensor) -> bool:
 
 
 def _family(name: str) -> Callable[[EagerCall], list[EagerLaunch]]:
-    """A function for _TABLE: one kernel of this family that reads its arguments and writes its results
-    once."""
+    """A function that gives, for any call, one kernel of the family `name` that reads its arguments and
+    writes its results once."""
     return lambda call: [EagerLaunch(name, call.bytes)]
 
 
@@ -132,43 +134,44 @@ def _nothing(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _fill(call: EagerCall) -> list[EagerLaunch]:
-    """A kernel that only writes the results."""
+    """A kernel that only writes the results of the call, like zeros or arange."""
     return [EagerLaunch("pointwise", sum(map(touched_bytes, call.outputs)))]
 
 
 def _copy_into(call: EagerCall) -> list[EagerLaunch]:
-    """`copy_`: the first input is the target, so only the second is read."""
+    """The kernel of `copy_`: the first input is the target, so only the second is read."""
     return _pointwise(EagerCall("copy", True, (), call.inputs[1:], call.outputs))
 
 
 def _pad(call: EagerCall) -> list[EagerLaunch]:
-    """A fill of the result, then a copy of the input into its middle."""
+    """The kernels of constant padding: a fill of the result, then a copy of the input into its middle."""
     return [*_fill(call), EagerLaunch("strided", 2 * touched_bytes(call.inputs[0]))]
 
 
 def _masked_fill(call: EagerCall) -> list[EagerLaunch]:
-    """A copy of the input, then a kernel that fills in place."""
+    """The kernels of masked_fill: a copy of the input, then a kernel that fills in place."""
     copy = EagerCall("clone", True, (), call.inputs[:1], call.outputs)
     fill = EagerCall("masked_fill_", True, (), [*call.outputs, *call.inputs[1:]], call.outputs)
     return _pointwise(copy) + _pointwise(fill)
 
 
 def _gather(call: EagerCall) -> list[EagerLaunch]:
-    """A lookup. Bytes: the part of the table that the result holds (at most all of it), the indices, the
-    result."""
+    """The kernel of a table lookup (embedding, index_select, ...). Bytes: the part of the table that the
+    result holds (at most all of it), the indices, the result."""
     table, *indices = map(touched_bytes, call.inputs)
     result = call.outputs[0].nbytes
     return [EagerLaunch("gather", min(table, result) + sum(indices) + result)]
 
 
 def _picked(call: EagerCall) -> list[EagerLaunch]:
-    """A loss on class indices: one element of each row is read, which costs a sector."""
+    """The kernel of a loss on class indices (nll_loss): one element of each row is read, which costs a
+    32-byte sector."""
     return [EagerLaunch("gather", call.inputs[1].numel() * SECTOR_BYTES + call.outputs[0].nbytes)]
 
 
 def _loss(call: EagerCall) -> list[EagerLaunch]:
-    """An elementwise loss: a kernel that writes all terms, then (if the result is a scalar) a reduction to
-    the mean."""
+    """The kernels of an elementwise loss: one that writes all terms, then (if the result is a scalar) a
+    reduction to the mean."""
     if call.outputs[0].numel() > 1:
         return _pointwise(call)
     terms = call.inputs[0].nbytes
@@ -176,8 +179,8 @@ def _loss(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _logits_loss(call: EagerCall) -> list[EagerLaunch]:
-    """Binary cross entropy with logits, (1 - target) * logit - log sigmoid(logit): one kernel for each
-    operator, then the mean."""
+    """The kernels of binary cross entropy with logits, (1 - target) * logit - log sigmoid(logit): one for
+    each operator, then the mean if the result is a scalar."""
     terms = call.inputs[0].nbytes
     mean = [EagerLaunch("reduction", terms)] if call.outputs[0].numel() == 1 else []
     return [EagerLaunch("pointwise", times * terms) for times in (2, 3, 2, 3)] + mean
@@ -193,8 +196,8 @@ def _logsumexp(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _softmax(call: EagerCall) -> list[EagerLaunch]:
-    """Softmax along the contiguous axis reads a row again from the cache; along another axis, three times
-    from memory."""
+    """The kernel of a softmax. Along the contiguous axis it reads a row again from the cache; along another
+    axis, three times from memory."""
     given, axis = call.inputs[0], call.args[1]
     if given.dim() and given.stride(axis) != 1:
         return [EagerLaunch("softmax_across", call.bytes + 2 * given.nbytes)]
@@ -203,21 +206,22 @@ def _softmax(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _scan(call: EagerCall) -> list[EagerLaunch]:
-    """A cumulative operator; along an axis that is not contiguous it is another family."""
+    """The kernel of a cumulative operator; along an axis that is not contiguous it belongs to another
+    family."""
     given, axis = call.inputs[0], call.args[1]
     across = given.dim() and given.stride(axis) != 1
     return [EagerLaunch("scan_across" if across else "scan", call.bytes)]
 
 
 def _group_norm(call: EagerCall) -> list[EagerLaunch]:
-    """Group normalization: one kernel for mean and variance, one that applies them."""
+    """The kernels of a group normalization: one for mean and variance, one that applies them."""
     given = touched_bytes(call.inputs[0])
     return [EagerLaunch("moments", given), EagerLaunch("strided", 2 * given)]
 
 
 def _batch_norm(call: EagerCall) -> list[EagerLaunch]:
-    """Batch normalization. In training, one block per channel reads it for mean and variance, then again to
-    apply them; in evaluation it is one elementwise kernel."""
+    """The kernel of a batch normalization. In training, one block per channel reads it for mean and variance,
+    then again to apply them; in evaluation it is one elementwise kernel."""
     given = call.inputs[0]
     training = next((value for value in call.args if isinstance(value, bool)), False)
     if not training:
@@ -226,7 +230,8 @@ def _batch_norm(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _pool(call: EagerCall) -> list[EagerLaunch]:
-    """Pooling: every output element reads its whole window, which counts as operations."""
+    """The kernel of a pooling operator: every output element reads its whole window, which counts as
+    operations."""
     given, out = call.inputs[0], call.outputs[0]
     rank = next(int(letter) for letter in call.name if letter.isdigit())
     if "adaptive" in call.name:
@@ -239,8 +244,8 @@ def _pool(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _matmul(call: EagerCall) -> list[EagerLaunch]:
-    """A matrix product; the two factors are the last inputs. Rows and columns are padded to whole tiles; a
-    long K axis is split over blocks. A product with a vector is a reduction."""
+    """The kernel of a matrix product; the two factors are the last inputs. Rows and columns are padded to
+    whole tiles; a long K axis is split over blocks. A product with a vector is a reduction."""
     left, right = call.inputs[-2:]
     rows = left.shape[-2] if left.dim() > 1 else 1
     columns = right.shape[-1] if right.dim() > 1 else 1
@@ -255,8 +260,8 @@ def _matmul(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _padded(extent: int) -> int:
-    """An extent of a matrix rounded up to a multiple of 64, or to 32 if it is at most 32: tile shapes that
-    libraries have."""
+    """An extent of a matrix rounded up to a multiple of 64, or to 32 if it is at most 32: the tile shapes
+    that libraries have."""
     return _multiple(extent, 64 if extent > 32 else 32)
 
 
@@ -266,9 +271,9 @@ def _multiple(extent: int, of: int) -> int:
 
 
 def _convolution(call: EagerCall) -> list[EagerLaunch]:
-    """A convolution. cuDNN's tensor-core kernels want channels last, so the layout is converted before and
-    after, except for 1x1 filters. Float32 with channel counts that are not multiples of 4 gets no tensor
-    cores. A bias is added by a separate kernel."""
+    """The kernels of a convolution. cuDNN's tensor-core kernels want channels last, so the layout is
+    converted before and after, except for 1x1 filters. Float32 with channel counts that are not multiples of
+    4 gets no tensor cores. A bias is added by a separate kernel."""
     (given, weight, *bias), out = call.inputs, call.outputs[0]
     transposed, groups = call.args[6], call.args[8]
     products = weight[0].numel() * (given.numel() if transposed else out.numel())

@@ -24,8 +24,8 @@ READ_AGAIN = 1.5  # factor on bytes where rows are read twice and do not fit in 
 
 
 class EagerRates(Record):
-    """Parameters of the model of eager PyTorch, fitted to measurements. `bandwidth` and `arithmetic`: shares
-    of the GPU's peak rates by family of kernels. Times in microseconds that do not depend on the GPU:
+    """Parameters of the timing model of eager PyTorch, fitted to measurements. `bandwidth` and `arithmetic`:
+    fractions of the GPU's peak rates by family of kernels. Times in us that do not depend on the GPU:
     `launch_us` between two kernels, `host_us` for the host to issue an operator, `view_us` for a view."""
 
     bandwidth: dict[str, float]
@@ -37,23 +37,23 @@ class EagerRates(Record):
 
 @cache
 def rates() -> EagerRates:
-    """The fitted parameters in eager_rates.toml."""
+    """The fitted parameters of the timing model of eager PyTorch, read once from eager_rates.toml."""
     return EagerRates(**tomllib.loads((Path(__file__).parent / "eager_rates.toml").read_text()))
 
 
 def eager_us(task: Task, workload: Workload, spec: GpuSpec) -> float:
-    """Modelled microseconds of one cold-cache forward call of the task's module in eager PyTorch on the GPU
-    `spec`.
+    """Modelled time in us of one forward call of the task's module in eager PyTorch on the GPU `spec`, with a
+    cold cache.
 
-    Raises BadTask for a CUDA-source task, and for a module that cannot be followed on tensors without values.
+    Raises BadTask for a CUDA-source task, and for a module that cannot be traced on tensors without values.
     """
     return steps_us(trace(task, workload), spec, rates())
 
 
 def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: EagerRates) -> float:
-    """Modelled microseconds from the end of the cache flush before a call until the last kernel of `steps` (a
-    traced forward call) ends. The host issues kernels while the flush, which reads its buffer twice, is
-    still running, so the first ones may already wait in the queue."""
+    """Modelled time in us from the end of the cache flush before a call until the last kernel of `steps` (a
+    traced forward call) ends. The host issues kernels while the flush, which reads its buffer twice, is still
+    running, so the first ones may already wait in the queue."""
     host_us = -2 * FLUSH_BYTES / (spec.dram_gb_s * 1e3)
     gpu_us = 0.0
     for step in steps:
@@ -66,8 +66,8 @@ def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: EagerRates) -> float:
 
 
 def kernel_us(launch: EagerLaunch, spec: GpuSpec, rates: EagerRates) -> float:
-    """Modelled microseconds of one kernel, with the gap to the next. Memory and arithmetic time are added:
-    library kernels overlap them only in part."""
+    """Modelled time in us of one kernel of eager PyTorch, with the gap to the next. Memory and arithmetic
+    time are added: library kernels overlap them only in part."""
     busy = min(1.0, launch.blocks / spec.multiprocessors) if launch.blocks else 1.0
     share = rates.bandwidth.get(launch.family, rates.bandwidth["pointwise"]) * busy
     work_us = launch.bytes / (share * spec.dram_gb_s * 1e3)
@@ -81,6 +81,7 @@ def kernel_us(launch: EagerLaunch, spec: GpuSpec, rates: EagerRates) -> float:
 
 
 def peak_tflops(spec: GpuSpec, unit: Unit) -> float:
-    """The GPU's peak rate in TFLOPS for a unit. fp64 is taken as half of fp32, as on data-centre GPUs."""
+    """The GPU's peak rate in TFLOPS for a unit ("fp16", "tf32", "fp32", "fp64"). fp64 is taken as half of
+    fp32, as on data-centre GPUs."""
     by_unit = {"fp16": spec.fp16_tflops, "tf32": spec.tf32_tflops, "fp32": spec.fp32_tflops}
     return by_unit[unit] if unit != "fp64" else spec.fp32_tflops / 2

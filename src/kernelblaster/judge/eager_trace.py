@@ -1,4 +1,5 @@
-"""Traces the kernels that a task's module would launch, by running it on fake tensors."""
+"""Traces the kernels that a task's PyTorch module would launch in eager mode, by running it on fake tensors.
+Used by the timing model of eager PyTorch."""
 
 import warnings
 from typing import Any
@@ -52,14 +53,14 @@ def trace(task: Task, workload: Workload) -> list[Step]:
 
 
 def _at(workload: Workload, task: Task, inputs: list[Any]) -> list[Any]:
-    """The module's inputs with the workload's shapes; scalars are kept."""
+    """The module's inputs with the workload's shapes, as empty tensors; scalars are kept as they are."""
     shapes = iter(workload.shape(tensor) for tensor in task.signature.input_tensors)
     return [torch.empty(next(shapes), dtype=v.dtype) if isinstance(v, torch.Tensor) else v for v in inputs]
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that collects in `steps` the kernels of each operator that reaches a backend; nothing
-    while `paused`."""
+    """A dispatch mode that collects in `steps` the kernels of each operator that reaches a backend; it
+    collects nothing while `paused`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -92,7 +93,7 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 
 class _WholeOperators(TorchFunctionMode):
     """A function mode for operators that are one kernel (or one cuDNN call) on a GPU but are decomposed on
-    fake tensors: adds them to the recorder's steps as one."""
+    fake tensors: adds each of them to the recorder's steps as one launch."""
 
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()
@@ -118,9 +119,9 @@ class _WholeOperators(TorchFunctionMode):
         return result
 
     def _recurrent(self, name: str, args: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
-        """Record an RNN call and return results made from the shapes alone: tracing the loop over time would
-        take long. `args` are those of torch.lstm and its like. Packed sequences do not get here, since
-        packing needs values."""
+        """Record an RNN call as one launch and return empty results of the right shapes: tracing the loop
+        over time would take long. `args` are those of torch.lstm and its like. Packed sequences do not get
+        here, since packing needs values."""
         data, state, weights, _, layers, _, _, bidirectional, batch_first = args
         length = data.shape[1 if batch_first and data.dim() == 3 else 0]
         directions = 2 if bidirectional else 1

@@ -1,4 +1,5 @@
-"""Limits and counters of a device that executes every instruction: small workloads only, and exact counts."""
+"""What the judge does differently on the emulator, which executes every instruction: it uses small workloads
+only, and reports exact counts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,8 +12,8 @@ LARGEST_BYTES = 4 << 20  # of all tensors of a workload
 
 
 def small_workload(task: Task) -> Workload:
-    """The workload at which candidates of this task are emulated. Raises BadTask if it has none within
-    LARGEST_BYTES."""
+    """The workload (sizes) at which candidates of this task are run on the emulator. Raises BadTask if the
+    task has none whose tensors fit in LARGEST_BYTES."""
     workload = task.small
     if workload is None or workload.total_bytes(task.signature) > LARGEST_BYTES:
         if task.kind == "cuda":
@@ -28,7 +29,7 @@ def small_workload(task: Task) -> Workload:
 
 def counters(device: str, workload: str, work: Sequence[LaunchedWork]) -> Profile | None:
     """The emulator's counts of one call as a profile, kernel by kernel; `device` and `workload` are names to
-    record. None if the device does not count."""
+    record. None if `work` has no counts, as on a GPU."""
     kernels = [
         KernelProfile(name=w.name, grid=w.grid, block=w.block, metrics=_metrics(w.counts))
         for w in work
@@ -40,7 +41,7 @@ def counters(device: str, workload: str, work: Sequence[LaunchedWork]) -> Profil
 
 
 def _metrics(counts: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """A kernel's counts as metrics; ratios without a denominator are left out."""
+    """A kernel's counts from the emulator as metrics; a ratio whose denominator is zero is left out."""
     values = {
         "Warp Instructions": ("inst", counts["total_warp_instructions"]),
         "Active Lanes": ("thread", _ratio(counts, "thread_instructions", "total_warp_instructions")),
@@ -60,5 +61,5 @@ def _metrics(counts: Mapping[str, Any]) -> tuple[Metric, ...]:
 
 
 def _ratio(counts: Mapping[str, Any], above: str, below: str) -> float | None:
-    """One count divided by another, by name; None if that is zero."""
+    """The count named `above` divided by the one named `below`; None if the latter is zero."""
     return counts[above] / counts[below] if counts[below] else None

@@ -1,4 +1,5 @@
-"""Estimates: modelled times of candidates before any device is used, to choose which of them to judge."""
+"""Estimates: modelled times of compiled candidates, computed before a GPU is used, to choose which of them to
+judge."""
 
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ from kernelblaster.records import Task
 
 class Estimator:
     """Models how long candidates take on the GPU `spec`, in an emulator of its own and without verifying
-    them. `facts` gives the device attributes that host code sees."""
+    them. `facts()` gives the device attributes that host code sees; None: those that follow from `spec`."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec
@@ -23,8 +24,9 @@ class Estimator:
         self._timers: dict[str, ModelledTimer] = {}
 
     def microseconds(self, task: Task, binary: Binary) -> float | None:
-        """Modelled microseconds of a compiled candidate at the task's primary workload. None if it fails, if
-        an instruction is not emulated, or the task has no workload that is small enough to begin with."""
+        """Modelled time in us of a compiled candidate at the task's primary workload (the sizes that are
+        timed). None if it fails, if an instruction is not emulated, or if the task has no workload small
+        enough to be emulated. Raises DeviceLost if the emulator fails."""
         try:
             return total_us(self._timer(task, binary).profiles([binary])[0])
         except DeviceLost:
@@ -39,7 +41,8 @@ class Estimator:
             self._device = None
 
     def _timer(self, task: Task, binary: Binary) -> ModelledTimer:
-        """The timer of a task, made once; for a CUDA task's inputs, any compiled kernel will do."""
+        """The timer that models candidates of this task, made once for each task. `binary` is run where the
+        inputs of a CUDA task are needed, for which any compiled kernel will do."""
         if self._device is None:
             self._device = EmulatedDevice(self._spec, self._facts())
         if task.digest not in self._timers:

@@ -1,5 +1,5 @@
-"""IREE as a baseline: the task's module, exported by PyTorch, compiled and run by IREE (iree.dev), on the GPU
-or, for tests, on the host. Needs the packages of `kernelblaster[iree]`."""
+"""IREE (iree.dev) as what candidates are compared with: the task's module, exported by PyTorch, compiled and
+run by IREE on the GPU or, for tests, on the host. Needs the packages of `kernelblaster[iree]`."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -27,10 +27,11 @@ def why_no_iree() -> str | None:
 def iree_run(
     reference: ModuleReference, architecture: str
 ) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
-    """A function like `ModuleReference.run` that runs the module compiled by IREE for the reference's device
-    (a GPU of this `architecture`, or the host), with the parameters that the module has at each call.
-    Compiled at the first call, for the shapes of its inputs. It returns when the outputs are ready. Raises
-    KernelBlasterError now if IREE is not installed, and at the first call if it cannot compile the module."""
+    """A function that takes the module's inputs and returns its outputs, like `ModuleReference.run`, computed
+    by IREE on the reference's device (a GPU of this `architecture`, or the host) with the module's present
+    parameters. It compiles at the first call, for the shapes of its inputs, and returns when the outputs are
+    ready. Raises KernelBlasterError now if IREE is not installed, and at the first call if it cannot compile
+    the module."""
     reason = why_no_iree()
     if reason is not None:
         raise KernelBlasterError(reason)
@@ -46,7 +47,8 @@ def iree_run(
 
 
 class _Program:
-    """A module compiled by IREE, whose arguments are its parameters and then its inputs."""
+    """A PyTorch module compiled by IREE: call it with the module's parameters and then its inputs, in one
+    list."""
 
     def __init__(self, reference: ModuleReference, tensors: list[torch.Tensor], architecture: str) -> None:
         from iree import runtime
@@ -67,18 +69,19 @@ class _Program:
         return [self._taken(one) for one in (outputs if isinstance(outputs, tuple | list) else (outputs,))]
 
     def _given(self, tensor: torch.Tensor) -> Any:
-        """A tensor as IREE's, in the same memory."""
+        """A PyTorch tensor as IREE's array, sharing its memory (copied first if it is not contiguous)."""
         capsule = tensor.contiguous().__dlpack__()
         return self._runtime.DeviceArray(self._device, self._device.from_dlpack_capsule(capsule))
 
     def _taken(self, array: Any) -> torch.Tensor:
-        """One of IREE's results as a tensor, in the same memory."""
+        """One of IREE's result arrays as a PyTorch tensor that shares its memory."""
         kind = CUDA if self._on_gpu else CPU
         return torch.utils.dlpack.from_dlpack(self._device.create_dlpack_capsule(array._buffer_view, kind, 0))
 
 
 def _compiled(reference: ModuleReference, tensors: list[torch.Tensor], architecture: str) -> bytes:
-    """The module as IREE's binary. Raises KernelBlasterError if PyTorch or IREE cannot translate it."""
+    """The module of `reference` compiled to IREE's binary for tensors of these shapes. Raises
+    KernelBlasterError if PyTorch cannot export or IREE cannot compile it."""
     from iree import compiler
     from iree.compiler.extras.fx_importer import FxImporter
 

@@ -1,5 +1,5 @@
-"""The judge of one device: screens, compiles, verifies, times and profiles candidates, and decides the
-outcome."""
+"""`DeviceJudge`, the judge of one device: screens, compiles, verifies, times and profiles candidates (CUDA
+sources for a task), and decides the outcome."""
 
 import secrets
 import time
@@ -41,12 +41,13 @@ from kernelblaster.records.profile import Depth
 
 
 class DeviceJudge:
-    """Evaluates candidates on one device, which the caller closes. References and error bounds of each task
-    are prepared once and kept. Not for use from several threads at once, except for `compile`."""
+    """Verifies, times and profiles candidates (CUDA sources for a task) on one device, which the caller
+    closes. References and error bounds of each task are prepared once and kept. Not for use from several
+    threads at once, except for `compile`."""
 
     def __init__(self, device: Device, options: EvaluationOptions | None = None) -> None:
-        """Use an open device. Raises KernelBlasterError if the options ask for a compiled baseline on a
-        modelled device."""
+        """Use an open device. Raises KernelBlasterError if the options ask for anything but eager PyTorch as
+        the baseline on the emulator, whose times are modelled."""
         self.device = device
         self.options = options or EvaluationOptions()
         if device.modelled and self.options.baseline != "eager":
@@ -62,19 +63,19 @@ class DeviceJudge:
 
     def evaluate(self, task: Task, candidate: Candidate, draw: SecretDraw | None = None) -> Evaluation:
         """Compile, verify and time one candidate. A bad candidate is an outcome, not an exception. `draw`
-        repeats the random choices of an earlier evaluation; None draws new ones. Raises BadTask if the task
-        is unfit, DeviceLost if the device fails."""
+        repeats the random choices (seeds) of an earlier evaluation; None draws new ones. Raises BadTask if
+        the task is unfit, DeviceLost if the device fails."""
         self.options.progress("compiling")
         start = time.perf_counter()
         return self.finish(task, candidate, self.compile(task, candidate), start, draw)
 
     def cases(self, task: Task, seed: int) -> tuple[Case, ...]:
-        """The verification plan that an evaluation of this judge with that seed had; another judge's differs,
-        because sizes are drawn per judge."""
+        """The verification cases (sizes and kinds of values) that an evaluation by this judge with this seed
+        uses; another judge's differ, because sizes are drawn per judge."""
         return tuple(self._tasks.prepare(task).planner.draw(SecretDraw(seed).seeds[0]))
 
     def check(self, task: Task, candidate: Candidate) -> Checked:
-        """Compile and verify a candidate without timing it."""
+        """Compile and verify a candidate without timing it; the outcome says what failed."""
         self.options.progress("compiling")
         binary = self.compile(task, candidate)
         if not isinstance(binary, Binary):
@@ -82,7 +83,7 @@ class DeviceJudge:
         return self._check(self._tasks.prepare(task), binary)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """Evaluations in the order of the jobs, each yielded as soon as it is done; later jobs are compiled
+        """Yields an evaluation for each job, in their order, as soon as it is done; later jobs are compiled
         while earlier ones are judged."""
         with compilers() as pool:
             started = time.perf_counter()
@@ -113,15 +114,16 @@ class DeviceJudge:
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        """For each candidate its profile, all from one start of the profiler. A candidate that fails
-        verification gets its outcome instead. What this judge has already found correct is not verified
-        again. `depth` selects how many metrics are collected."""
+        """For each candidate its profile at the primary workload (the timed sizes), all from one start of the
+        profiler; the outcome instead for one that fails verification. What this judge has already found
+        correct is not verified again. `depth` selects which metrics are collected."""
         return self.profile_many([(task, candidates)], depth=depth)[0]
 
     def profile_many(
         self, wanted: Sequence[tuple[Task, Sequence[Candidate]]], *, depth: Depth = "detailed"
     ) -> list[list[Profile | Outcome]]:
-        """As `profile`, for several tasks under one start of the profiler: one list for each task."""
+        """For each task a list with the profile of each candidate, or its outcome if it fails verification;
+        all tasks under one start of the profiler. `depth` selects which metrics are collected."""
         self.options.progress("compiling")
         compiled = [
             (self._tasks.prepare(task), [(one, self.compile(task, one)) for one in candidates])
@@ -130,7 +132,9 @@ class DeviceJudge:
         return self._profiles.profile(compiled, depth)
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        """As `Judge.estimate`; candidates are compiled in parallel."""
+        """Modelled time in us of each candidate at the primary workload (the timed sizes), from the emulator
+        and without verification; None where it does not compile, fails, or cannot be modelled. Candidates are
+        compiled in parallel."""
         self.options.progress("estimating")
         with compilers() as pool:
             binaries = list(pool.map(lambda candidate: self.compile(task, candidate), candidates))
@@ -140,22 +144,23 @@ class DeviceJudge:
         ]
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
-        """Fitness and floor of a task, computed on this device the first time. Raises BadTask if the task is
-        unfit."""
+        """(fitness, floor) of a task: whether it can be scored and why not, and the least traffic and
+        arithmetic that any kernel for it needs. Computed on this device the first time. Raises BadTask if the
+        task is unfit."""
         prepared = self._tasks.prepare(task)
         return prepared.fitness, prepared.floor
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         """The evaluation of a correct candidate after the emulator's check for races and memory order and,
         where times are modelled, after it was run at the sizes that they are modelled for; each is done if it
-        was not before. With a note, or with the objection as its outcome. Other evaluations are returned
-        unchanged."""
+        was not before. With a note added, or with the check's objection as its outcome. Other evaluations are
+        returned unchanged."""
         if self.device.modelled:
             evaluation = self._confirmed_at_size(task, candidate, evaluation)
         return self._order_check.confirmed(task, candidate, evaluation)
 
     def close(self) -> None:
-        """Forget all prepared tasks and close what runs on the emulator; the device stays open."""
+        """Forget all prepared tasks and close the judge's emulators; the device stays open."""
         self._tasks.close()
         self._clock.forget()
         self._order_check.close()
@@ -175,8 +180,9 @@ class DeviceJudge:
         started: float | None = None,
         draw: SecretDraw | None = None,
     ) -> Evaluation:
-        """The evaluation that follows `compile`, whose result is `binary`. Its seconds count from `started`
-        (time.perf_counter), or from now; `draw` is as for `evaluate`."""
+        """The evaluation of a candidate after `compile` returned `binary`: verified and timed, or the outcome
+        of a failed compilation. Its seconds count from `started` (time.perf_counter), or from now; `draw`
+        repeats earlier random choices, None draws new ones."""
         started = time.perf_counter() if started is None else started
         draw = draw or SecretDraw(secrets.randbits(60))
         if isinstance(binary, Binary):
@@ -202,7 +208,8 @@ class DeviceJudge:
     def _judge_held(
         self, task: Task, candidate: Candidate, binary: Binary, draw: SecretDraw
     ) -> tuple[Judged, float]:
-        """The verdict on a compiled candidate, and the seconds that the device was in use for it."""
+        """The verdict on a compiled candidate, and the seconds that the device was in use for it. Raises
+        KernelBlasterError if PyTorch runs out of GPU memory."""
         try:
             prepared = self._tasks.prepare(task)
             start = time.perf_counter()
@@ -214,12 +221,13 @@ class DeviceJudge:
         return judged, time.perf_counter() - start
 
     def _check(self, prepared: Prepared, binary: Binary) -> Checked:
-        """Verify a compiled candidate on newly drawn values."""
+        """Verify a compiled candidate with newly drawn cases and values."""
         return self._under_test(prepared, binary, SecretDraw(secrets.randbits(60))).verify()
 
     def _judge(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Judged:
-        """Verify and time a compiled candidate; then check an accepted one for races, and sanitize and
-        profile a correct one if the options say so. Returns the verdict of the first stage that objects."""
+        """Verify and time a compiled candidate; then check an accepted (faster) one for races, and sanitize
+        and profile a correct one if the options say so. Returns the verdict of the first stage that
+        objects."""
         options, measured = self.options, not self.device.modelled
         note = self._look(prepared.task, binary) if options.filter is not None and measured else None
         if isinstance(note, Rejected):
@@ -250,8 +258,9 @@ class DeviceJudge:
         return judged
 
     def _at_size(self, prepared: Prepared, binary: Binary, judged: Judged, draw: SecretDraw) -> Judged:
-        """What becomes of a candidate that seems faster by a model, once it was run at the modelled sizes:
-        wrong, as before, or inconclusive because too little of it could be run."""
+        """The verdict on a candidate that a model finds faster, after it was run at the modelled sizes:
+        wrong, unchanged, or inconclusive because too little of it could be run there. `judged` is the verdict
+        so far."""
         assert judged.timing is not None and judged.verification is not None
         self.options.progress("running at the primary sizes")
         found = self._size_check.look(prepared, binary, judged.profile, draw.seeds[2])
@@ -264,7 +273,9 @@ class DeviceJudge:
         return replace(judged, outcome=outcome, verification=with_note(judged.verification, found.note))
 
     def _confirmed_at_size(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The part of `confirmed` that runs a candidate at large sizes."""
+        """The part of `confirmed` that runs a correct candidate at the sizes its time is modelled for: the
+        evaluation with a note added, or with the failure as its outcome; unchanged if it is not correct or
+        was run before."""
         verification = evaluation.verification
         if not isinstance(evaluation.outcome, CORRECT) or verification is None or was_run(verification):
             return evaluation
@@ -281,7 +292,7 @@ class DeviceJudge:
 
     def _located(self, task: Task, binary: Binary, failed: RuntimeFailed) -> RuntimeFailed:
         """A failure on a GPU, which seldom says where it happened, with what the emulator finds in the same
-        candidate: the access, its line and its thread."""
+        candidate added as evidence (the access, its line and its thread); unchanged if it finds nothing."""
         found = self._look(task, binary)
         if not isinstance(found, Rejected):
             return failed
@@ -289,14 +300,15 @@ class DeviceJudge:
         return failed.model_copy(update={"evidence": f"{failed.evidence}; on the PTX machine: {where}"})
 
     def _look(self, task: Task, binary: Binary) -> Rejected | str:
-        """The emulator's order check of a candidate: Rejected if it objects, else a note on what it
-        checked."""
+        """The emulator's check of a candidate for races and memory order: Rejected if it objects, else a note
+        in words on what it checked."""
         self.options.progress("checking on the PTX machine")
         return self._order_check.look(task, binary)
 
 
 def _does_not_fit(task: Task) -> KernelBlasterError:
-    """The error to raise when PyTorch runs out of GPU memory."""
+    """The exception to raise when PyTorch runs out of GPU memory while judging `task`; its message says how
+    much is needed and free."""
     needed = 2 * task.primary.total_bytes(task.signature)
     free = torch.cuda.mem_get_info()[0]
     return KernelBlasterError(
@@ -306,6 +318,6 @@ def _does_not_fit(task: Task) -> KernelBlasterError:
 
 
 def _estimate(evaluation: Evaluation) -> float:
-    """The speedup of a correct evaluation."""
+    """The estimated speedup over the baseline in the evaluation of a correct candidate."""
     assert isinstance(evaluation.outcome, CORRECT)
     return evaluation.outcome.speedup.estimate

@@ -1,8 +1,9 @@
-"""One call of a candidate at a large workload on the PTX machine, and the comparison of what it wrote.
+"""One call of a candidate at a large workload on the PTX machine (the emulator), and the comparison of what
+it wrote with the reference.
 
-Inputs hold values like the file's own, except in some slabs (boxes.py), which hold another kind each. Of a
-launch whose blocks have nothing to do with each other some blocks are run, drawn in secret; then what they
-wrote is compared, and how much it is tells how much all of them write.
+Inputs hold values like the task file's own, except in some slabs (slices of the workload, boxes.py), which
+hold another kind each. Of a launch whose blocks have nothing to do with each other only some blocks are run,
+drawn in secret; what they wrote is compared, and how much they wrote tells how much all of them would write.
 """
 
 import random
@@ -38,8 +39,9 @@ MOST_MOVED = 1 << 25  # elements read: with more, bounds do without the effect o
 
 @dataclass(frozen=True)
 class LargeTask:
-    """What large calls of one task need: its baseline as the module is built for the primary workload, the
-    sizes that are independent, and what the baseline does to operands."""
+    """What large calls of one task need: its baseline (reference), built for the primary workload (the timed
+    sizes), the `independent` sizes (whose indices do not affect each other's results), and how the baseline
+    rounds operands, like TF32."""
 
     task: Task
     baseline: Baseline
@@ -49,10 +51,10 @@ class LargeTask:
 
 @dataclass(frozen=True)
 class CallCoverage:
-    """What a large call did. `share` of the blocks of its only launch were run (1: all of all launches);
-    `covered` is the least share of an output's elements that was written. `places` are some elements that
-    were written, as in `boxes.written_box`; empty where all blocks ran. `work` is how much the machine did,
-    in the units of `Draws.most_work`."""
+    """What a large call did. `share` (0 to 1) of the blocks of its only launch were run (1: all of all
+    launches); `covered` is the least fraction of an output's elements that was written. `places` are
+    positions of some written elements, by size name; empty where all blocks ran. `work` is how much the
+    emulator did, in the units of `Draws.most_work` (warp instructions, memory accesses weighted)."""
 
     share: float
     covered: float
@@ -61,12 +63,13 @@ class CallCoverage:
 
 
 class TooMuchWorkError(Exception):
-    """A call takes more work than the machine was allowed to do; the message says which."""
+    """A call took more work than the emulator was allowed to do; the message names the workload."""
 
 
 @dataclass
 class _Slab:
-    """A box, its case, the values of its inputs and parameters, and what the candidate wrote there."""
+    """A slab (a part of the workload that is compared by itself): its `box` of indices, its verification
+    case, the values of its inputs and parameters, and what the candidate wrote there."""
 
     box: Box
     case: Case
@@ -75,9 +78,10 @@ class _Slab:
 
 
 class LargeCall:
-    """One call at `workload`: filled, run, and compared. `runner` has the candidate loaded and shares
-    `arena`, in which the workload lies; `device` is where slabs are computed afterwards. Methods raise Stop
-    for what is wrong with the candidate, CandidateDied or CandidateHung if its process ends."""
+    """One call of a candidate at `workload`: filled, run on the emulator, and compared. `runner` has the
+    candidate loaded and shares `arena`, the memory that holds the workload; `device` is where the parts that
+    are compared (slabs) are computed afterwards. Methods raise Stop for what is wrong with the candidate,
+    CandidateDied or CandidateHung if its process ends."""
 
     def __init__(
         self,
@@ -102,9 +106,9 @@ class LargeCall:
         self._poison = rng.choice(OUTPUT_POISONS)
 
     def fill(self, slabs: Sequence[tuple[Box, Case]]) -> None:
-        """Write values to all inputs and parameters; those of each slab are its case's, whose scalars and
-        parameters must be the same in all. Where the only slab is the whole workload, some of its rows are of
-        the case's kind, all others like the file's own."""
+        """Write values to all inputs and parameters: those of each slab (part of the workload) as its case
+        says, the rest like the task file's own. Scalars and parameters must be the same in all cases. Where
+        the only slab is the whole workload, some of its rows get the case's kind of values."""
         pools = self._known.baseline.at(self._workload).pools
         self._scalars = slabs[0][1].scalars
         for position, tensor in enumerate(self._signature.input_tensors):
@@ -121,7 +125,8 @@ class LargeCall:
                     put(self._layout.view(tensor), tensor.dims, box.chosen, value)
 
     def _patch(self, truth: Truth, whole: Box, case: Case) -> None:
-        """Make the whole workload the only slab: parameters, and some rows of every input, are the case's."""
+        """Make the whole workload the only part that is compared: parameters, and some rows of every input,
+        get the case's values."""
         pools, views = (
             self._known.baseline.at(self._workload).pools,
             [self._layout.view(tensor) for tensor in self._signature.read_tensors],
@@ -137,7 +142,8 @@ class LargeCall:
         self._slabs.append(_Slab(whole, case, views, []))
 
     def _values(self, truth: Truth, box: Box, case: Case) -> list[torch.Tensor]:
-        """Inputs and parameters of one slab. What does not depend on `box.split` is the same in all slabs."""
+        """Inputs and parameters of one slab (part of the workload) as its case says. Tensors that do not
+        extend along `box.split` are shared with the first slab."""
         tensors, count = self._signature.read_tensors, len(self._signature.input_tensors)
         first = self._slabs[0].values if self._slabs else None
         values = [
@@ -168,8 +174,9 @@ class LargeCall:
             return self._layout.arguments(self._signature, baseline.scalars)
 
     def run(self, draws: Draws, *, kept: bool = False) -> CallCoverage:
-        """Run the call with the machine set up as `draws` says. `kept`: global variables are as the call
-        before left them. Raises TooMuchWorkError if it takes more than `draws.most_work`."""
+        """Run the call with the emulator set up as `draws` says, and report how much was run and written.
+        `kept`: global variables are as the call before left them. Raises TooMuchWorkError if it takes more
+        than `draws.most_work`, Stop if it fails."""
         for tensor in self._signature.outputs:
             self._layout.raw(tensor).fill_(self._poison)
         self._runner.draw(draws, restored=not kept)
@@ -185,12 +192,15 @@ class LargeCall:
         return self._written(report)
 
     def neighbourhood(self, places: Sequence[dict[str, int]]) -> Box:
-        """The box around elements that were written."""
+        """The box (part of the workload) around output elements that were written, given by their
+        positions."""
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
     def compare(self, part: Box | None = None, *, all_written: bool) -> int:
-        """Compare every slab; and `part`, a box with values like the file's own, if given. Where not
-        `all_written`, only elements that were. Returns how many output elements were compared."""
+        """Compare with the reference every slab (part of the workload with its own values) and, if given,
+        `part`, a box with values like the task file's own. Unless `all_written`, only elements that were
+        written are compared. Returns how many output elements were compared; raises Stop if they are
+        wrong."""
         slabs = list(self._slabs)
         if part is not None:
             read = [taken(self._layout.view(t), t.dims, part.chosen) for t in self._signature.read_tensors]
@@ -209,7 +219,8 @@ class LargeCall:
             baseline.close()
 
     def _compare(self, truth: Truth, slab: _Slab, all_written: bool) -> int:
-        """Compare the outputs of one slab; returns how many elements."""
+        """Compare the outputs of one slab (part of the workload) with the reference; returns how many
+        elements. Raises Stop if they are wrong."""
         case, layout = slab.case, self._layout
         if slab.box.chosen:
             layout = lay_out(self._device.arena(), self._signature, case.workload, self._rng)
@@ -236,8 +247,8 @@ class LargeCall:
         return sum(sample.count for sample in samples if not sample.excused)
 
     def _written(self, report: CallReport) -> CallCoverage:
-        """How much of the launches was run, and how much of the outputs written. Raises Stop if all blocks
-        ran and some element was not written."""
+        """How much of the launches was run, and how much of the outputs was written. Raises Stop if all
+        blocks ran and some element was not written."""
         counts = [(work, work.counts) for work in report.work if work.counts is not None]
         blocks = sum(work.grid[0] * work.grid[1] * work.grid[2] for work, _ in counts)
         ran = sum(int(of["blocks"]) for _, of in counts)
@@ -256,7 +267,7 @@ class LargeCall:
 
     def _count(self, tensor: Tensor) -> tuple[int, torch.Tensor | None]:
         """How many elements of an output were written, and the flat indices of the first, the last and PICKED
-        random ones; None if none were."""
+        random ones of them; (0, None) if none were."""
         view = self._layout.view(tensor).reshape(-1)
         total, ends, found = 0, [view.numel(), -1], []
         for start in range(0, view.numel(), PIECE):
@@ -274,7 +285,8 @@ class LargeCall:
         return total, torch.cat([torch.tensor(ends), chosen[torch.randperm(len(chosen))[:PICKED]]])
 
     def _is_written(self, values: torch.Tensor) -> torch.Tensor:
-        """A flat mask of the elements that are not what outputs were filled with before the call."""
+        """A flat boolean mask of the elements that differ from the poison byte that outputs were filled with
+        before the call."""
         raw = values.reshape(-1)
         size = raw.element_size()
         kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
@@ -287,7 +299,8 @@ class LargeCall:
 
 
 def _fill_all(target: torch.Tensor, pool: ValuePool, workload: Workload, seed: int) -> None:
-    """Write values like the file's own: DRAWN of them, and parts of these at random offsets over and over."""
+    """Write values like the task file's own to `target`: DRAWN elements are drawn, the rest repeats parts of
+    these at random offsets."""
     flat = target.view(-1)
     if pool.triangle is not None or flat.numel() <= 2 * DRAWN:
         fill(target, pool, "written", workload, seed)
@@ -303,13 +316,15 @@ def _fill_all(target: torch.Tensor, pool: ValuePool, workload: Workload, seed: i
 
 
 def _work(counts: Mapping[str, int]) -> int:
-    """How much one launch gave the machine to do, in the units of `Draws.most_work`."""
+    """How much one launch gave the emulator to do, in the units of `Draws.most_work`: warp instructions, plus
+    ACCESS_WORK for each access to memory."""
     accesses = ("global_load", "global_store", "shared_load", "shared_store", "local")
     requests = sum(int(counts[f"{name}_requests"]) for name in accesses)
     return int(counts["total_warp_instructions"]) + ACCESS_WORK * requests
 
 
 def _within(outcome: object, where: str) -> Incorrect:
-    """The outcome of a slab that is wrong, with where it lies."""
+    """The outcome of a part of the workload that is wrong, with `where`, the large workload that it lies in,
+    added to its evidence."""
     assert isinstance(outcome, Incorrect)
     return Incorrect(reason=outcome.reason, evidence=f"within the {where}: {outcome.evidence}")

@@ -1,7 +1,7 @@
-"""Places a workload's tensors in device memory.
+"""Places a workload's tensors in device memory, for a call of a candidate.
 
-Each tensor lies in its own slot of the arena, a separate mapping with unmapped pages around it, at the slot's
-begin or end. Its address is drawn anew for every layout.
+Each tensor lies in its own slot of the arena (the memory that candidates work on), a separate mapping with
+unmapped pages around it, at the slot's begin or end. Its address is drawn anew for every layout.
 """
 
 import random
@@ -21,14 +21,14 @@ PIECE = 1 << 28  # bytes that are compared at once
 
 
 def slot_bytes(signature: Signature, workloads: Iterable[Workload]) -> list[int]:
-    """For each tensor of the signature, the bytes of a slot that can hold it at any of these workloads."""
+    """For each tensor of the signature, the bytes of memory that can hold it at any of these workloads."""
     known = list(workloads)
     return [max(_rounded(workload.bytes(tensor)) for workload in known) for tensor in signature.tensors]
 
 
 def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
-    """Bytes that the arena needs beyond its slots, so that inputs and parameters fit in it in float64 at any
-    of these workloads."""
+    """Bytes that the arena (the memory that candidates work on) needs beyond the slots of its tensors, so
+    that inputs and parameters fit in it in float64 at any of these workloads; 0 if they fit anyway."""
     known = list(workloads)
     wide = max(
         sum(
@@ -42,9 +42,9 @@ def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the tensors of one workload lie in the arena; `pointers` by tensor name. `guards` are the unused
-    parts of output slots, as (begin, end) byte offsets in the arena; they are filled with the byte `guard` to
-    detect out-of-bounds writes."""
+    """Where the tensors of one workload lie in the arena, the memory that candidates work on; `pointers` by
+    tensor name. `guards` are the unused parts of the outputs' slots, as (begin, end) byte offsets in the
+    arena; they are filled with the byte `guard` to detect out-of-bounds writes."""
 
     arena: Arena
     workload: Workload
@@ -53,21 +53,22 @@ class Layout:
     guard: int = 0xA5
 
     def raw(self, tensor: Tensor) -> torch.Tensor:
-        """The tensor's memory as uint8."""
+        """The tensor's memory as a uint8 view."""
         pointer = self.pointers[tensor.name]
         return self.arena.memory[pointer.offset : pointer.offset + pointer.bytes]
 
     def view(self, tensor: Tensor) -> torch.Tensor:
-        """The tensor with its type and shape, as a view of the arena."""
+        """The tensor with its type and shape, as a view of the arena (no copy)."""
         return self.raw(tensor).view(getattr(torch, tensor.dtype)).view(self.workload.shape(tensor))
 
     def set_guards(self) -> None:
-        """Fill the guard zones with the guard byte."""
+        """Fill the guard zones, the unused memory around outputs, with the guard byte."""
         for start, end in self.guards:
             self.arena.memory[start:end].fill_(self.guard)
 
     def broken_guard(self) -> int | None:
-        """Byte offset in the arena of the first guard byte that was changed; None if none was."""
+        """Byte offset in the arena of the first changed guard byte (unused memory around outputs); None if
+        none was changed."""
         word = int.from_bytes(bytes([self.guard] * 8), "little", signed=True)
         for begin, end in self.guards:
             for start in range(begin, end, PIECE):
@@ -82,15 +83,15 @@ class Layout:
         return None
 
     def neighbour(self, offset: int) -> str:
-        """Words for a message on where an arena offset lies: how many bytes before or after the start of the
-        nearest tensor."""
+        """Where byte `offset` of the arena lies, in words for a message: how many bytes before or after the
+        start of the nearest tensor."""
         near = min(self.pointers.values(), key=lambda p: abs(p.offset - offset))
         side = "before" if offset < near.offset else "after"
         return f"{abs(offset - near.offset)} bytes {side} the start of {near.name}"
 
     def arguments(self, signature: Signature, scalars: Sequence[object]) -> tuple[Argument, ...]:
-        """The arguments of a call in the launch function's order: outputs, inputs (with `scalars` in their
-        places), parameters, sizes."""
+        """The arguments of a call in the order of a candidate's launch function: outputs, inputs (with
+        `scalars` among them where the signature has scalars), parameters, sizes."""
         numbers = iter(scalars)
         result: list[Argument] = [self.pointers[t.name] for t in signature.outputs]
         for item in signature.inputs:
@@ -103,8 +104,8 @@ class Layout:
 def lay_out(
     arena: Arena, signature: Signature, workload: Workload, rng: random.Random, first: int = 0
 ) -> Layout:
-    """Draw addresses for a workload's tensors in the arena's slots, one each, beginning with slot number
-    `first`. A tensor lies at the begin or the end of its slot, at random."""
+    """Draw addresses for a workload's tensors in the arena's slots (separate pieces of memory), one each,
+    beginning with slot number `first`. A tensor lies at the begin or the end of its slot, at random."""
     tensors = signature.tensors
     slots = arena.slots[first : first + len(tensors)]
     addresses = window.draw_mappings([slot.bytes for slot in slots], rng)
@@ -123,9 +124,9 @@ def lay_out(
 
 
 def float64_views(arena: Arena, tensors: list[Tensor], workload: Workload) -> list[torch.Tensor]:
-    """The tensors at this workload, floating types widened to float64, as views packed over the whole arena.
-    Writing to them destroys what it held; the float64 reference then needs no further memory for its
-    arguments."""
+    """The tensors at this workload, floating types widened to float64, as uninitialized views packed over the
+    whole arena. Writing to them destroys what the arena held; the float64 reference then needs no further
+    memory for its arguments."""
     views = []
     offset = 0
     for tensor in tensors:

@@ -1,5 +1,5 @@
-"""Checks that a call wrote to nothing but its outputs: inputs, parameters and guard zones must be
-unchanged."""
+"""Checks that a candidate's call wrote to nothing but its outputs: inputs, parameters and the guard zones
+around tensors must be unchanged."""
 
 import torch
 
@@ -13,9 +13,9 @@ PIECE = 1 << 25  # words that are hashed at once
 
 
 class MemoryCheck:
-    """Checks that a call wrote to nothing but its outputs: compares keyed hashes of inputs and parameters
-    from before the call (construction) with those after it. With `protected` the device maps them read-only
-    and no hashes are taken. `key` must be secret until the verdict is known."""
+    """Checks that a candidate's call wrote to nothing but its outputs: compares keyed hashes of inputs and
+    parameters from before the call (taken at construction) with those after it. With `protected` the device
+    maps them read-only, so no hashes are needed. `key` must be unknown to the candidate."""
 
     def __init__(self, layout: Layout, signature: Signature, key: int, *, protected: bool) -> None:
         self._layout = layout
@@ -27,7 +27,8 @@ class MemoryCheck:
         return [keyed_hash(self._layout.raw(tensor), self._key) for tensor in self._tensors]
 
     def stop_if_touched(self) -> None:
-        """Raise Stop with a Rejected outcome if a guard byte, an input or a parameter was changed."""
+        """Raise Stop with a Rejected outcome if a guard byte (outside every tensor), an input or a parameter
+        was changed."""
         offset = self._layout.broken_guard()
         if offset is not None:
             raise Stop(
@@ -43,8 +44,8 @@ class MemoryCheck:
 
 def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
     """A 64-bit hash (a tensor of one int64) of the bytes in `raw`, which begins at a multiple of 8. Every
-    word is mixed with the key and its index before all are added, so that without the key no two changes are
-    known to cancel."""
+    8-byte word is mixed with the key and its index before all are added, so that nobody without the key can
+    make two changes that cancel."""
     whole = raw.numel() // 8 * 8
     words = raw[:whole].view(torch.int64)
     total = torch.zeros((), dtype=torch.int64, device=raw.device)
@@ -56,7 +57,7 @@ def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
 
 
 def _mixed_sum(words: torch.Tensor, key: int) -> torch.Tensor:
-    """The sum of all words, each mixed with its index and the key."""
+    """The sum (mod 2^64, as one int64) of all words, each mixed with its index and the key."""
     mixed = torch.arange(words.numel(), device=words.device)
     mixed.mul_(_MIX[1]).add_(key & 0x7FFF_FFFF_FFFF_FFFF).bitwise_xor_(words)
     for factor in _MIX:

@@ -1,5 +1,5 @@
 """Modelled timing: where there is no GPU, a model estimates how long each kernel takes at the primary
-workload. Its results are marked as modelled wherever they are shown."""
+workload, the sizes that are timed. Its results are marked as modelled wherever they are shown."""
 
 import random
 import re
@@ -38,9 +38,9 @@ KEPT_BYTES = 64 << 20  # of drawn values, from one candidate of a task to the ne
 
 
 class ModelledTimer:
-    """Models times of one task's candidates at the primary workload. `baseline` is the one used in
-    verification, at the small workload. Only the first bytes of each tensor are filled with values, so large
-    workloads need little memory."""
+    """Models the times of one task's candidates at the primary workload, the sizes that are timed. `baseline`
+    (PyTorch, or the user's kernel) is the one used in verification, at the small workload. Only the first
+    bytes of each tensor are filled with values, so large workloads need little memory."""
 
     def __init__(self, device: Device, task: Task, baseline: Baseline) -> None:
         self._device = device
@@ -49,22 +49,23 @@ class ModelledTimer:
         self._kept: dict[str, torch.Tensor] = {}
 
     def forget_values(self) -> None:
-        """Free the values that are kept for the next candidate (up to KEPT_BYTES); all can be drawn again."""
+        """Free the input values that are kept for the next candidate (up to KEPT_BYTES); they can be drawn
+        again."""
         self._kept.clear()
 
     def profiles(self, binaries: Sequence[Binary]) -> list[Profile]:
-        """One modelled profile for each compiled candidate, at the primary workload, with ptxas' resources.
-        Raises CandidateDied, CandidateHung or NotEmulated."""
+        """One modelled profile for each compiled candidate, at the primary workload (the sizes that are
+        timed), with ptxas' resources. Raises CandidateDied, CandidateHung or NotEmulated."""
         resources = [b.compilation.resources for b in binaries]
         profiles = self._device.profile(self._jobs([b.path for b in binaries]))
         architecture = self._device.spec.architecture
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
 
     def slowest(self, binary: Binary, profile: Profile, rng: random.Random) -> Profile:
-        """This profile of a candidate, or the longest of others if that takes AGREE times as long. Each is
-        from other blocks, with other clocks and other contents of fresh memory: one more, or AGAIN_BY_CLOCK
-        if the device code reads a clock, by which it may do more work at some times than at others. Raises as
-        `profiles` does."""
+        """`profile` of a candidate, or the longest of further ones if that takes AGREE times as long. Each
+        samples other blocks, with other clocks and other contents of fresh memory: one more, or
+        AGAIN_BY_CLOCK if the device code reads a clock, by which it might do more work at some times than at
+        others. Raises CandidateDied, CandidateHung or NotEmulated."""
         text = (binary.path.parent / PTX).read_text()
         times = AGAIN_BY_CLOCK if READS_CLOCK.search(text) else 1
         jobs = [replace(job, shift=rng.random()) for job in self._jobs([binary.path] * times)]
@@ -76,7 +77,8 @@ class ModelledTimer:
 
     def time(self, profile: Profile, floor: Floor) -> Timing | Rejected | RuntimeFailed:
         """The timing of a candidate from its modelled profile. Rejected if it launches nothing or is faster
-        than the floor allows; RuntimeFailed if a grid is larger than CUDA allows."""
+        than reading the bytes that `floor` says any kernel must read; RuntimeFailed if a grid is larger than
+        CUDA allows."""
         start = time.perf_counter()
         spec = self._device.spec
         if not profile.kernels:
@@ -110,8 +112,8 @@ class ModelledTimer:
 
     @cached_property
     def baseline_us(self) -> float:
-        """Modelled microseconds of the baseline at the primary workload: the original kernel, or eager
-        PyTorch."""
+        """Modelled time in us of what candidates are compared with, at the primary workload: the user's
+        original kernel, or eager PyTorch."""
         if isinstance(self._baseline, KernelBaseline):
             return total_us(self._device.profile(self._jobs([self._baseline.binary]))[0])
         from kernelblaster.judge.eager_model import eager_us
@@ -119,14 +121,15 @@ class ModelledTimer:
         return eager_us(self._task, self._task.primary, self._device.spec)
 
     def _jobs(self, paths: Sequence[Any]) -> list[ProfileJob]:
-        """Profile jobs at the primary workload for these shared objects."""
+        """A profile job for each of these paths of shared objects, at the primary workload (the sizes that
+        are timed)."""
         layout = self._layout()
         arguments: tuple[Argument, ...] = layout.arguments(self._task.signature, self._scalars)
         return [ProfileJob(path, arguments, self._task.primary.name) for path in paths]
 
     def _layout(self) -> Layout:
-        """The primary workload in a sparse arena: the first REPEATED_BYTES of every input and parameter hold
-        values like those of the task's file, the rest is empty."""
+        """The primary workload (the sizes that are timed) in sparse memory: the first REPEATED_BYTES of every
+        input and parameter hold values like those of the task's file, the rest is empty."""
         signature, workload = self._task.signature, self._task.primary
         arena = self._device.arena(slot_bytes(signature, [workload]))
         layout = lay_out(arena, signature, workload, random.Random(0))
@@ -144,8 +147,8 @@ class ModelledTimer:
 
     @cached_property
     def _pools(self) -> list[ValuePool]:
-        """Values to fill inputs and parameters with. Triangular zero patterns are dropped: which elements are
-        zero does not change the time."""
+        """For each input and parameter, the values to fill it with. Triangular zero patterns are dropped:
+        which elements are zero does not change the time."""
         small = small_workload(self._task)
         baseline = self._baseline.at(small)
         parameters = zip(baseline.parameters, self._task.signature.parameters, strict=True)
@@ -158,7 +161,8 @@ class ModelledTimer:
 
 
 def primary_scalars(task: Task) -> list[Any]:
-    """The scalar arguments of a task at its primary workload, found without allocating its tensors."""
+    """The scalar arguments of a task at its primary workload (the sizes that are timed), found without
+    allocating its tensors; empty for a CUDA task."""
     if task.kind == "cuda":
         return []
     file = ModuleFile(task.source, task.path)
@@ -167,7 +171,7 @@ def primary_scalars(task: Task) -> list[Any]:
 
 
 def total_us(profile: Profile) -> float:
-    """Microseconds of a profiled call: the sum of its kernels' durations. Raises KernelBlasterError if one
+    """Time in us of a profiled call: the sum of its kernels' durations. Raises KernelBlasterError if a kernel
     has none."""
     durations = [kernel.duration_us for kernel in profile.kernels]
     if None in durations:
@@ -176,7 +180,7 @@ def total_us(profile: Profile) -> float:
 
 
 def modelled_speedup(baseline_us: float, candidate_us: float) -> Speedup:
-    """The ratio of two modelled times, with an interval of a factor MODEL_ERROR either way and no
-    confidence."""
+    """The ratio of two modelled times, with MODEL_ERROR as the factor of uncertainty either way and no
+    confidence level."""
     ratio = baseline_us / candidate_us
     return Speedup(estimate=ratio, low=ratio / MODEL_ERROR, high=ratio * MODEL_ERROR, confidence=None)

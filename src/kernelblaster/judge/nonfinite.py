@@ -1,4 +1,4 @@
-"""What is required of an output where inputs hold NaN or infinity.
+"""What is required of a candidate's output where inputs hold NaN or infinity.
 
 "Planted" elements are the input elements that were set to NaN or infinity. An output element must be NaN or
 infinite where the float64 reference is and where it depends on a planted element; it must be right where the
@@ -22,8 +22,9 @@ APART = 1e-4  # relative: smaller differences are rounding
 
 
 def depends(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
-    """A mask of the output elements that depend on planted input elements: those that differ between `high`
-    and `low`, the reference's outputs with planted elements set far above and far below all other values."""
+    """A boolean mask of the output elements that depend on planted input elements (those that are set to NaN
+    or infinity): they differ between `high` and `low`, the reference's outputs with the planted elements set
+    far above and far below all other values."""
     if not high.is_floating_point():
         return high != low
     scale = torch.maximum(high.abs(), low.abs())
@@ -33,10 +34,11 @@ def depends(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Demand:
-    """What is known about one output where inputs are planted. `truth` is the float64 reference, `other` the
-    same by another implementation of attention, `moving` a mask of the elements that depend on planted ones,
-    `own` PyTorch's output in its own precision. `infinite`: infinity was planted, not NaN. `made`: integers
-    were computed from floating values by more than comparisons."""
+    """What is known about one output of a case in which some input elements are NaN or infinite ("planted").
+    `truth` is the float64 reference, `other` the same by another implementation of attention, `moving` a mask
+    of the elements that depend on planted ones, `own` PyTorch's output in its own precision. `infinite`:
+    infinity was planted, not NaN. `made`: integers were computed from floating values by more than
+    comparisons."""
 
     truth: torch.Tensor
     other: torch.Tensor
@@ -47,8 +49,8 @@ class Demand:
 
 
 def demanded(output: torch.Tensor, demand: Demand) -> torch.Tensor:
-    """A copy of the output with the truth filled in where nothing is required of it, so that it can be
-    compared with the truth as usual."""
+    """A copy of the candidate's output in which elements that NaN or infinity in the inputs leaves free are
+    replaced by the reference's, so that it can be compared with the reference as usual."""
     truth, other, moving = (t.to(output.device) for t in (demand.truth, demand.other, demand.moving))
     if not output.is_floating_point():
         disagreed = demand.own.to(output.device) != truth.to(output.dtype)

@@ -1,8 +1,8 @@
 """Which products PyTorch computes on operands rounded to TF32, and what that rounding does to a result.
 
 PyTorch lets cuDNN round the float32 operands of convolutions to TF32 (11 significant bits), which it does at
-some sizes and not at others. A candidate may round as the baseline does at the primary workload, at every
-size: docs/decisions/0019-one-rule-for-tf32.md.
+some sizes and not at others. A candidate may, at every size, round as PyTorch does at the timed sizes:
+docs/decisions/0019-one-rule-for-tf32.md.
 """
 
 from collections.abc import Sequence
@@ -32,15 +32,17 @@ MOST = 4.0  # times: operands that are cut off instead of rounded cost twice as 
 
 @dataclass(frozen=True)
 class OperandRounding:
-    """The products whose operands the baseline rounds to TF32 at the primary workload, and its error there
-    over that of operands rounded to nearest: 1, or about 2 where operands are cut off."""
+    """Which products the baseline (PyTorch as candidates are compared with it) computes on operands rounded
+    to TF32 at the timed sizes, and `ratio`, its error there divided by that of operands rounded to nearest:
+    1, or about 2 where operands are cut off."""
 
     products: RoundedProducts = "none"
     ratio: float = 1.0
 
 
 class RoundedOperands(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A context for a float64 run of a reference, in which the operands of `products` are rounded to TF32."""
+    """A context for a float64 run of a PyTorch module, in which the operands of `products` ("none",
+    "convolutions" or all "products") are rounded to TF32."""
 
     def __init__(self, products: RoundedProducts) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -60,15 +62,16 @@ def to_tf32(values: torch.Tensor) -> torch.Tensor:
 
 
 def expected_rounding(task: Task) -> RoundedProducts:
-    """The products that eager PyTorch is modelled to compute on TF32 operands at the primary workload, from
-    the operators that the module runs there. "none" for CUDA sources and modules that cannot be followed."""
+    """The products that eager PyTorch should compute on TF32 operands at the timed sizes, from the operators
+    that the module runs there: "convolutions" or "none". "none" also for CUDA sources and modules that cannot
+    be traced without values."""
     return _modelled(task).expected
 
 
 def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
-    """What the baseline does at the primary workload, from its error there on values like the file's own,
-    next to the errors of float64 runs with rounded operands. Nothing is rounded where there is no float64
-    reference."""
+    """Which products the baseline rounds to TF32 at the timed sizes, found by comparing its error with those
+    of float64 runs with rounded operands, on values like the task file's own. Nothing is rounded where there
+    is no float64 reference; where memory does not suffice, what is expected of eager PyTorch."""
     if not isinstance(baseline, ModuleBaseline) or not _modelled(task).products:
         return OperandRounding()
     try:
@@ -80,7 +83,7 @@ def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
 
 
 def decide(own: float, convolutions: float, products: float) -> OperandRounding:
-    """Which rounding explains the baseline's RMS error `own`, given the errors of rounded operands in
+    """Which rounding to TF32 explains the baseline's RMS error `own`, given the errors of operands rounded in
     convolutions alone and in all products."""
     found: RoundedProducts = "none"
     if convolutions and own >= REACHED * convolutions:
@@ -92,9 +95,9 @@ def decide(own: float, convolutions: float, products: float) -> OperandRounding:
 
 
 def _errors(task: Task, baseline: ModuleBaseline) -> tuple[float, float, float]:
-    """RMS errors of the baseline and of float64 runs with operands rounded in convolutions and in all
-    products, at the primary workload: of the output where the last is largest. Zeros if there is no float64
-    reference."""
+    """RMS errors at the timed sizes of (the baseline, a float64 run with operands of convolutions rounded to
+    TF32, one with those of all products rounded), for the output where the last is largest. Zeros if there is
+    no float64 reference."""
     inputs = []
     for place, (tensor, pool) in enumerate(zip(task.signature.input_tensors, baseline.pools, strict=True)):
         value = torch.empty(
@@ -119,7 +122,7 @@ def _errors(task: Task, baseline: ModuleBaseline) -> tuple[float, float, float]:
 
 
 def _rms(outputs: Sequence[torch.Tensor], truth: Sequence[torch.Tensor]) -> list[float]:
-    """The RMS error of each output; 0 for whole numbers and for values that are not finite."""
+    """The RMS error of each output against `truth`; 0 for integer outputs and where values are not finite."""
     found = [
         compare(one, exact).errors if exact.is_floating_point() else None
         for one, exact in zip(outputs, truth, strict=True)
@@ -132,7 +135,7 @@ def _wide(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _rounded(value: Any) -> Any:
-    """A float64 operand, or each of a list of them, rounded to TF32."""
+    """A float64 tensor rounded to TF32, or a list of them; anything else unchanged."""
     if isinstance(value, list | tuple):
         return [_rounded(one) for one in value]
     wide = isinstance(value, torch.Tensor) and value.dtype == torch.float64
@@ -141,8 +144,8 @@ def _rounded(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Modelled:
-    """What the model of eager PyTorch says of a task: the products on TF32 operands, and whether there are
-    any products at all (where the module cannot be followed, there may be)."""
+    """What a trace of the module says about a task: which products eager PyTorch computes on TF32 operands,
+    and whether there are float32 products at all (True where the module cannot be traced)."""
 
     expected: RoundedProducts
     products: bool

@@ -1,4 +1,4 @@
-"""What one evaluation includes."""
+"""The options of one evaluation of a candidate, which the command line and the library pass to the judge."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ def silent(stage: str) -> None:
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What one evaluation includes. `baseline` is how PyTorch is run to compare with; `profile` adds a
-    profile, `sanitize` a run of compute-sanitizer. `filter` has the emulator check a candidate before a GPU
-    runs it; `keep_samples` stores every pair of times in the evaluation; `progress` is called with the name
-    of each stage."""
+    """What one evaluation of a candidate includes. `baseline` is how PyTorch is run to compare with (eager,
+    torch.compile, ...); `profile` adds a profile, `sanitize` a run of compute-sanitizer. `filter` has the
+    emulator check a candidate before a GPU runs it; `keep_samples` stores every pair of times in the
+    evaluation; `progress` is called with the name of each stage."""
 
     baseline: BaselineName = "eager"
     profile: bool = False

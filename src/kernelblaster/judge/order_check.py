@@ -1,6 +1,6 @@
-"""Order check: finds errors that rarely show on a GPU. The PTX machine runs a candidate at small workloads
-and checks every access, the memory order between blocks, warps and dependent launches, and asynchronous
-copies that are never waited for."""
+"""Order check: finds synchronization errors that rarely show on a GPU. The PTX machine (the emulator) runs a
+candidate at small workloads and checks every access, the memory order between blocks, warps and dependent
+launches, and asynchronous copies that are never waited for."""
 
 import random
 import re
@@ -49,10 +49,10 @@ UNKNOWN = re.compile(r"not emulated: (\S+).*in inline assembly|PTX line \d+: .* 
 
 class OrderCheck:
     """Checks candidates for the GPU `spec` in the emulator, without using the GPU: races, memory order,
-    bounds. `facts` gives the device attributes that host code sees; it is asked when the first candidate is
-    checked. Results are not checked, that is verification's task. Whatever hardware leaves open (scheduling,
-    rounding of approximate functions) is drawn at random, so that a candidate cannot recognize the emulator
-    by it."""
+    bounds. `facts()`, called when the first candidate is checked, gives the device attributes that host code
+    sees. Whether results are right is not checked here but by verification. Whatever hardware leaves open
+    (scheduling, rounding of approximate functions) is drawn at random, so that a candidate cannot recognize
+    the emulator by it."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec
@@ -62,8 +62,8 @@ class OrderCheck:
         self._sizes: dict[str, SizeDraws] = {}
 
     def look(self, task: Task, binary: Binary) -> Rejected | str:
-        """Check a compiled candidate: Rejected if there is an objection, else a note that says what was
-        checked, or why it could not be."""
+        """Check a compiled candidate: Rejected if there is an objection, else a note in words that says what
+        was checked, or why it could not be."""
         try:
             findings, elsewhere = self._findings(task, binary)
         except (KernelBlasterError, CandidateHung) as error:
@@ -80,9 +80,9 @@ class OrderCheck:
         )
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate with the check's note added, or with its objection as outcome
-        and no timing. Evaluations that are not correct, or have such a note already, are returned as they
-        are."""
+        """The evaluation of a correct candidate with this check's note added, or with its objection as
+        outcome and no timing. Evaluations that are not correct, or have such a note already, are returned as
+        they are."""
         verification = evaluation.verification
         if not isinstance(evaluation.outcome, CORRECT) or verification is None or looked_at(verification):
             return evaluation
@@ -93,7 +93,7 @@ class OrderCheck:
         return evaluation.model_copy(update={"verification": with_note(verification, note)})
 
     def close(self) -> None:
-        """Close the emulator and forget all tasks; a later check opens it again."""
+        """Close the emulator and forget all tasks; a later check starts it again."""
         self._baselines.clear()
         self._sizes.clear()
         if self._device is not None:
@@ -101,8 +101,9 @@ class OrderCheck:
             self._device = None
 
     def _findings(self, task: Task, binary: Binary) -> tuple[list[str], list[str]]:
-        """(what the emulator found, one line each; names of the kernels that it did not see launched as at
-        the primary workload). Raises NotEmulated if an instruction is missing and nothing was found."""
+        """(the emulator's findings, one line each; names of the kernels that it did not see launched as at
+        the timed sizes). Raises NotEmulated if an instruction is missing in the emulator and nothing was
+        found."""
         if self._device is None:
             self._device = EmulatedDevice(self._spec, self._facts())
         device, workloads = self._device, self._workloads(task, binary)
@@ -136,8 +137,8 @@ class OrderCheck:
         return [], elsewhere
 
     def _workloads(self, task: Task, binary: Binary) -> list[Workload]:
-        """Small sizes to choose from, the task's small workload first. Also makes the task's baseline and
-        size draws, once."""
+        """Small workloads (sizes) to choose from, the task's small one first. Also makes the task's baseline,
+        which supplies values, and its size draws, once."""
         small = small_workload(task)
         assert self._device is not None
         if task.digest not in self._baselines:
@@ -157,8 +158,8 @@ class OrderCheck:
 
 
 class _Run:
-    """Runs a loaded candidate at one size (`layout`, filled with values) in the emulator and collects
-    findings."""
+    """Runs a loaded candidate at one size (`layout`, filled with values) in the emulator and collects what it
+    finds wrong."""
 
     def __init__(
         self, task: Task, runner: EmulatedRunner, layout: Layout, scalars: list[object], size: LaunchedSize
@@ -171,9 +172,10 @@ class _Run:
         self._most_blocks = size.most_blocks
 
     def findings(self, level: int) -> list[str]:
-        """Findings of one call, one line each; where some read may be stale, also of further calls in which
-        such reads return older values, whose results must agree. `level` is the size of errors of approximate
-        functions (see `Draws.inexact`)."""
+        """The emulator's findings in one call, one line each; empty if none. Where some read may be stale,
+        further calls are made in which such reads return older values, and their results must agree. `level`
+        is the size of errors of approximate functions (1: as documented, 7: hardly any; see
+        `Draws.inexact`)."""
         results, findings = self._call(Draws(most_blocks=self._most_blocks, inexact=level, skips=True))
         if findings or not self._runner.doubtful:
             return findings
@@ -190,8 +192,9 @@ class _Run:
         return []
 
     def _call(self, draws: Draws) -> tuple[list[torch.Tensor], list[str]]:
-        """Run one call that behaves as `draws` says, with a new seed: (its outputs, findings); no outputs if
-        there are findings. Raises CandidateDied for a CUDA error, Stop if it wrote outside its outputs."""
+        """Run one call in which the emulator behaves as `draws` says, with a new seed: (its outputs,
+        findings); no outputs if there are findings. Raises CandidateDied for a CUDA error, Stop if it wrote
+        outside its outputs."""
         for tensor in self._outputs:
             self._layout.raw(tensor).zero_()
         self._layout.set_guards()
@@ -207,8 +210,8 @@ class _Run:
 
 
 def _agree(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether two results of one output are equal up to another order of additions (AGREE of the largest
-    element)."""
+    """Whether two results of one output are equal up to what another order of additions may change (AGREE
+    times the largest element); integers must be equal."""
     if not ours.is_floating_point():
         return torch.equal(ours, theirs)
     ours, theirs = ours.double(), theirs.double()
@@ -219,8 +222,8 @@ def _agree(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 
 def _unchecked(why: str) -> Rejected | str:
-    """A note that the check was not possible, with the reason `why`; Rejected if that is an unknown
-    instruction in inline assembly that honest candidates do not need."""
+    """A note that the check for races was not possible, with the reason `why`; Rejected if the reason is an
+    unknown instruction in inline assembly that honest candidates do not need."""
     unknown = UNKNOWN.search(why)
     if unknown is None or EXPECTED.match(unknown.group(1) or ""):
         return f"{NOT_CHECKED}{why}"
@@ -236,5 +239,6 @@ def with_note(verification: Verification, note: str) -> Verification:
 
 
 def looked_at(verification: Verification) -> bool:
-    """Whether the verification has a note of the order check already."""
+    """Whether the verification already has a note of the order check (races and memory order in the
+    emulator)."""
     return any(note.startswith("memory order:") for note in verification.notes)

@@ -1,5 +1,6 @@
-"""Chooses the sizes at which the order check runs a candidate: cheap ones at which the host code launches the
-same kernels as at the primary workload, with more than one block."""
+"""Chooses the sizes at which the order check (the emulator's search for races and stale reads) runs a
+candidate: cheap ones at which the host code launches the same kernels as at the timed sizes, with more than
+one block."""
 
 import random
 import re
@@ -29,8 +30,8 @@ Reached = set[tuple[str, bool, bool]]
 
 @dataclass(frozen=True)
 class LaunchedSize:
-    """A size whose launches were recorded. `speaking`: some kernel has loads or atomics by which blocks may
-    communicate, so that all blocks must be run."""
+    """A workload (sizes) whose launches were recorded. `speaking`: some kernel has loads or atomics by which
+    blocks may communicate, so that all blocks must be run."""
 
     workload: Workload
     launches: tuple[RecordedLaunch, ...]
@@ -38,27 +39,30 @@ class LaunchedSize:
 
     @property
     def warps(self) -> int:
-        """Warps of all launches together."""
+        """Warps of all launches at this size together."""
         return sum(_warps(launch) for launch in self.launches)
 
     @property
     def most_blocks(self) -> int:
-        """How many blocks of its only launch to run, so that it does not take too long; 0 for all."""
+        """How many blocks of this size's only launch to run, so that the emulator does not take too long; 0
+        for all."""
         if self.speaking or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
 
     @property
     def possible(self) -> bool:
-        """Whether the emulator can run it in acceptable time."""
+        """Whether the emulator can run the launches at this size in acceptable time; False if there are
+        none."""
         alone = len(self.launches) == 1 and not any(launch.cooperative for launch in self.launches)
         most = MOST_WARPS if not alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
         return bool(self.launches) and self.warps <= most
 
     @property
     def reached(self) -> Reached:
-        """What running this size covers: (kernel, whether more than one cluster is launched, whether no
-        extent is tiny); with True, the entry with False is included."""
+        """What running this size covers, as triples: (kernel, whether it is launched with more than one
+        cluster, whether every size is at least LEAST_EXTENT). A triple with True comes with the one that has
+        False in its place."""
         ample = min(self.workload.sizes.values()) >= LEAST_EXTENT
         return {
             (one.kernel, several, large)
@@ -71,8 +75,8 @@ class LaunchedSize:
 def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
-    """Sizes whose launches to record, at most TRIED and all different: the small workload, one of `stretched`
-    for each size that is longest in it, then the others."""
+    """Workloads whose launches to record, at most TRIED and all different: `small`, then one of `stretched`
+    for each size that is the longest in some of them, then `others`."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
@@ -86,10 +90,10 @@ def choose(
     *,
     speaking: bool,
 ) -> tuple[list[LaunchedSize], list[str]]:
-    """Record all calls and choose sizes that cover the launches of the `primary` call. Returns the sizes to
-    run, at most CHOSEN and the first of `calls` always among them; and the kernels of the primary call that
-    none of these launches, or not with several clusters although that does. `speaking` is as in
-    LaunchedSize."""
+    """Record all calls and choose sizes that cover the launches of the `primary` call (at the timed sizes).
+    Returns the sizes to run, at most CHOSEN and the first of `calls` always among them; and the names of the
+    primary call's kernels that none of them launches, or launches only with a single cluster although the
+    primary call has several. `speaking` is as in LaunchedSize."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {
@@ -107,8 +111,8 @@ def choose(
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
-    """Arguments of a call at the primary workload without memory behind its tensors: its launches can be
-    recorded, but not run."""
+    """Arguments of a call at the primary workload (the sizes that are timed) without memory behind its
+    tensors: its launches can be recorded, but not run."""
     starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)

@@ -1,8 +1,9 @@
-"""How far an output is from the truth, and how far it may be.
+"""How far an output is from the truth (the reference computed in float64), by several measures, and how far
+it may be.
 
-The truth is the reference computed in float64. A result is precise enough if it is the exact result for
-inputs that differ from the given ones by a few roundings: as many as a sequential float32 sum may cost. Where
-PyTorch itself is less precise than that, a candidate's error may be OWN times PyTorch's.
+A result is precise enough if it is the exact result for inputs that differ from the given ones by a few
+roundings: as many as a sequential float32 sum may cost. Where PyTorch itself is less precise than that, a
+candidate's error may be OWN times PyTorch's.
 """
 
 import math
@@ -48,9 +49,9 @@ SAMPLE = 1 << 16  # elements from which the percentile is taken
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far one output is from the truth. `errors` is None where it has non-finite values that the truth
-    does not have, or the reverse. `index` is the flat index of the worst element, `expected` and `got` its
-    values."""
+    """How far one output is from the truth, the float64 reference. `errors` is None where it has non-finite
+    values that the truth does not have, or the reverse. `index` is the flat index of the worst element,
+    `expected` and `got` its values."""
 
     errors: Errors | None
     index: int
@@ -61,9 +62,10 @@ class Comparison:
 def compare(
     output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None, *, faint: float = FAINT
 ) -> Comparison:
-    """Compare an output with the truth (float64); tensors may be on different devices. `own` is PyTorch's own
-    output: elements that it has to fewer than ten bits (a sum that cancels) are not counted as lost. Results
-    below `faint` times the smallest normal number may be zero. Integers must be equal."""
+    """Compare an output with the truth, the float64 reference; tensors may be on different devices. An
+    element counts as lost if it is off by over half its value, unless PyTorch's own output `own` has it to
+    fewer than ten bits (a sum that cancels). Results below `faint` times the smallest normal number may be
+    zero. Integers must be equal."""
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)
@@ -133,8 +135,8 @@ def bound(
     """The bound on a candidate's errors over `count` elements, for each measure: the larger of OWN times
     PyTorch's own errors (`baseline`) and the effect of `roundings(terms)` roundings of output and inputs.
     `condition` is the effect of one rounding of the inputs, None if unknown. `coarse` is the effect of
-    operands rounded to TF32, where the baseline rounds them at the primary workload: it counts as PyTorch's
-    own error if that is smaller here, and the factor is ROUNDED_OWN. Without a baseline: what two orders of
+    operands rounded to TF32, given where PyTorch rounds them at the timed sizes: it counts as PyTorch's own
+    error if that is smaller here, and the factor is ROUNDED_OWN. Without `baseline`: what two orders of
     summation may differ by."""
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}
@@ -158,21 +160,21 @@ def bound(
 
 
 def share_of(errors: Errors, allowed: Errors) -> float:
-    """The largest ratio of an error to its bound over all measures; up to 1 is within bounds, infinite if the
-    bound is zero."""
+    """The largest ratio of an error to its bound over all measures: up to 1 is within bounds; infinite if a
+    bound is zero and its error is not."""
     pairs = [(getattr(errors, m), getattr(allowed, m)) for m in MEASURES]
     return max((value / limit if limit else float("inf") for value, limit in pairs if value), default=0.0)
 
 
 def pooled(errors: Sequence[Errors]) -> Errors:
-    """The errors of several draws of values together: for each measure the root mean square."""
+    """The errors of several draws of input values combined: for each measure the root mean square."""
     if len(errors) == 1:
         return errors[0]
     return Errors(**{m: hypot(*(getattr(e, m) for e in errors)) / len(errors) ** 0.5 for m in MEASURES})
 
 
 def scaled(errors: Errors, factor: float) -> Errors:
-    """Every measure times a factor."""
+    """The errors with every measure multiplied by `factor`."""
     return Errors(**{m: getattr(errors, m) * factor for m in MEASURES})
 
 
@@ -183,8 +185,8 @@ def all_finite(values: torch.Tensor) -> bool:
 
 
 def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) -> bool:
-    """A quick comparison of two outputs on one device: whether the RMS or the worst difference exceeds the
-    bound. Outputs that pass may still fail `compare`."""
+    """Whether the RMS or the worst difference between two outputs on one device exceeds the bound: a quick
+    test, so outputs for which it is False may still fail `compare`. Integers must be equal."""
     if not output.is_floating_point():
         return not torch.equal(output, other)
     flat, right = output.reshape(-1), other.reshape(-1)
@@ -202,19 +204,21 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
     """How far two outputs may be apart if one is within `allowed` of the truth and the other within `own`
-    (None: exact), with a margin because these come from other values; it is larger for `few` elements, whose
-    errors vary more."""
+    (None: exact), with a margin because these bounds come from other input values; it is larger for outputs
+    of `few` elements, whose errors vary more."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 
 
 def larger(allowed: Errors, own: Errors) -> Errors:
-    """For each measure the larger of the bound and OWN times PyTorch's error `own` on the same values."""
+    """The bound on errors, for each measure the larger of `allowed` and OWN times PyTorch's error `own` on
+    the same values."""
     return Errors(**{m: max(getattr(allowed, m), OWN * getattr(own, m)) for m in MEASURES})
 
 
 def exceeded(errors: Errors, allowed: Errors) -> str | None:
-    """The first measure above its bound, in words with both numbers; None if all are within bounds."""
+    """The first measure of `errors` above its bound, in words with both numbers; None if all are within
+    bounds."""
     for measure in MEASURES:
         value, limit = getattr(errors, measure), getattr(allowed, measure)
         if not value <= limit:
@@ -223,13 +227,13 @@ def exceeded(errors: Errors, allowed: Errors) -> str | None:
 
 
 def _faint(dtype: torch.dtype, times: float) -> float:
-    """The magnitude below which results of this type may be zero, because intermediate values may be
-    subnormal: `times` the smallest normal number, or that number itself for float16."""
+    """The magnitude below which results of this type may be flushed to zero, because intermediate values may
+    be subnormal: `times` the smallest normal number, or that number itself for float16."""
     return torch.finfo(dtype).tiny * (times if torch.finfo(dtype).tiny < FAINT**-2 else 1.0)
 
 
 def _finite(values: torch.Tensor) -> torch.Tensor:
-    """The values with zero in place of NaN and infinity."""
+    """A copy of the values with zero in place of NaN and infinity."""
     return torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
 
 
@@ -254,14 +258,14 @@ def _rms(values: torch.Tensor) -> float:
 
 
 def _percentile(pieces: list[torch.Tensor]) -> float:
-    """The 95th percentile of sampled relative errors."""
+    """The 95th percentile of the sampled relative errors in `pieces`; 0 if there are none."""
     ratios = torch.cat(pieces) if pieces else torch.zeros(1)
     return float(torch.kthvalue(ratios, max(1, int(0.95 * ratios.numel()))).values) if ratios.numel() else 0.0
 
 
 def _strange(got: torch.Tensor, right: torch.Tensor) -> int | None:
-    """Index of the first element that is not finite in output or truth and on which both disagree (the truth
-    rounded to the output's type); None if there is none."""
+    """Index of the first element that is NaN or infinite in the output or in the truth and on which both
+    disagree (the truth rounded to the output's type); None if there is none."""
     if bool(torch.isfinite(got).all()) and bool(torch.isfinite(right).all()):
         return None
     expected = right.to(got.dtype)
@@ -271,8 +275,8 @@ def _strange(got: torch.Tensor, right: torch.Tensor) -> int | None:
 
 
 def _worst_tile(error: torch.Tensor, right: torch.Tensor, tiny: float) -> float:
-    """The largest RMS error of any TILE neighbours, relative to their own RMS, which counts as at least
-    `tiny`. `right` are the true magnitudes."""
+    """The largest RMS error of any TILE consecutive elements, relative to the RMS of their true values, which
+    counts as at least `tiny`. `error` and `right` are magnitudes."""
     whole = error.numel() // TILE * TILE
     worst = 0.0
     for e, r in (
@@ -286,7 +290,7 @@ def _worst_tile(error: torch.Tensor, right: torch.Tensor, tiny: float) -> float:
 
 
 def _compare_exact(output: torch.Tensor, truth: torch.Tensor) -> Comparison:
-    """Compare integers or booleans: every measure is the share of elements that differ."""
+    """Compare integers or booleans: every measure is the fraction of elements that differ."""
     right = truth.reshape(-1)
     got = output.reshape(-1).to(right.device)
     differ = got != right

@@ -1,5 +1,5 @@
-"""Prepares tasks: the reference, the floor, the planner of verification cases and the memory that a task's
-candidates need, computed once for each task."""
+"""Prepares tasks for the judge, once each: the reference, the least work that any kernel needs (floor), the
+planner of verification cases and the memory that candidates need."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +22,11 @@ Compile = Callable[[Task, Candidate], Binary | Outcome]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is computed once for a task and a device, before its candidates are judged. `rounding` is what the
-    baseline does to the operands of products at the primary workload, as candidates may too. `slots` are
-    the bytes of each tensor's slot in the arena, `spare` the bytes beyond the slots that the float64
-    reference needs."""
+    """What is computed once for a task and a device, before its candidates are judged. `baseline` runs the
+    reference (PyTorch, or the user's kernel); `floor` is the least traffic and arithmetic of any kernel;
+    `rounding` is how the baseline rounds the operands of products at the timed sizes (like TF32), which
+    candidates may do too. `slots` are the bytes of each tensor's slot in the arena, the memory that
+    candidates work on; `spare` the bytes beyond that the float64 reference needs."""
 
     task: Task
     baseline: Baseline
@@ -38,9 +39,9 @@ class Prepared:
 
 
 class TaskPreparer:
-    """Prepares tasks for one device and keeps what it made. `largest_bytes` limits the tensors of workloads
-    that candidates are executed at, and None means no limit; `compile` is asked to compile the original
-    kernels of CUDA tasks."""
+    """Prepares tasks for one device, each once. `largest_bytes` limits the tensors of the workloads that
+    candidates are run at (on the emulator; None: no limit); `compile` compiles the original kernels of CUDA
+    tasks."""
 
     def __init__(
         self, device: Device, options: EvaluationOptions, compile: Compile, largest_bytes: int | None
@@ -52,14 +53,16 @@ class TaskPreparer:
         self._prepared: dict[str, Prepared] = {}
 
     def prepare(self, task: Task) -> Prepared:
-        """The task, prepared the first time. Raises BadTask if it cannot be judged."""
+        """The prepared task: made at the first call, remembered after. Raises BadTask if it cannot be
+        judged."""
         if task.digest not in self._prepared:
             self._options.progress("preparing the reference")
             self._prepared[task.digest] = self._new(task)
         return self._prepared[task.digest]
 
     def baseline(self, task: Task) -> Baseline:
-        """A new baseline of a task. Raises BadTask if a CUDA task's own kernel does not compile."""
+        """A new baseline of a task, which runs what candidates are compared with: the PyTorch module, or a
+        CUDA task's own kernel. Raises BadTask if that kernel does not compile."""
         if task.kind == "module":
             return ModuleBaseline(task, self._device, self._options.baseline, small=self._small)
         binary = self._compile(task, Candidate(source=task.source))
@@ -75,17 +78,18 @@ class TaskPreparer:
         self._prepared.clear()
 
     def _rounding(self, task: Task, baseline: Baseline) -> OperandRounding:
-        """Measured on a GPU; on the emulator, that of the modelled baseline."""
+        """How the baseline rounds the operands of products (like TF32): measured on a GPU; on the emulator,
+        what PyTorch is expected to do."""
         return OperandRounding(expected_rounding(task)) if self._small else measured_rounding(task, baseline)
 
     @property
     def _small(self) -> bool:
-        """Whether candidates are executed at small workloads only (on the emulator)."""
+        """Whether candidates are run at small workloads only, as on the emulator."""
         return self._largest_bytes is not None
 
     def _new(self, task: Task) -> Prepared:
-        """Prepare a task. Raises BadTask if it is unfit, or if it has to be small and has no small
-        workload."""
+        """Prepare a task. Raises BadTask if it is unfit to be scored, or if candidates run on the emulator
+        and it has no small workload."""
         fitness = fitness_of(task, self._device.torch_device)
         if not fitness.fit:
             raise BadTask(f"{task.name}: unfit to be scored: {'; '.join(fitness.problems)}")

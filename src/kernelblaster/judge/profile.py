@@ -20,8 +20,8 @@ TOGETHER_BYTES = 4 << 30  # of the arena, for tasks that are profiled under one 
 
 @dataclass(frozen=True)
 class Profiled:
-    """A request: the compiled candidates of one task that are to be profiled, with the task's baseline for
-    values."""
+    """A request to profile compiled candidates of one task; `baseline`, which runs the task's reference,
+    supplies input values and parameters."""
 
     task: Task
     baseline: Baseline
@@ -29,16 +29,17 @@ class Profiled:
 
     @property
     def slots(self) -> list[int]:
-        """Bytes of the slot of each tensor at the primary workload."""
+        """Bytes of the memory for each tensor at the primary workload (the sizes that are timed), in
+        order."""
         return slot_bytes(self.task.signature, [self.task.primary])
 
 
 def filled_layout(
     device: Device, task: Task, baseline: Baseline, workload: Workload, first: int = 0
 ) -> Layout:
-    """Lay out the workload in the arena's slots, beginning with slot number `first`, and fill inputs and
-    parameters with values like those of the task's file. The same arguments give the same addresses and
-    values."""
+    """Place the tensors of `workload` in the arena (the memory that candidates work on), beginning with slot
+    number `first`, and fill inputs and parameters with values like those of the task's file. The same
+    arguments give the same addresses and values."""
     baseline = baseline.at(workload)
     layout = lay_out(device.arena(), task.signature, workload, random.Random(0), first)
     for position, tensor in enumerate(task.signature.input_tensors):
@@ -51,9 +52,9 @@ def filled_layout(
 def profile_candidates(
     device: Device, wanted: Sequence[Profiled], *, depth: Depth = "detailed"
 ) -> Iterator[list[Profile]]:
-    """For each task a list with one profile per binary, at the primary workload. Tasks whose tensors fit in
-    TOGETHER_BYTES together share one start of the profiler. `depth` selects how many metrics are
-    collected."""
+    """For each request a list with one profile per binary, at the primary workload (the sizes that are
+    timed). Tasks whose tensors fit in TOGETHER_BYTES together share one start of the profiler. `depth`
+    selects which metrics are collected."""
     for group in _together(wanted):
         device.arena([size for one in group for size in one.slots])
         jobs: list[ProfileJob] = []
@@ -73,8 +74,8 @@ def profile_candidates(
 
 
 def _together(wanted: Sequence[Profiled]) -> Iterator[list[Profiled]]:
-    """Split the requests, in order, into groups whose tensors take at most TOGETHER_BYTES (or that have one
-    task)."""
+    """Yields the requests in groups, in order, whose tensors take at most TOGETHER_BYTES together (a single
+    request may take more)."""
     group: list[Profiled] = []
     for one in wanted:
         if group and sum(sum(o.slots) for o in (*group, one)) > TOGETHER_BYTES:
@@ -97,15 +98,16 @@ def with_resources(profile: Profile, resources: Sequence[Resources], architectur
 
 
 def _resources_of(kernel: KernelProfile, resources: Sequence[Resources]) -> Resources | None:
-    """The ptxas report for a launch: reports have mangled names, profiles readable ones. None if there is
-    none, or several match (templates)."""
+    """ptxas' report on the kernel of a profile, matched by name: reports have mangled names, profiles
+    readable ones. None if there is none, or several match (templates)."""
     plain = source_name(kernel.name)
     matches = [r for r in resources if f"{len(plain)}{plain}" in r.kernel or r.kernel == plain]
     return matches[0] if len(matches) == 1 else None
 
 
 def _metrics(kernel: KernelProfile, known: Resources, architecture: str) -> tuple[Metric, ...]:
-    """ptxas' numbers and the theoretical occupancy that follows from them, as metrics of the tier "ptxas"."""
+    """ptxas' numbers for a kernel and the theoretical occupancy that follows from them, as metrics marked
+    "ptxas" as their source (tier)."""
     dynamic = kernel.metric("Dynamic Shared Memory Per Block")
     shared = known.shared_bytes + (int(dynamic.value) if dynamic and isinstance(dynamic.value, float) else 0)
     threads = kernel.block[0] * kernel.block[1] * kernel.block[2]

@@ -1,4 +1,5 @@
-"""The interface of judges, whichever process holds the device."""
+"""The interface that all judges of candidates have, whether they hold the device in this process or ask
+another one."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -9,8 +10,8 @@ from kernelblaster.records.profile import Depth
 
 
 class JudgedDevice(Protocol):
-    """A description of the device that candidates run on. `modelled`: it has no clock, its times come from a
-    model."""
+    """A description of the device that candidates run on. `modelled`: it is the emulator, whose times come
+    from a model and not from a clock."""
 
     @property
     def name(self) -> str: ...
@@ -23,15 +24,16 @@ class JudgedDevice(Protocol):
 
 
 class Judge(Protocol):
-    """Judges candidates. `DeviceJudge` holds a device itself, `FleetJudge` asks a process that does, and
-    `CachedJudge` reuses the verdicts of another judge. What all of them guarantee is tested by
-    testing/judge_contract.py."""
+    """Verifies, times and profiles candidates (CUDA sources for a task). `DeviceJudge` holds a device itself,
+    `FleetJudge` asks a process that does, and `CachedJudge` reuses the verdicts of another judge. What all of
+    them guarantee is tested by testing/judge_contract.py."""
 
     @property
     def device(self) -> JudgedDevice: ...
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
-        """Fitness and floor (least possible work) of a task. Raises BadTask if it is unfit to be judged."""
+        """(fitness, floor) of a task: whether it can be scored and why not, and the least memory traffic and
+        arithmetic that any kernel for it needs. Raises BadTask if it is unfit to be judged."""
         ...
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
@@ -40,17 +42,19 @@ class Judge(Protocol):
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         """The evaluation of a correct candidate after a check for races and memory order in the emulator:
-        with a note, or with the objection as its outcome. Other evaluations are returned unchanged."""
+        with a note if it passed, or with the check's objection as its outcome. Evaluations of other
+        candidates are returned unchanged."""
         ...
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        """Modelled microseconds of each candidate at the primary workload, from the emulator alone, without
-        verification; None where it does not compile, fails, or cannot be modelled."""
+        """Modelled time in us of each candidate at the primary workload (the sizes that are timed), from the
+        emulator alone and without verification; None where it does not compile, fails, or cannot be
+        modelled."""
         ...
 
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        """For each candidate its profile at the primary workload; for one that fails verification, its
-        outcome. `depth` selects how many metrics are collected."""
+        """For each candidate its profile at the primary workload (the sizes that are timed); for one that
+        fails verification, its outcome. `depth` selects which metrics are collected."""
         ...

@@ -1,4 +1,5 @@
-"""The errors of a candidate's outputs on one draw of values, and the decision over several draws."""
+"""The errors of a candidate's outputs on one set of random input values (a draw), and the decision over
+several draws."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +16,11 @@ FAR = 4.0  # times the bound: a single draw decides
 
 @dataclass(frozen=True)
 class OutputSample:
-    """The errors of one output on one draw of input values. `found` compares each run of the candidate with
-    the truth, `own` are PyTorch's errors, `moved` the effect of one rounding of the inputs (None: not
-    computed), `coarse` that of operands rounded as the baseline does at the primary workload (None: it does
-    not). `at_worst` is the candidate's element where it was furthest off; `count` the number of
-    elements. `excused`: PyTorch's own result is of no use for these values. `lenience` is a factor on the
+    """The errors of one output on one draw of random input values. `found` compares each run of the candidate
+    with the float64 reference, `own` are PyTorch's errors, `moved` the effect of one rounding of the inputs
+    (None: not computed), `coarse` that of operands rounded as PyTorch does at the timed sizes, like TF32
+    (None: it does not). `at_worst` is the candidate's element where it was furthest off; `count` the number
+    of elements. `excused`: PyTorch's own result is of no use for these values. `lenience` is a factor on the
     bound, `terms` the length of the longest sum."""
 
     tensor: Tensor
@@ -35,8 +36,8 @@ class OutputSample:
 
     @property
     def errors(self) -> Errors | None:
-        """For each measure the largest error of all runs; None if some run is not finite where it should be,
-        or the reverse."""
+        """For each error measure the largest of all runs; None if some run is finite where the reference is
+        not, or the reverse."""
         known = [one.errors for one in self.found if one.errors is not None]
         if len(known) < len(self.found):
             return None
@@ -44,27 +45,27 @@ class OutputSample:
 
     @property
     def few(self) -> bool:
-        """Whether the output has so few floating elements (at most FEW) that one draw of values does not
-        decide."""
+        """Whether the output has so few floating elements (at most FEW) that one draw of input values does
+        not decide."""
         return self.tensor.floating and self.own is not None and self.count <= FEW
 
 
 def worst(found: Sequence[Comparison]) -> Comparison:
-    """The comparison with the largest RMS error; one without finite errors counts as largest."""
+    """The comparison with the largest RMS error; one whose errors are None (not finite) counts as largest."""
     return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
 
 
 def share(samples: Sequence[OutputSample]) -> float:
-    """The pooled errors of all draws of one output divided by their bound, for the worst measure: up to 1
-    passes. Infinite where some draw is not finite as it should be."""
+    """The errors of one output, pooled over all draws of input values, divided by their bound, for the worst
+    measure: up to 1 passes. Infinite where some draw gave NaN or infinity wrongly."""
     errors = [one.errors for one in samples if one.errors is not None]
     return share_of(pooled(errors), allowed(samples)) if len(errors) == len(samples) else float("inf")
 
 
 def doubtful(samples: Sequence[OutputSample]) -> bool:
-    """Whether more draws of one output are needed: only for outputs of few elements, while the pooled errors
-    are near the bound. The range narrows as more is drawn: from 0.2 to 4 times the bound for one element, 0.5
-    to 4 for four, 0.8 to 1.6 for sixteen."""
+    """Whether more draws of input values are needed to decide on one output: only for outputs of few
+    elements, while the pooled errors are near the bound. The range that counts as near narrows as more is
+    drawn: from 0.2 to 4 times the bound for one element, 0.5 to 4 for four, 0.8 to 1.6 for sixteen."""
     samples = [one for one in samples if not one.excused]
     if not samples or not samples[0].few:
         return False
@@ -74,7 +75,7 @@ def doubtful(samples: Sequence[OutputSample]) -> bool:
 
 
 def allowed(samples: Sequence[OutputSample]) -> Errors:
-    """The bound on the pooled errors of these draws of one output."""
+    """The bound on the errors of one output, pooled over these draws of input values, for each measure."""
     own = [one.own for one in samples if one.own is not None]
     moved = [one.moved for one in samples if one.moved is not None]
     dtype = getattr(torch, samples[0].tensor.dtype)

@@ -1,4 +1,5 @@
-"""Runs a memory and race checker on a correct candidate."""
+"""Runs compute-sanitizer (on the emulated device, the emulator's own checks) on a candidate that was found
+correct."""
 
 from kernelblaster.devices.device import Device, ProfileJob
 from kernelblaster.judge.compile import Binary
@@ -8,8 +9,9 @@ from kernelblaster.records import Rejected
 
 
 def sanitize(device: Device, prepared: Prepared, binary: Binary) -> Rejected | None:
-    """Run compute-sanitizer on one call at the task's smallest workload: Rejected with its findings, None if
-    there are none."""
+    """Run the device's memory and race checker on one call at the task's smallest workload: Rejected with its
+    findings, None if there are none. `prepared` is the task with its reference, `binary` the compiled
+    candidate."""
     task = prepared.task
     layout = filled_layout(device, task, prepared.baseline, task.smallest)
     arguments = layout.arguments(task.signature, prepared.baseline.at(task.smallest).scalars)

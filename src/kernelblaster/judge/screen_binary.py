@@ -1,7 +1,8 @@
-"""Screens a compiled candidate before it is loaded.
+"""Screens a compiled candidate (a shared object) before it is loaded.
 
 Checks what the loader would do with the file: which symbols and libraries it imports, what runs at load,
-which memory is executable. A candidate that passes can be loaded by the recorder. x86-64 only.
+which memory is executable. A candidate that passes can be loaded by the recorder, the sandboxed process that
+runs its host code. x86-64 only.
 
 Not checked: what its host code does, which the recorder's sandbox confines; and device code.
 """
@@ -90,7 +91,7 @@ def screen_binary(path: Path) -> list[ScreenFinding]:
 
 
 def _libraries(sections: _Sections) -> Iterator[ScreenFinding]:
-    """Findings on needed libraries that are not allowed, and on library paths and other unsafe dynamic
+    """Yields findings on needed libraries that are not allowed, and on library paths and other unsafe dynamic
     tags."""
     dynamic = sections.get(".dynamic")
     tags: Any = dynamic.iter_tags() if isinstance(dynamic, DynamicSection) else ()
@@ -105,8 +106,8 @@ def _libraries(sections: _Sections) -> Iterator[ScreenFinding]:
 
 
 def _symbols(sections: _Sections) -> Iterator[ScreenFinding]:
-    """Findings on imported, exported and defined symbols: forbidden imports, a missing entry point, names of
-    libraries that the file replaces, functions chosen at load."""
+    """Yields findings on symbols: forbidden imports, a missing entry point, names of libraries that the file
+    replaces, functions chosen at load (ifunc)."""
     exported = {}
     for name, kind, section, *_ in _table(sections, ".dynsym"):
         if section:
@@ -129,8 +130,8 @@ def _symbols(sections: _Sections) -> Iterator[ScreenFinding]:
 
 
 def _table(sections: _Sections, name: str) -> Iterator[tuple[str, int, int, int, int]]:
-    """(name, type, section index, address, size) of each symbol of a symbol table; section 0: not defined in
-    this file."""
+    """Yields (name, type, section index, address, size) of each named symbol in the symbol table `name`;
+    section 0: not defined in this file. Nothing if there is no such table."""
     section = sections.get(name)
     if not isinstance(section, SymbolTableSection):
         return
@@ -142,7 +143,8 @@ def _table(sections: _Sections, name: str) -> Iterator[tuple[str, int, int, int,
 
 
 def _memory(elf: ELFFile, sections: _Sections) -> Iterator[ScreenFinding]:
-    """Findings on executable stacks, memory that is writable and executable, and code in unusual sections."""
+    """Yields findings on executable stacks, memory that is writable and executable, and code in unusual
+    sections."""
     segments = [(segment["p_type"], segment["p_flags"]) for segment in elf.iter_segments()]
     stack = [flags for kind, flags in segments if kind == "PT_GNU_STACK"]
     if not stack or stack[0] & _EXECUTABLE:
@@ -156,8 +158,8 @@ def _memory(elf: ELFFile, sections: _Sections) -> Iterator[ScreenFinding]:
 
 
 def _load_time(sections: _Sections) -> Iterator[ScreenFinding]:
-    """Findings on code that would run when the file is loaded or unloaded, beyond what nvcc and the C++
-    library always add."""
+    """Yields findings on code that would run when the file is loaded or unloaded, beyond what nvcc and the
+    C++ library always add."""
     targets = {}
     for section in sections.values():
         if section["sh_type"] == "SHT_RELA":
@@ -191,16 +193,17 @@ def _load_time(sections: _Sections) -> Iterator[ScreenFinding]:
 
 
 def _entries(array: Section | None, targets: dict[int, int]) -> Iterator[int]:
-    """The addresses of the functions in an initialization array; `targets` are relocated values by
-    address."""
+    """Yields the addresses of the functions in an initialization array (.init_array); `targets` are relocated
+    values by address. Nothing if `array` is None."""
     if array is not None:
         for index, (content,) in enumerate(struct.iter_unpack("<Q", array.data())):
             yield targets.get(array["sh_addr"] + 8 * index, content)
 
 
 def _only_sets_up_streams(sections: _Sections, address: int, size: int) -> bool:
-    """Whether the function of `size` bytes at `address` does no more than <iostream> (which cub includes)
-    needs: it calls the constructor of one library object and registers its destructor."""
+    """Whether the function of `size` bytes at `address`, which runs at load, does no more than <iostream>
+    (which cub includes) needs: it calls the constructor of one library object and registers its
+    destructor."""
     text = sections[".text"]
     begin = address - text["sh_addr"]
     code = text.data()[begin : begin + size]

@@ -1,4 +1,5 @@
-"""Screens a candidate's host code as the compiler saw it: macros expanded, device code removed.
+"""Screens a candidate's host code for forbidden instructions, as the compiler saw it: macros expanded, device
+code removed.
 
 nvcc's front end writes the host half of a file as C++ for the host compiler. In it, bodies of device
 functions are between `#if 0` and `#endif`, and line markers name the file that each part came from. So this
@@ -45,13 +46,13 @@ def host_text(front_end: str, file: str) -> str:
 
 
 def screen_host(text: str) -> list[ScreenFinding]:
-    """Every reason why host code (as returned by `host_text`) may not be loaded, at most MOST_FINDINGS:
-    inline assembly, and instructions that read clocks or random numbers."""
+    """The reasons, at most MOST_FINDINGS, why host code (as returned by `host_text`) may not be loaded:
+    inline assembly, and instructions that read clocks or random numbers. Empty if there are none."""
     return list(islice(dict.fromkeys(_findings(text)), MOST_FINDINGS))
 
 
 def _findings(text: str) -> Iterator[ScreenFinding]:
-    """The findings of `screen_host`, in the order of the text, possibly repeated."""
+    """Yields the reasons why host code may not be loaded, in the order of the text, possibly repeated."""
     number = 1
     for line in _STRING.sub('""', text).split("\n"):
         if mark := _LINE.fullmatch(line):

@@ -1,4 +1,5 @@
-"""Screens a candidate's source before compilation: reports early, with the line and an alternative.
+"""Screens a candidate's CUDA source before compilation, so that it hears early what is not allowed, with the
+line and an alternative.
 
 It decides what may be included and defined, and names what later stages would reject anyway. Calls and
 assembly are reported only where the syntax tree is certain that they are host code and no name of the file's
@@ -75,8 +76,8 @@ def matches(name: str, patterns: list[str]) -> bool:
 
 
 def hint(name: str, hints: dict[str, str]) -> str | None:
-    """What to use instead of `name`, from the rules file; exact names go before patterns, longer patterns
-    before shorter. None if it says nothing."""
+    """What to use instead of `name`, from `hints` of the rules file; exact names go before patterns, longer
+    patterns before shorter. None if there is no hint."""
     beginnings = (name[:length] + "*" for length in range(len(name), 0, -1))
     return hints.get(name) or next((hints[p] for p in beginnings if p in hints), None)
 
@@ -85,7 +86,7 @@ def hint(name: str, hints: dict[str, str]) -> str | None:
 
 
 def _directives(text: SourceText) -> Iterator[ScreenFinding]:
-    """Findings on preprocessor directives: forbidden ones, headers, pragmas, and macros that redefine
+    """Yields findings on preprocessor directives: forbidden ones, headers, pragmas, and macros that redefine
     protected names."""
     for match in text.directives:
         name, rest = match[2], text.kept[match.start(3) : match.end(3)].strip()
@@ -138,14 +139,15 @@ def _is_protected(macro: str) -> bool:
 
 
 def _assembly(text: SourceText) -> Iterator[ScreenFinding]:
-    """Findings on inline assembly in what is certainly host code."""
+    """Yields findings on inline assembly in what is certainly host code."""
     for match in _ASSEMBLY.finditer(text.plain):
         if match.start() in text.host:
             yield ScreenFinding("host-assembly", HOST_ASSEMBLY.format(match[0]), text.line(match.start()))
 
 
 def _attributes(text: SourceText) -> Iterator[ScreenFinding]:
-    """Findings on attributes that change what runs or where it lies, such as constructors and sections."""
+    """Yields findings on attributes that change what runs or where it lies, such as constructors and
+    sections."""
     for match in _ATTRIBUTE.finditer(text.code):
         for word in re.findall(r"\w+", match[0]):
             if word.strip("_") in _SOURCE["attributes"]:
@@ -154,7 +156,7 @@ def _attributes(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _names(text: SourceText) -> Iterator[ScreenFinding]:
-    """Findings on reserved names and on parts of `std` that candidates may not use."""
+    """Yields findings on reserved names and on parts of `std` that candidates may not use."""
     for match in _RESERVED.finditer(text.code):
         detail = f"The name `{match[0]}` belongs to the judge or to a library: choose another."
         yield ScreenFinding("reserved-name", detail, text.line(match.start()))
@@ -164,8 +166,8 @@ def _names(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _calls(text: SourceText) -> Iterator[ScreenFinding]:
-    """Findings on calls, in what is certainly host code, of functions for which the rules file names an
-    alternative."""
+    """Yields findings on calls, in what is certainly host code, of functions for which the rules file names
+    an alternative."""
     known = text.syntax.introduced | set(RULES["binary"]["cuda"])
     for match in _CALL.finditer(text.plain):
         scope, name, offset = match[1], match[2], match.start(2)
@@ -181,7 +183,7 @@ def _calls(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _foreign_declarations(text: SourceText) -> Iterator[ScreenFinding]:
-    """Findings on names that `extern "C"` declares and the file does not define: they would import a
+    """Yields findings on names that `extern "C"` declares and the file does not define: they would import a
     library's symbol."""
     own = text.syntax.defined | {"launch_gpu_implementation", None}
     marks = [(found.start(), found[0]) for found in re.finditer("[{};]", text.plain)]
@@ -193,9 +195,9 @@ def _foreign_declarations(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _statements(plain: str, marks: list[tuple[int, str]], start: int) -> Iterator[tuple[int, str, bool]]:
-    """(offset, text, whether it is in a block) of each declaration without a body that an `extern "C"` ending
-    at offset `start` covers: one, or those between braces. `marks` are the (offset, character) of all braces
-    and semicolons in `plain`; matching by these ensures that errors in the syntax tree hide none."""
+    """Yields (offset, text, whether it is in a block) of each declaration without a body that an `extern "C"`
+    ending at offset `start` covers: one, or those between braces. `marks` are the (offset, character) of all
+    braces and semicolons in `plain`; matching by these ensures that errors in the syntax tree hide none."""
     depth, block = 0, False
     begin = start
     for index in range(bisect.bisect_left(marks, (start, "")), len(marks)):
@@ -214,8 +216,8 @@ def _statements(plain: str, marks: list[tuple[int, str]], start: int) -> Iterato
 
 
 def _foreign_name(statement: str, block: bool) -> str | None:
-    """The name that a declaration under `extern "C"` imports; None if it defines it or declares a type. In a
-    `block`, a variable without a further `extern` is a definition."""
+    """The name that a declaration under `extern "C"` imports; None if it defines the name or declares a type.
+    In a `block`, a variable without a further `extern` is a definition."""
     first = (statement.split() or [""])[0]
     if first in ("", "typedef", "using", "static", "struct", "enum", "class", "union"):
         return None

@@ -1,10 +1,11 @@
-"""Size check: before a candidate that was verified at small workloads counts as faster, it is run at the
-sizes that its time was modelled for.
+"""Size check: before a candidate that was verified on the emulator at small workloads counts as faster, it is
+run at the sizes that its time was modelled for.
 
-Of a launch whose blocks are independent, some are run, drawn in secret, at the primary sizes; of any other
-call all of it, as far as the work is bearable. Results are compared on many kinds of values (slab_cases.py).
-A second call finds what a first one left behind. Some drawn sizes beyond the primary ones follow, of which
-those with few elements and one very large extent are run as a whole.
+Of a launch whose blocks are independent, some are run, drawn in secret, at the primary sizes (those that are
+timed); of any other call all of it, as far as the emulator can do that in acceptable time. Results are
+compared on many kinds of values (slab_cases.py). A second call finds what depends on values that a first one
+left behind. Some drawn sizes beyond the primary ones follow, of which those with few elements and one very
+large extent are run as a whole.
 """
 
 import random
@@ -53,15 +54,16 @@ NOTE = "sizes: "
 
 @dataclass(frozen=True)
 class SizesRun:
-    """A size check without an objection. `note` says what was run; `missing` why that is too little for the
-    modelled time to count, None if it is enough."""
+    """The result of a size check (a run at the timed sizes) without an objection. `note` says what was run;
+    `missing` why that is too little for the modelled time to count, None if it is enough."""
 
     note: str
     missing: str | None = None
 
 
 class SizeCheck:
-    """Checks candidates on a device that models time. What it needs of a task is prepared once and kept."""
+    """Runs candidates on the emulator at the sizes that their time is modelled for. What it needs of a task
+    is prepared once and kept."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -72,8 +74,9 @@ class SizeCheck:
     def look(
         self, prepared: Prepared, binary: Binary, profile: Profile | None, seed: int
     ) -> Failure | SizesRun:
-        """Run a candidate that passed verification: the outcome if it is wrong, else what was run. `profile`
-        is its modelled one at the primary workload, `seed` is secret."""
+        """Run a candidate that passed verification at small sizes: the outcome if it is wrong, else what was
+        run. `profile` is its modelled one at the primary workload (the timed sizes); `seed`, secret, draws
+        values and blocks."""
         where = "at the primary sizes"
         try:
             with one_thread():
@@ -86,7 +89,7 @@ class SizeCheck:
             return SizesRun(f"{NOTE}not run {where}", str(error))
 
     def close(self) -> None:
-        """Forget all tasks."""
+        """Forget all tasks and close their baselines."""
         for known in self._tasks.values():
             known.baseline.close()
         self._tasks.clear()
@@ -132,7 +135,8 @@ class SizeCheck:
         return self._tasks[task.digest]
 
     def _independent(self, prepared: Prepared, rng: random.Random) -> tuple[str, ...]:
-        """The independent sizes of a task, tried at its small workload."""
+        """The names of a task's independent sizes (those whose indices do not affect each other's results),
+        found by running the reference at its small workload."""
         task, baseline = prepared.task, prepared.baseline
         small = prepared.planner.sizes.base
         baseline = baseline.at(small)
@@ -158,8 +162,8 @@ class SizeCheck:
     def _outputs(
         self, task: Task, baseline: Baseline, workload: Workload, inputs: list[torch.Tensor]
     ) -> list[torch.Tensor] | None:
-        """The baseline's outputs on these inputs; None if it refuses them, as a kernel does whose indices
-        point beyond a part of its rows."""
+        """The baseline's (reference's) outputs on these inputs; None if it refuses them, as a kernel does
+        whose indices point beyond a part of its rows."""
         layout = lay_out(self._device.arena(), task.signature, workload, random.Random(0))
         for tensor, value in zip(task.signature.input_tensors, inputs, strict=True):
             layout.view(tensor).copy_(value)
@@ -175,8 +179,8 @@ class SizeCheck:
             return None
 
     def _others(self, known: LargeTask, rng: random.Random) -> list[Workload]:
-        """Some drawn sizes of moderate memory, another choice each time: for each size the one with its
-        largest extent, then others."""
+        """Some drawn workloads of moderate memory, another choice each time: for each free size the one in
+        which it is largest, then others, OTHERS in all or more."""
         task = known.task
         if task.digest not in self._sizes:
             draws = SizeDraws(task, limit_s=DRAW_LIMIT_S)
@@ -192,7 +196,8 @@ class SizeCheck:
         return list(chosen.values())[: max(OTHERS, len(longest))]
 
     def _long_ones(self, task: Task) -> list[Workload]:
-        """For each free size a workload with few elements in which it is several times the primary one."""
+        """For each free size a workload with few elements in which that size is several times that of the
+        primary workload; sizes without one are left out."""
         if task.digest not in self._long:
             draws = SizeDraws(task, most_bytes=LONG_BYTES, limit_s=DRAW_LIMIT_S)
             free = [size.name for size in task.signature.sizes if size.kind == "free"]
@@ -202,8 +207,9 @@ class SizeCheck:
 
 
 class _Run:
-    """Calls of one candidate at large workloads. `domain` are the kinds of values that inputs accept,
-    `operations` those of the reference at the primary workload. `compared` counts output elements."""
+    """Calls of one candidate at large workloads on the emulator, compared with the reference. `domain` are
+    the kinds of values that inputs accept, `operations` those of the reference at the primary workload (the
+    timed sizes). `compared` counts the output elements compared so far."""
 
     def __init__(
         self,
@@ -223,8 +229,9 @@ class _Run:
         self.compared = 0
 
     def thoroughly(self, workload: Workload, rng: random.Random) -> CallCoverage | None:
-        """Two calls: the second with other values and scalars, at other addresses, with what the first one
-        left in global variables. Returns what the first one did; None if it is too much work."""
+        """Make two calls and compare them: the second with other values and scalars, at other addresses, with
+        what the first one left in global variables. Returns what the first one did; None if it is too much
+        work. Raises Stop if results are wrong."""
         first, draws, written = self._first(workload, rng)
         if written is None:
             return None
@@ -251,7 +258,8 @@ class _Run:
         return written
 
     def once(self, workload: Workload, rng: random.Random) -> None:
-        """One call at a drawn size, if it is not too much work."""
+        """Make one call at a drawn size and compare it, unless it is too much work. Raises Stop if results
+        are wrong."""
         call, _, written = self._first(workload, rng)
         if written is None or (written.share < 1 and not written.places):
             return
@@ -260,8 +268,8 @@ class _Run:
         self.compared += call.compare(part, all_written=written.share >= 1)
 
     def whole(self, workload: Workload, rng: random.Random) -> None:
-        """One call at a drawn size of which all blocks are run, if that is not too much work: an output that
-        was not written is found."""
+        """Make one call at a drawn size with all blocks run, unless that is too much work, and compare it; an
+        output element that was not written is found too. Raises Stop if results are wrong."""
         call = self._call(workload, rng)
         call.fill(self._cases(self._box(workload, rng), rng))
         try:
@@ -271,7 +279,8 @@ class _Run:
         self.compared += call.compare(all_written=True)
 
     def _first(self, workload: Workload, rng: random.Random) -> tuple[LargeCall, Draws, CallCoverage | None]:
-        """A call with drawn values, how it was run, and what it did: None if it is too much work."""
+        """A call with drawn values, the emulator's settings that it was run with, and what it did: None if it
+        is too much work."""
         call = self._call(workload, rng)
         apart = call.launches == 1
         cases = self._cases(self._box(workload, rng), rng)
@@ -297,9 +306,9 @@ class _Run:
 
 
 def _timed_otherwise(seen: CallCoverage, profile: Profile | None) -> str | None:
-    """Why the modelled time is not that of this call: the blocks that were run did more work than those that
-    the time was modelled from, so that the candidate may tell the one from the other. None if they did not,
-    or if the profile does not count work."""
+    """Why the modelled time is not that of this call, in words: the blocks that were run did more work than
+    those that the time was modelled from, so the candidate may recognize when it is timed. None if they did
+    not, or if the profile does not count work."""
     timed = _modelled_work(profile) * seen.share if profile is not None else 0.0
     if not timed or profile is None or len(profile.kernels) >= MOST_KERNELS:
         return None
@@ -312,9 +321,9 @@ def _timed_otherwise(seen: CallCoverage, profile: Profile | None) -> str | None:
 
 
 def _affordable(task: Task, known: LargeTask, profile: Profile | None) -> Workload | None:
-    """The largest workload at which a whole call is not too much work, by the work that the profile tells of:
-    the primary one, or one with smaller independent sizes; None if there is none. Of a single launch some
-    blocks can be run, so there the primary one is returned."""
+    """The largest workload at which a whole call is not too much work for the emulator, by the counts in the
+    profile: the primary one (the timed sizes), or one with a smaller independent size; None if there is none.
+    A single launch can be run in part, so for it the primary one is returned."""
     work = _modelled_work(profile) if profile is not None else 0.0
     if profile is None or len(_launches(profile)) <= 1 or work <= WHOLE_WORK:
         return task.primary
@@ -327,17 +336,19 @@ def _affordable(task: Task, known: LargeTask, profile: Profile | None) -> Worklo
 
 
 def _launches(profile: Profile) -> list[KernelProfile]:
-    """The kernels of a profile, without copies."""
+    """The kernels of a profile, without copies and fills."""
     return [kernel for kernel in profile.kernels if not kernel.name.startswith("[")]
 
 
 def _modelled_work(profile: Profile) -> float:
-    """The work of a whole call by its modelled profile, in the units of `Draws.most_work`."""
+    """The work of a whole call by the counts in its modelled profile, in the units of `Draws.most_work` (warp
+    instructions, memory accesses weighted)."""
     return sum(_work(kernel) for kernel in _launches(profile))
 
 
 def _work(kernel: KernelProfile) -> float:
-    """The work of one launch at the primary workload, in the units of `Draws.most_work`."""
+    """The work of one launch by the counts in its profile, in the units of `Draws.most_work`: warp
+    instructions, plus ACCESS_WORK for each access to memory."""
 
     def value(name: str) -> float:
         metric = kernel.metric(name)
@@ -349,7 +360,8 @@ def _work(kernel: KernelProfile) -> float:
 
 
 def _uncovered(seen: CallCoverage) -> str | None:
-    """Why blocks that were run do not stand for all of them; None if they do."""
+    """Why the blocks that were run do not stand for all of them, in words: they wrote too small a part of an
+    output. None if they do."""
     if seen.share >= 1 or seen.covered >= COVERED * seen.share:
         return None
     return (
@@ -372,5 +384,6 @@ def _note(seen: CallCoverage, compared: int, others: int) -> str:
 
 
 def was_run(verification: Verification) -> bool:
-    """Whether the verification has a note of the size check already."""
+    """Whether the verification already has a note of the size check (a run at the sizes that its time is
+    modelled for)."""
     return any(note.startswith(NOTE) for note in verification.notes)

@@ -1,4 +1,6 @@
-"""The kinds of values that the slabs of a box hold: one call then tries many of them."""
+"""The kinds of values (random, huge, NaN, ...) that the parts of one large workload hold, so that one call of
+a candidate tries many of them. A box is the part of a workload that is compared, a slab one of the slices
+that it is cut into."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -24,9 +26,10 @@ def slab_cases(
     rng: random.Random,
     again: bool,
 ) -> list[tuple[Box, Case]]:
-    """Slabs of the box, each with the case that it holds: another kind of values that some input along it
-    accepts, by `domain`. `operations` are those of the reference on the whole workload. `again`: for a second
-    call, with other scalars, and other values in the inputs that all slabs have in common."""
+    """Slabs (slices) of `box`, each with the verification case that it holds: another kind of values that
+    some input along it accepts, by `domain`. `operations` are those of the reference on the whole workload.
+    `again`: for a second call, with other scalars, and other values in the inputs that all slabs have in
+    common."""
     box = _bearable(task, box, operations)
     kinds = list(_kinds(task, box, domain, rng))
     parameters = sum(box.part.bytes(tensor) for tensor in task.signature.parameters)
@@ -40,8 +43,9 @@ def slab_cases(
 
 
 def _kinds(task: Task, box: Box, domain: Domain, rng: random.Random) -> Iterator[Distribution]:
-    """Kinds of values in the order of their use: the file's own, those by which coarse arithmetic shows in
-    long sums, then all others in random order."""
+    """Yields kinds of values in the order of their use: the task file's own, those by which coarse arithmetic
+    shows in long sums, then all others in random order; only kinds that some input along the box's split
+    accepts."""
     positions = [
         position
         for position, tensor in enumerate(task.signature.input_tensors)
@@ -67,9 +71,9 @@ def _with_kinds(
     common: Case,
     shared: Distribution,
 ) -> Iterator[tuple[Box, Case]]:
-    """A case like `common` for each box, with the kind of values of the same number. Inputs that do not
-    depend on the box are of the kind `shared`, the same in all boxes. What an input does not accept, it keeps
-    the file's own values for."""
+    """Yields a case like `common` for each box, with the kind of values at the same position in `kinds`.
+    Inputs that do not extend along the boxes' split get the kind `shared`, the same in all boxes. An input
+    that does not accept its kind keeps the task file's own values."""
     for box, kind in zip(boxes, kinds, strict=False):
         wanted = [
             kind if box.split is None or box.split in tensor.dims else shared
@@ -82,13 +86,15 @@ def _with_kinds(
 
 
 def _most_slabs(task: Task, box: Box) -> int:
-    """How many slabs a box may have: fewer where they share a large tensor, which is converted for each."""
+    """How many slabs (slices along its split) a box may be cut into: fewer where they share a large tensor,
+    which is converted to float64 for each."""
     shared = sum(box.part.elements(t) for t in task.signature.read_tensors if box.split not in t.dims)
     return max(1, min(KINDS, SHARED_ELEMENTS // max(1, shared)))
 
 
 def _bearable(task: Task, box: Box, operations: int) -> Box:
-    """The box with as few indices along its split that the reference needs no more than SLAB_OPERATIONS."""
+    """The box with so few indices along its split that the reference needs no more than SLAB_OPERATIONS for
+    it."""
     if box.split is None:
         return box
     outputs = task.signature.outputs

@@ -1,4 +1,5 @@
-"""Reads a candidate's source as the preprocessor does, and tells where it is certainly host code.
+"""Reads a candidate's CUDA source as the preprocessor does, and says where it is certainly host code. Used by
+`screen_source`.
 
 Continued lines are joined and comments removed before anything else reads the text. Text that compilers might
 read in two ways raises `UnreadableSource`. A syntax tree gives the names that the file introduces and the
@@ -44,9 +45,10 @@ _WORD = re.compile(r"\w+", re.A)
 
 @dataclass(frozen=True)
 class SourceText:
-    """Views of one source with equal offsets and line numbers: `kept` is without comments, `code` also
+    """Views of one CUDA source with equal offsets and line numbers: `kept` is without comments, `code` also
     without the contents of strings, `plain` also without directives. `directives` are matches (mark, name,
-    rest) in `code`; `syntax` and `host` are the syntax tree's facts and the parts that are host code."""
+    rest) in `code`; `syntax` has the names and functions of the syntax tree, `host` the parts that are host
+    code."""
 
     kept: str
     code: str
@@ -61,8 +63,8 @@ class SourceText:
 
 
 class UnreadableSource(Exception):
-    """The source can be read in two ways and is rejected. `what` describes the offending text in words,
-    `line` is its 1-based line."""
+    """The source contains text that compilers might read in two ways, and is rejected. `what` describes that
+    text in words, `line` is its 1-based line."""
 
     def __init__(self, text: str, offset: int, what: str) -> None:
         self.what = what
@@ -71,8 +73,8 @@ class UnreadableSource(Exception):
 
 
 def read_source(source: str) -> SourceText:
-    """All views of a CUDA source. Raises `UnreadableSource` for text that compilers might read in two ways.
-    The time is bounded only if the length is."""
+    """All views of a CUDA source, parsed. Raises `UnreadableSource` for text that compilers might read in two
+    ways. Check the length first: the time grows with it."""
     source = source.replace("\r\n", "\n")
     if match := _DECEPTIVE.search(source):
         raise UnreadableSource(source, match.start(), "an invisible or control character")
@@ -111,8 +113,8 @@ class Syntax:
 
 
 def _introduced(node: Node) -> Iterator[str]:
-    """The names that a node gives if it is a declaration: of functions, variables, parameters, types and
-    macros."""
+    """The names that a syntax node declares, if it is a declaration: of functions, variables, parameters,
+    types and macros."""
     named: list[Node] = []
     if node.type in _PARAMETERS:
         named = [child for child in node.named_children if child.type in _NAMES]
@@ -129,7 +131,7 @@ def _introduced(node: Node) -> Iterator[str]:
 
 
 def _walk(root: Node) -> Iterator[Node]:
-    """All named nodes, outer ones first."""
+    """Yields all named nodes of a syntax tree, outer ones first."""
     cursor = root.walk()
     while True:
         if cursor.node is not None and cursor.node.is_named:
@@ -141,8 +143,8 @@ def _walk(root: Node) -> Iterator[Node]:
 
 
 def _declared_name(node: Node) -> str:
-    """The name that a declaration or definition gives, inside nested declarators (pointer to, function of);
-    empty if there is none."""
+    """The identifier that a declaration or definition introduces, found inside nested declarators (pointer
+    to, function of); empty if there is none."""
     inner: Node | None = node
     for _ in range(20):
         if inner is None or inner.type == "identifier":
@@ -170,9 +172,9 @@ def _join_lines(source: str) -> tuple[str, list[int]]:
 
 
 def _without_comments(joined: str, joints: list[int]) -> str:
-    """The text with one space for each comment. Newlines inside a comment move to the end of its line,
-    because a directive goes on after a comment. `joints` are the offsets of deleted backslash-newlines; a raw
-    string across one, or one without an end, raises UnreadableSource."""
+    """The text `joined` with one space for each comment. Newlines inside a comment move to the end of its
+    line, because a directive goes on after a comment. `joints` are the offsets of deleted backslash-newlines.
+    Raises UnreadableSource for a raw string across such an offset or without an end."""
     owed = 0
 
     def replace(lexeme: re.Match[str]) -> str:
@@ -217,9 +219,9 @@ def _blank_quoted(match: re.Match[str]) -> str:
 
 
 class HostCode:
-    """The parts of a source that are certainly host code; `offset in host_code` asks for a character offset.
-    True if the innermost function around it is marked neither `__device__` nor `__global__`, and the syntax
-    tree has no error there."""
+    """The parts of a source that are certainly host code: `offset in host_code` is True if the innermost
+    function around that character offset is marked neither `__device__` nor `__global__`, and the syntax tree
+    has no error there."""
 
     def __init__(self, plain: str, directives: list[re.Match[str]], syntax: Syntax) -> None:
         device = _device_words(directives)
@@ -243,8 +245,8 @@ class HostCode:
 
 
 def _device_words(directives: list[re.Match[str]]) -> set[str]:
-    """Words that may mark a function as device code: CUDA's own, and macros whose text contains such a
-    word."""
+    """Words that may mark a function as device code: __device__, __global__, and macros whose text contains
+    such a word."""
     device, bodies = {"__device__", "__global__"}, []
     for match in directives:
         if match[2] == "define" and (words := _WORD.findall(match[3])):

@@ -1,4 +1,5 @@
-"""How a stage of the judge ends early: maps a candidate's failure to its outcome."""
+"""How a stage of the judge ends early when a candidate fails: the exception, the time limit, and which
+outcome each failure becomes."""
 
 import time
 from collections.abc import Iterator
@@ -21,8 +22,8 @@ Failure = Incorrect | Rejected | RuntimeFailed | TimedOut
 
 
 class Stop(Exception):
-    """Raised inside a stage of the judge where a candidate has failed; carries its outcome. Never leaves the
-    judge."""
+    """Raised inside a stage of the judge where a candidate has failed; `outcome` says how. The judge catches
+    it and returns that outcome."""
 
     def __init__(self, outcome: Failure) -> None:
         super().__init__(outcome.kind)
@@ -31,7 +32,8 @@ class Stop(Exception):
 
 class Leash:
     """A time limit on all calls of one candidate together, in all stages: WHOLE times the limit of one call,
-    times the device's patience. The limit of a single call is enforced by the runner."""
+    times the device's `patience` (1 on a GPU, more on the emulator). The limit of a single call is enforced
+    by the runner."""
 
     def __init__(self, device: Device) -> None:
         self._limit_s = WHOLE * settings().call_limit_s * device.patience
@@ -39,8 +41,8 @@ class Leash:
 
     @contextmanager
     def during(self, stage: Literal["verify", "time"]) -> Iterator[None]:
-        """A context around one call, whose time counts. Raises Stop (TimedOut, in this stage) at its end if
-        the total exceeds the limit, unless another exception is under way."""
+        """A context around one call, whose time counts towards the limit. Raises Stop (TimedOut in `stage`)
+        at its end if the total exceeds it, unless another exception is under way."""
         entered = time.monotonic()
         try:
             yield

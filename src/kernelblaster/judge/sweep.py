@@ -1,4 +1,5 @@
-"""Tunable constants of a candidate: parses their declarations and makes all variants."""
+"""Tunable constants, which a candidate's source declares in comments with the values to try: parses the
+declarations and makes all variants."""
 
 import itertools
 import re
@@ -12,8 +13,8 @@ MOST_SWEPT = 6  # combinations that a search tries of one candidate
 
 
 def tunables(source: str) -> tuple[Tunable, ...]:
-    """The tunable constants that a source declares in lines like `// kernelblaster-tune: BLOCK = 128,
-    256`."""
+    """The tunable constants that a source declares in lines like `// kernelblaster-tune: BLOCK = 128, 256`,
+    in order; empty if there are none."""
     declared = []
     for name, text in DECLARATION.findall(source):
         values = tuple(int(v) for v in text.replace(" ", "").split(",") if v)
@@ -42,8 +43,8 @@ def baked_variants(source: str, most: int) -> list[str]:
 
 
 def variants(candidate: Candidate) -> list[Candidate]:
-    """One candidate for each combination of the source's tunable values; only the candidate itself where none
-    are declared. Raises KernelBlasterError for more than MOST_VARIANTS."""
+    """One candidate for each combination of the values of the source's tunable constants; only the candidate
+    itself where none are declared. Raises KernelBlasterError for more than MOST_VARIANTS."""
     declared = tunables(candidate.source)
     combinations = list(itertools.product(*(t.values for t in declared)))
     if len(combinations) > MOST_VARIANTS:

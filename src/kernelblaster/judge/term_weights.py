@@ -1,4 +1,5 @@
-"""How many terms of a sum contribute rounding error, for each operator that takes sums.
+"""How many terms of a sum contribute rounding error, for each PyTorch operator that takes sums. Used by
+terms.py.
 
 Zero terms do not count: adding a zero costs no rounding. A sum counts as one term if all its terms are
 multiples of one power of two and their absolute sum is so small that every order of summation is exact in
@@ -27,7 +28,7 @@ def weight(terms: torch.Tensor, dims: Dims) -> int:
 
 
 def _present(values: torch.Tensor) -> torch.Tensor:
-    """1 for each value that is not zero in float32, else 0."""
+    """A tensor with 1 for each value that is not zero in float32, else 0."""
     return (values.abs() > VANISHING).to(values.dtype)
 
 
@@ -49,7 +50,7 @@ def _quantum(sizes: torch.Tensor) -> float:
 
 
 def _dims(given: Given) -> Dims:
-    """The axes that a reduction operator sums over; all if its argument `dim` is missing."""
+    """The axes that a reduction operator sums over; all axes if its argument `dim` is missing or empty."""
     tensor, dim = given["self"], given.get("dim")
     if dim is None or dim == [] or not tensor.dim():
         return tuple(range(tensor.dim()))
@@ -57,41 +58,42 @@ def _dims(given: Given) -> Dims:
 
 
 def _trailing(given: Given) -> Dims:
-    """The axes that a layer normalization covers."""
+    """The axes that a layer normalization covers, as negative numbers."""
     return tuple(range(-len(given["normalized_shape"]), 0))
 
 
 def _centred(values: torch.Tensor, dims: Dims) -> int:
-    """The terms that count in a mean and a variance over `dims`, whichever has more."""
+    """How many terms contribute rounding error in a mean and a variance over `dims`, whichever has more."""
     return max(weight(values, dims), weight((values - values.mean(dims, keepdim=True)).square(), dims))
 
 
 def _exponentials(given: Given) -> int:
-    """The terms that count in a softmax or logsumexp: exponentials that do not vanish beside the largest."""
+    """How many terms contribute rounding error in a softmax or logsumexp: exponentials that do not vanish
+    beside the largest."""
     values, dims = given["self"], _dims(given)
     return weight((values - values.amax(dims, keepdim=True)).exp(), dims)
 
 
 def _norm(given: Given) -> int:
-    """The terms that count in a vector norm: powers of the magnitudes."""
+    """How many terms contribute rounding error in a vector norm, which sums powers of the magnitudes."""
     order = given.get("ord", given.get("p", 2))
     return weight(given["self"].abs().pow(2 if order is None else order), _dims(given))
 
 
 def _groups(given: Given) -> int:
-    """The terms that count in a group normalization."""
+    """How many terms contribute rounding error in the mean and variance of a group normalization."""
     return _centred(given["input"].reshape(given["N"] * given["group"], -1), (1,))
 
 
 def _channels(given: Given) -> int:
-    """The terms that count in a batch normalization."""
+    """How many terms contribute rounding error in the mean and variance of a batch normalization."""
     values = given["input"]
     return _centred(values, tuple(d for d in range(values.dim()) if d != 1))
 
 
 def _product(one: str, other: str) -> Callable[[Given], int]:
-    """A counter for matrix products whose factors are the arguments of these names: terms with two nonzero
-    factors."""
+    """A function that counts the terms which contribute rounding error in a matrix product of the arguments
+    called `one` and `other`: those with two nonzero factors."""
 
     def count(given: Given) -> int:
         return _most(_present(given[one]) @ _present(given[other]))
@@ -100,7 +102,8 @@ def _product(one: str, other: str) -> Callable[[Given], int]:
 
 
 def _filter(given: Given) -> int:
-    """The terms that count in a convolution: those with a nonzero input and a nonzero weight."""
+    """How many terms contribute rounding error in a convolution: those with a nonzero input and a nonzero
+    weight."""
     rest = [given[n] for n in ("stride", "padding", "dilation", "transposed", "output_padding", "groups")]
     return _most(torch.ops.aten.convolution(_present(given["input"]), _present(given["weight"]), None, *rest))
 

@@ -1,7 +1,8 @@
-"""The number of terms of the longest sum in a computation, found by watching the operators that it runs.
+"""The number of terms of the longest sum in a PyTorch computation, found by watching the operators that it
+runs.
 
 The rounding error of a float32 sum grows with its length, and so do the bounds on a candidate's errors.
-Unlisted operators count as sums of one term; pooling windows are too short to matter.
+Operators that are not listed count as sums of one term; pooling windows are too short to matter.
 
 With weighing, only terms that contribute rounding error count (term_weights.py), which makes bounds on long
 sums with few such terms as strict as on short sums.
@@ -19,9 +20,9 @@ FEW = 8  # a sum has few terms if at most one in so many counts
 
 
 class LongestSum(Operators):  # type: ignore[no-untyped-call]
-    """A context that watches the operators that run inside. Afterwards `terms` is the number of terms of the
-    longest sum, 1 if there was none. With `weighed`, `terms` counts only terms that contribute rounding
-    error, `length` all."""
+    """A context that watches the PyTorch operators that run inside. Afterwards `terms` is the number of terms
+    of the longest sum, 1 if there was none. With `weighed`, `terms` counts only terms that contribute
+    rounding error, `length` all."""
 
     def __init__(self, *, weighed: bool = False) -> None:
         super().__init__()
@@ -34,7 +35,8 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
         return self.terms * FEW <= self.length
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
-        """Take note of one operator that ran: `func` with its arguments and result."""
+        """Called for each operator that ran, with its arguments and result: updates `terms` and `length` if
+        it takes sums."""
         super().see(func, args, kwargs, result)
         name = func.overloadpacket.__name__
         count = TERMS.get(name)
@@ -50,53 +52,55 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
 
 
 def _inner(name: str) -> Callable[[Given, Any], Any]:
-    """A counter for matrix products: the last extent (K) of the argument of this name."""
+    """A function that counts the terms of a matrix product: the last extent (K) of the operator's argument
+    called `name`."""
     return lambda given, _: given[name].shape[-1]
 
 
 def _reduced(given: Given, result: Any) -> Any:
-    """Terms of a reduction: elements of the first tensor argument for each element of the result."""
+    """Terms of one sum of a reduction operator: elements of its first tensor argument for each element of the
+    result."""
     first = next(value for value in given.values() if isinstance(value, torch.Tensor))
     one = result[0] if isinstance(result, tuple) else result
     return first.numel() // max(one.numel(), 1)
 
 
 def _along(given: Given, _: Any) -> Any:
-    """Terms of an operator along one axis: the extent of `dim`."""
+    """Terms of an operator along one axis, like softmax or cumsum: the extent of that axis (`dim`)."""
     first = next(value for value in given.values() if isinstance(value, torch.Tensor))
     return first.shape[given["dim"]] if first.dim() else 1
 
 
 def _convolution(given: Given, _: Any) -> Any:
-    """Terms of one output element of a convolution; for a transposed one, of an element that the whole filter
-    covers."""
+    """Terms of the sum in one output element of a convolution; for a transposed one, of an element that the
+    whole filter covers."""
     weight = given["weight"]
     outputs = weight.shape[1] * given["groups"] if given["transposed"] else weight.shape[0]
     return weight.numel() // max(outputs, 1)
 
 
 def _row(given: Given, _: Any) -> Any:
-    """Elements that a layer normalization covers at once."""
+    """Terms of a sum in a layer normalization: the elements of `normalized_shape`."""
     return torch.Size(given["normalized_shape"]).numel()
 
 
 def _group(given: Given, _: Any) -> Any:
-    """Elements of one group of a group normalization."""
+    """Terms of a sum in a group normalization: the elements of one group."""
     return given["input"].numel() // max(given["N"] * given["group"], 1)
 
 
 def _channel(given: Given, _: Any) -> Any:
-    """Elements of one channel of a batch normalization."""
+    """Terms of a sum in a batch normalization: the elements of one channel."""
     return given["input"].numel() // max(given["input"].shape[1], 1)
 
 
 def _keys(given: Given, _: Any) -> Any:
-    """Keys that each query of an attention attends to."""
+    """Terms of a sum in an attention: the keys that each query attends to."""
     return given["key"].shape[-2]
 
 
 def _recurrent(given: Given, _: Any) -> Any:
-    """The longest row of an RNN's weight matrices."""
+    """Terms of the longest sum in an RNN: the longest row of its weight matrices."""
     return max(weight.shape[-1] for weight in given["weight"])
 
 

@@ -1,4 +1,4 @@
-"""Measures a candidate's speedup over the baseline.
+"""Measures on a GPU a candidate's speedup over the baseline (PyTorch, or the user's kernel).
 
 Candidate and baseline are timed in pairs on fresh values, each with a cold cache, and every timed output is
 checked. Three clocks must agree: events around the whole call, events around each launch, and the wall clock,
@@ -65,8 +65,8 @@ FULL_CHECKS = 0.15  # share of timed outputs that are compared by every measure,
 
 
 class ClocksDisagree(Stop):
-    """The clocks of one measurement contradict each other; the outcome is Rejected. Raised once, it is
-    measured again."""
+    """The clocks of one measurement contradict each other; the outcome is Rejected. After the first time the
+    measurement is repeated once."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__(Rejected(reason="clocks-disagree", evidence=evidence))
@@ -77,10 +77,11 @@ class ClockChanged(Exception):
 
 
 class Timer:
-    """Times one verified candidate, loaded in `runner`, against the baseline at the primary workload.
-    `allowed` gives for each output by name (error bound, the baseline's own errors), with which timed outputs
-    are checked. `leash` counts the candidate's time, that of earlier stages included. `seed` determines all
-    draws; `keep_samples` stores every pair of times."""
+    """Times one verified candidate, loaded in `runner`, against the baseline (PyTorch, or the user's kernel)
+    at the primary workload, the sizes that are timed. `allowed` gives for each output by name (error bound,
+    the baseline's own errors), with which timed outputs are checked. `leash` counts the candidate's time,
+    that of earlier stages included. `seed` determines all random choices; `keep_samples` stores every pair of
+    times."""
 
     def __init__(
         self,
@@ -110,8 +111,8 @@ class Timer:
 
     def time(self, floor: Floor) -> Timing | Failure:
         """The timing, or the outcome of a candidate that failed. Disagreeing clocks reject it only if they
-        disagree in a second measurement too, since a busy host can cause that. `floor` is the task's: a time
-        below what it allows is rejected."""
+        disagree in a second measurement too, since a busy host can cause that. `floor` is the least work that
+        any kernel for the task needs: a time in which the GPU could not do that is rejected."""
         try:
             try:
                 return self._time(floor)
@@ -124,8 +125,8 @@ class Timer:
 
     def _time(self, floor: Floor, *, again: bool = False) -> Timing:
         """One whole measurement: warm up, sample until the confidence interval is narrow or BUDGET_S seconds
-        have passed, and check the clocks. `again`: a change of the GPU's clock rate is tolerated. Raises
-        Stop."""
+        have passed, and check the clocks and the time against `floor`, the least work of the task. `again`: a
+        change of the GPU's clock rate is tolerated. Raises Stop, or ClockChanged."""
         start = time.perf_counter()
         self._runner.record([arguments for _, arguments in self._layouts])
         self._device.settle()
@@ -185,7 +186,7 @@ class Timer:
 
     def _round(self) -> tuple[float, TimeReport]:
         """Time baseline and candidate once each, on the same fresh values and in random order, and compare
-        their outputs. Returns the baseline's microseconds and the candidate's report."""
+        their outputs. Returns the baseline's time in us and the candidate's report."""
         signature = self._task.signature
         layout, arguments = self._rng.choice(self._layouts)
         seed = self._rng.getrandbits(48)
@@ -208,8 +209,8 @@ class Timer:
         return baseline_us, report
 
     def _sample(self, layout: Layout, arguments: tuple[Argument, ...]) -> TimeReport:
-        """One timed call of the candidate, with its outputs poisoned before and all memory checked after.
-        Raises Stop if it failed or did no work."""
+        """One timed call of the candidate, with its outputs filled with poison before and all memory checked
+        after. Raises Stop if it failed, wrote outside its outputs, or did no work."""
         signature = self._task.signature
         for tensor in signature.outputs:
             layout.raw(tensor).fill_(0xFF)
@@ -226,7 +227,7 @@ class Timer:
 
     def _check_outputs(self, mine: list[torch.Tensor], right: list[torch.Tensor]) -> None:
         """Compare the candidate's outputs (`mine`) with the baseline's (`right`): they may be apart by the
-        sum of both bounds. Raises Stop."""
+        sum of the error bounds of both. Raises Stop if they are further apart."""
         for tensor, got, expected in zip(self._task.signature.outputs, mine, right, strict=True):
             limits = both(*self._allowed[tensor.name], few=got.numel() <= FEW)
             if not plainly_apart(got, expected, limits) and self._rng.random() > FULL_CHECKS:
@@ -238,7 +239,8 @@ class Timer:
 
     def _check_exactly(self, seed: int, mine: list[torch.Tensor], right: list[torch.Tensor]) -> None:
         """Compare the candidate's outputs (`mine`) with the float64 reference on the values of `seed`, as in
-        verification; `right` are the baseline's. Overwrites the arena. Raises Stop."""
+        verification; `right` are the baseline's. Overwrites the arena, the memory that candidates work on.
+        Raises Stop if they are wrong; does nothing if there is no float64 reference."""
         signature = self._task.signature
         tensors, count = list(signature.read_tensors), len(signature.input_tensors)
         views = float64_views(self._device.arena(), tensors, self._task.primary)
@@ -257,8 +259,8 @@ class Timer:
                 raise Stop(_wrong(tensor.name, comparison, too_large))
 
     def _even(self, reports: list[TimeReport], candidate_us: float) -> None:
-        """Raise ClocksDisagree if some calls take far longer than the median, Stop if host code takes longer
-        than the kernels."""
+        """Raise ClocksDisagree if the mean time of the calls is far above their median `candidate_us`, Stop
+        if host code takes much longer than the kernels."""
         mean_us = statistics.fmean(r.event_us for r in reports)
         if mean_us > UNEVEN * candidate_us + EARLY_US:
             raise ClocksDisagree(
@@ -275,8 +277,9 @@ class Timer:
             )
 
     def _agreement(self, reports: list[TimeReport], candidate_us: float) -> float:
-        """Compare all clocks. Returns the sum of the launches' own times in microseconds. Raises
-        ClocksDisagree where the wall clock or the launches' own times show work that the events missed."""
+        """Compare all clocks of the reports. Returns the sum of the launches' own times in us. Raises
+        ClocksDisagree where the wall clock or the launches' own times show work that the events around the
+        call missed."""
         hidden_us = statistics.median(r.wall_us - r.span_us for r in reports)
         if hidden_us > 0.1 * candidate_us + HIDDEN_US:
             raise ClocksDisagree(
@@ -313,7 +316,7 @@ class Timer:
 
     def _batch(self, candidate_us: float, launches: int) -> None:
         """Time calls without a pause, by the wall clock: since caches are warm, each may take no longer than
-        alone, plus the time to issue its `launches`. Raises ClocksDisagree."""
+        alone (`candidate_us`), plus the time to issue its `launches`. Raises ClocksDisagree."""
         count = max(2, min(MOST_CALLS, int(BATCH_US / max(candidate_us, 1.0))))
         batch = self._runner.again(self._layouts[0][1], count)
         expected_us = count * (1.5 * candidate_us + LAUNCH_US * launches) + HIDDEN_US
@@ -325,15 +328,15 @@ class Timer:
             raise ClocksDisagree("less time passed on the wall than between the events of a batch")
 
     def _steady(self, before_mhz: float | None) -> None:
-        """Raise ClockChanged if the GPU's clock rate is no longer `before_mhz`; an unknown rate (None)
-        passes."""
+        """Raise ClockChanged if the GPU's clock rate differs from `before_mhz` by more than DRIFT; an unknown
+        rate (None) passes."""
         after_mhz = self._device.clock_mhz()
         if before_mhz and after_mhz and abs(after_mhz / before_mhz - 1) > DRIFT:
             raise ClockChanged(f"the GPU's clock went from {before_mhz:.0f} to {after_mhz:.0f} MHz meanwhile")
 
     def _possible(self, floor: Floor, candidate_us: float) -> None:
-        """Raise Stop if the time is below what moving the task's certain bytes takes at the GPU's peak
-        bandwidth."""
+        """Raise Stop (Rejected) if `candidate_us` is below the time that reading the bytes which any kernel
+        must read (`floor.certain_bytes`) takes at the GPU's peak bandwidth."""
         least_us = self._device.spec.impossible_us(floor.certain_bytes)
         if candidate_us < least_us:
             raise Stop(
@@ -346,7 +349,8 @@ class Timer:
 
 
 def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
-    """The outcome for a timed output that is wrong."""
+    """The outcome for a timed output that is wrong; `too_large` names the error measure that exceeds its
+    bound."""
     return Incorrect(
         reason="a timed output is wrong",
         evidence=f"{output}, element {comparison.index}: expected {comparison.expected:.9g}, "
@@ -355,8 +359,8 @@ def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
 
 
 def floor_rate(spec: GpuSpec, task: Task, floor: Floor) -> tuple[float, str]:
-    """(TFLOPS, in words) at which a task's floor counts its operations: the highest peak rate for its
-    precision; TF32 for float32 tasks in which PyTorch itself rounds to it."""
+    """(TFLOPS, its name in words) at which the task's arithmetic counts in its roofline floor: the highest
+    peak rate for its precision; TF32 for float32 tasks in which PyTorch itself rounds to it."""
     if task.dtype in ("float16", "bfloat16"):
         return spec.fp16_tflops, f"{task.dtype} on tensor cores"
     if task.dtype != "float64" and floor.rounded != "none":
@@ -367,13 +371,14 @@ def floor_rate(spec: GpuSpec, task: Task, floor: Floor) -> tuple[float, str]:
 
 
 def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
-    """Microseconds of the task's floor on a GPU, its operations at `floor_rate`."""
+    """The roofline floor in us, the least time that the task's bytes and operations (`floor`) need at the
+    GPU's bandwidth and at `floor_rate`."""
     return spec.floor_us(floor.bytes, floor.operations, floor_rate(spec, task, floor)[0])
 
 
 def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> Speedup:
-    """The median of paired speedups (baseline over candidate), with a bootstrap confidence interval. The
-    lists are in microseconds and of equal length; `seed` is for the resampling."""
+    """The median of paired speedups (baseline over candidate), with a bootstrap confidence interval at level
+    CONFIDENCE. The lists are in us and of equal length; `seed` is for the resampling."""
     ratios = torch.log(torch.tensor(baseline_us, dtype=torch.float64))
     ratios -= torch.log(torch.tensor(candidate_us, dtype=torch.float64))
     generator = torch.Generator().manual_seed(seed)
@@ -386,8 +391,8 @@ def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> 
 
 
 def conclude(speedup: Speedup) -> Outcome:
-    """The outcome of a correct candidate: Accepted or Slower if the whole interval is beyond the timer's
-    resolution, else Inconclusive."""
+    """The outcome of a correct candidate: Accepted or Slower if the whole confidence interval is beyond the
+    timer's RESOLUTION on that side of 1, else Inconclusive."""
     if speedup.low > 1 + RESOLUTION:
         return Accepted(speedup=speedup)
     if speedup.high < 1 / (1 + RESOLUTION):

@@ -1,4 +1,5 @@
-"""The values of a verification case, and the float64 outputs of the reference on them."""
+"""The input values of a verification case (sizes, kind of values, seed), and the float64 outputs of the
+reference on them."""
 
 import random
 from contextlib import nullcontext
@@ -27,7 +28,8 @@ TIED: tuple[Distribution, ...] = ("written", "spiky")  # kinds that test how equ
 
 class Truth:
     """Fills in the values of verification cases of one task and computes the float64 reference on them.
-    `arena` may be overwritten by that; `rng` draws the roundings by which inputs are perturbed."""
+    `arena`, the memory that candidates work on, may be overwritten by that; `rng` draws the roundings by
+    which inputs are perturbed."""
 
     def __init__(self, task: Task, baseline: Baseline, arena: Arena, rng: random.Random) -> None:
         self._task = task
@@ -40,19 +42,19 @@ class Truth:
     def write(
         self, case: Case, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]
     ) -> None:
-        """Write a case's values, determined by `seed`, to these tensors, from which the float64 reference
-        may read them: nothing else may write to them until the next call."""
+        """Write a case's values, determined by `seed`, to these tensors and remember that they hold them:
+        nothing else may write to them until the next call, since the float64 reference may read them."""
         self.fill(case, seed, inputs, parameters)
         self._present = seed, [*inputs, *parameters]
 
     def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
-        """Take these inputs and parameters, which hold values of `seed` or any others, for those of the next
-        case: the float64 reference reads them."""
+        """Take these inputs and parameters, whatever values they hold, for the values of the next case with
+        `seed`: the float64 reference reads them."""
         self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:
-        """Replace a part of each tensor that `write` wrote, at random 1/64 to 1/16 of its elements in a row,
-        by other values of the same kind. The float64 reference then reads what is there."""
+        """In each tensor that `write` wrote, replace a random run of 1/64 to 1/16 of its elements by other
+        values of the same kind. The float64 reference then reads what is there."""
         assert self._present is not None, "write() comes first"
         written = self._present[1]
         others = [torch.empty_like(tensor) for tensor in written]
@@ -74,7 +76,7 @@ class Truth:
         instead: Distribution | None = None,
     ) -> None:
         """Write a case's values, determined by `seed`, to these input and parameter tensors. `instead`
-        replaces the distribution of every input that does not have the file's own kind of values."""
+        replaces the kind of values of every input that does not have the task file's own kind."""
         signature = self._task.signature
         baseline = self._baseline.at(case.workload)
         for position in range(len(signature.input_tensors)):
@@ -87,7 +89,8 @@ class Truth:
         self.fill_parameters(case, seed, parameters)
 
     def fill_parameters(self, case: Case, seed: int, parameters: list[torch.Tensor]) -> None:
-        """The part of `fill` that writes parameters."""
+        """Write a case's parameter values, determined by `seed`, to these tensors: the module's own,
+        perturbed or shuffled as the case says."""
         baseline = self._baseline.at(case.workload)
         for position, tensor in enumerate(self._task.signature.parameters):
             original, target = baseline.parameters[position], parameters[position]
@@ -101,26 +104,29 @@ class Truth:
                 target.copy_(original)
 
     def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
-        """The float64 outputs of a case (None if there is no float64 reference), and an observer that saw the
-        operators run: it knows the longest sum. May overwrite the arena."""
+        """The float64 reference outputs of a case (None if there is no float64 reference), and the observer
+        that watched the operators run: it knows the longest sum. May overwrite the arena, the memory that
+        candidates work on."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
         return self._wide(case, seed, seen=seen), seen
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
-        """As the first of `outputs`, with every input perturbed by up to one rounding of its type: the
-        difference shows how well conditioned the case is."""
+        """The float64 reference outputs of a case with every input perturbed by up to one rounding of its
+        type: the difference from `outputs` shows how well conditioned the case is. None if there is no
+        float64 reference."""
         return self._wide(case, seed, shake=True)
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
-        """As the first of `outputs`, with the operands of these products rounded to TF32; None for none."""
+        """The float64 reference outputs of a case with the operands of these products rounded to TF32; None
+        if `products` is "none" or there is no float64 reference."""
         return None if products == "none" else self._wide(case, seed, seen=RoundedOperands(products))
 
     def demands(
         self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
     ) -> list[Demand] | None:
-        """For each output, what is required of it where inputs are NaN or infinite; None if that cannot be
-        computed. `truth` are the float64 outputs, `right` PyTorch's own, `seen` the observer that `outputs`
-        returned."""
+        """For each output, what is required of it where inputs are NaN or infinite; None if there is no
+        float64 reference to tell. `truth` are the float64 outputs, `right` PyTorch's own, `seen` the observer
+        that `outputs` returned."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():
@@ -143,9 +149,9 @@ class Truth:
         instead: Distribution | None = None,
         seen: LongestSum | RoundedOperands | None = None,
     ) -> list[torch.Tensor] | None:
-        """The float64 outputs on the case's values, in memory outside the arena; None if there is no float64
-        reference. `shake` perturbs the inputs by a rounding, `instead` is as in `fill`, `seen` watches or
-        changes the operators."""
+        """The float64 reference outputs on the case's values, in memory outside the arena; None if there is
+        no float64 reference. `shake` perturbs the inputs by a rounding, `instead` is as in `fill`, `seen` is
+        a context that watches or changes the operators."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
         views = self._widened(case, seed, instead)
@@ -158,8 +164,9 @@ class Truth:
         return [t.clone() if t.data_ptr() in {v.data_ptr() for v in views} else t for t in outputs]
 
     def _widened(self, case: Case, seed: int, instead: Distribution | None) -> list[torch.Tensor]:
-        """The case's inputs and parameters in float64: converted from what `write` wrote, or drawn again. In
-        memory of their own if there is plenty, else in the arena, which they overwrite."""
+        """The case's inputs and parameters in float64: converted from what `write` wrote, or drawn again from
+        `seed`. In new memory if plenty is free, else in the arena (the memory that candidates work on), which
+        they overwrite."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
         device = self._arena.memory.device
@@ -187,10 +194,11 @@ class Truth:
         return views
 
     def _shake(self, tensors: list[Tensor], views: list[torch.Tensor], distribution: Distribution) -> None:
-        """Perturb every floating value of `views`, which hold the values of `tensors` in float64, in place
-        by up to one rounding of the tensor's type. In distributions of TIED, and for integer outputs, equal
-        values are perturbed equally, so that ties remain. The special numbers of LANDMARKS (0, 1, ...) are
-        not perturbed. A rounding is no excuse for resolving a tie or a landmark otherwise."""
+        """Perturb every floating value of `views`, which hold the values of `tensors` in float64, in place by
+        up to one rounding of the tensor's type. In the kinds of values in TIED, and for integer outputs,
+        equal values are perturbed equally, so that ties remain; with the kind "landmarks", special numbers
+        (0, 1, ...) are not perturbed. So a rounding never excuses another decision on a tie or a special
+        number."""
         seed = self._rng.getrandbits(40)
         tied = distribution in TIED or not all(t.floating for t in self._task.signature.outputs)
         for tensor, view in zip(tensors, views, strict=True):

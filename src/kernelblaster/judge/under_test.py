@@ -1,4 +1,4 @@
-"""One candidate on the device: loaded, verified, and timed if it is right."""
+"""One candidate on the device: loaded, verified, and timed if it is correct."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -25,8 +25,8 @@ from kernelblaster.records.profile import MOST_KERNELS
 
 @dataclass(frozen=True)
 class Checked:
-    """Result of verification alone: the `Verification` if the candidate passed, else the outcome that ended
-    it. `counters` are what the emulator counted; None on a GPU."""
+    """Result of verification alone: `outcome` is the `Verification` if the candidate passed, else the outcome
+    that says what is wrong. `counters` are the emulator's counts; None on a GPU."""
 
     outcome: Verification | Outcome
     counters: Profile | None = None
@@ -34,7 +34,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Judged:
-    """The part of an `Evaluation` that follows compilation; each field is the evaluation's field of that
+    """The part of an `Evaluation` that follows compilation: each field becomes the evaluation's field of that
     name."""
 
     outcome: Outcome
@@ -45,8 +45,8 @@ class Judged:
 
 
 class CandidateUnderTest:
-    """A compiled candidate that is to be run once, with the random choices of `draw`: verified, or verified
-    and timed. Each method loads it anew in processes of its own."""
+    """A compiled candidate that is to be run with the random choices of `draw` (seeds, or given cases):
+    verified, or verified and timed. Each method loads it anew in processes of its own."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class CandidateUnderTest:
         self._progress = progress
 
     def verify(self) -> Checked:
-        """Load and verify the candidate; Unsupported if the emulator lacks an instruction."""
+        """Load and verify the candidate; the outcome is Unsupported if the emulator lacks an instruction."""
         try:
             with self._loaded() as runner:
                 if not isinstance(runner, Runner):
@@ -75,8 +75,8 @@ class CandidateUnderTest:
             return Checked(Unsupported(reason=str(error)))
 
     def verify_and_time(self) -> Judged:
-        """Load, verify and time the candidate. The outcome is decided by the speedup, or by the first
-        failure."""
+        """Load, verify and time the candidate. The outcome follows from the speedup, or is the first failure;
+        Unsupported if the emulator lacks an instruction."""
         try:
             with self._loaded() as runner:
                 if not isinstance(runner, Runner):
@@ -99,8 +99,8 @@ class CandidateUnderTest:
 
     @contextmanager
     def _loaded(self) -> Iterator[Runner | Outcome]:
-        """A context with the candidate loaded in processes of its own and the arena set up for its workloads;
-        yields an outcome instead of a runner if loading failed."""
+        """A context with the candidate loaded in processes of its own and memory set up for its workloads;
+        yields its runner, or the outcome if loading failed."""
         prepared, baseline = self._prepared, self._prepared.baseline
         slots, spare = prepared.slots, prepared.spare
         if self._draw.cases:
@@ -122,7 +122,8 @@ class CandidateUnderTest:
             baseline.close()
 
     def _verifier(self, runner: Runner) -> Verifier:
-        """A verifier with the draw's plan of cases, or a newly drawn one."""
+        """A verifier for the loaded candidate, with the cases of the secret draw, or newly planned ones if it
+        has none."""
         plan, values, _ = self._draw.seeds
         prepared = self._prepared
         cases = list(self._draw.cases) if self._draw.cases else prepared.planner.draw(plan)
@@ -131,7 +132,8 @@ class CandidateUnderTest:
         )
 
     def _verify(self, verifier: Verifier) -> Checked:
-        """Run all cases of the verifier; its result with the emulator's counters of the last call, if any."""
+        """Run all cases of the verifier; returns its result with the emulator's counters of the last call, if
+        any."""
         self._progress("verifying")
         with one_thread() if self._clock.largest_bytes is not None else nullcontext():
             outcome = verifier.verify()

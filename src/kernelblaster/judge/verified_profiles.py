@@ -1,4 +1,5 @@
-"""Profiles of candidates that are known to be correct, several tasks under one start of the profiler."""
+"""Profiles candidates once they are known to be correct, those of several tasks under one start of the
+profiler."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,8 +15,8 @@ Check = Callable[[Prepared, Binary], Checked]
 
 
 class VerifiedProfiles:
-    """Profiles candidates after verification, because an incorrect one has nothing to teach. `check` verifies
-    a compiled candidate; code that was found correct before (`remember`) is not verified again."""
+    """Profiles candidates after verification: the profile of an incorrect one would be misleading. `check`
+    verifies a compiled candidate; code that was found correct before (`remember`) is not verified again."""
 
     def __init__(self, clock: Clock, check: Check, progress: Progress = silent) -> None:
         self._clock = clock
@@ -24,7 +25,7 @@ class VerifiedProfiles:
         self._correct: set[tuple[str, str]] = set()
 
     def remember(self, task: Task, candidate: Candidate) -> None:
-        """Note that a candidate is correct."""
+        """Note that this candidate is correct for `task`, so that `profile` does not verify it again."""
         self._correct.add((task.digest, candidate.code))
 
     def profile(
@@ -32,8 +33,9 @@ class VerifiedProfiles:
         wanted: Sequence[tuple[Prepared, Sequence[tuple[Candidate, Binary | Outcome]]]],
         depth: Depth,
     ) -> list[list[Profile | Outcome]]:
-        """For each task a list with the profile of each candidate at the primary workload, or its outcome if
-        it did not compile or fails verification."""
+        """For each task a list with the profile of each candidate at the primary workload (the sizes that are
+        timed), or its outcome if it did not compile or fails verification. `depth` selects which metrics are
+        collected."""
         checked = [
             (prepared, [self._correct_or_outcome(prepared, *candidate) for candidate in candidates])
             for prepared, candidates in wanted
@@ -51,7 +53,8 @@ class VerifiedProfiles:
     def _correct_or_outcome(
         self, prepared: Prepared, candidate: Candidate, binary: Binary | Outcome
     ) -> Binary | Outcome:
-        """The binary of a correct candidate; the outcome of any other."""
+        """`binary` itself if the candidate is correct, verified now unless that is known; else the outcome
+        that says what is wrong. An outcome passed as `binary` (it did not compile) is returned as it is."""
         if not isinstance(binary, Binary) or (prepared.task.digest, candidate.code) in self._correct:
             return binary
         outcome = self._check(prepared, binary).outcome

@@ -1,5 +1,6 @@
-"""Verifies a candidate's outputs: fresh values of every kind in a plan (judge/cases.py), at sizes drawn in
-secret; with poisoned outputs, guard zones, checks that inputs are unchanged, and repeated runs."""
+"""Verifies a candidate's outputs against the reference: fresh values of every kind in a plan
+(judge/cases.py), at sizes drawn in secret; with outputs filled with poison before, guard zones around them,
+checks that inputs are unchanged, and repeated runs."""
 
 import random
 import time
@@ -35,9 +36,9 @@ MORE_DRAWS, MOST_DRAWS = 5, 21
 
 
 class Verifier:
-    """Runs the verification cases of one candidate, loaded in `runner`. `seed` and `cases` are secret until
-    the verdict is known; `rounding` is what the baseline does to operands. Afterwards `work` is what the last
-    call put on the device."""
+    """Runs the verification cases (sizes and kinds of values) of one candidate, loaded in `runner`. `seed`
+    and `cases` are secret until the verdict is known; `rounding` is how the baseline (PyTorch) rounds
+    operands, like TF32. Afterwards `work` is what the last call put on the device."""
 
     def __init__(
         self,
@@ -68,11 +69,11 @@ class Verifier:
 
     @property
     def results(self) -> list[CaseResult]:
-        """One entry for each output of each case that was compared so far."""
+        """One entry for each output of each verification case that was compared so far."""
         return self._comparer.results
 
     def verify(self) -> Verification | Failure:
-        """Run all cases in order. Returns the verification, or the outcome of the first failure."""
+        """Run all cases in order. Returns the verification, or the outcome of the first case that fails."""
         start = time.perf_counter()
         try:
             self._record()
@@ -94,8 +95,8 @@ class Verifier:
         )
 
     def primary_errors(self) -> dict[str, tuple[Errors, Errors | None]]:
-        """For each output by name (its error bound, the baseline's own errors), at the primary workload on
-        values like the file's own. Call it after `verify` has passed."""
+        """For each output by name (its error bound, PyTorch's own errors or None), at the primary workload
+        (the timed sizes) on values like the task file's own. Call it after `verify` has passed."""
         return {
             r.output: (r.bound, r.baseline)
             for r in self.results
@@ -103,9 +104,9 @@ class Verifier:
         }
 
     def _record(self) -> None:
-        """Draw where the tensors of each case lie (kept in `_layouts`), and run the candidate's host code on
-        all cases in one recording: the runner keeps the launch list of each and replays it later. One
-        recording for all is faster than one for each."""
+        """Draw where the tensors of each case lie (kept in `_layouts`), and run the candidate's host code for
+        all cases in one recording, which is faster than one for each: the runner keeps the launches of each
+        and replays them later."""
         calls = []
         for number, case in enumerate(self._cases):
             layout = self._layouts[number] = self._lay_out(case)
@@ -115,25 +116,26 @@ class Verifier:
             self._runner.record(calls)
 
     def _lay_out(self, case: Case) -> Layout:
-        """Draw addresses for a case's tensors; always the same ones for cases with `stays`."""
+        """Draw addresses for the tensors of a case; cases with `stays` always get the same ones."""
         rng = random.Random(self._fixed_layout_seed) if case.stays else self._rng
         return lay_out(self._arena, self._task.signature, case.workload, rng)
 
     def _arguments(self, case: Case, layout: Layout) -> tuple[Argument, ...]:
-        """The arguments of a case's call, with the scalars that the baseline has at present."""
+        """The arguments of a case's call with this layout, with the scalars that the baseline (reference) has
+        at present."""
         return layout.arguments(self._task.signature, self._baseline.at(case.workload).scalars)
 
     def _too_many_threads(self, case: Case, layout: Layout) -> bool:
-        """Whether a case is skipped: it is at an enlarged size and starts more threads than the device can
-        run in acceptable time."""
+        """Whether a case is skipped: its sizes are drawn above the usual ones ("above") and its call starts
+        more threads than the device can run in acceptable time."""
         most = self._device.most_threads
         if most is None or case.workload.name != "above":
             return False
         return self._runner.threads(self._arguments(case, layout)) > most
 
     def _check_if_it_fits(self, case: Case, layout: Layout) -> None:
-        """Run a case. If PyTorch runs out of memory at a drawn size, that is noted; at the primary size it is
-        raised."""
+        """Run and judge a case; raises Stop if the candidate fails it. If PyTorch runs out of GPU memory, the
+        case is left out with a note; at the primary workload (the timed sizes) the error is raised."""
         try:
             self._check(case, layout)
         except torch.cuda.OutOfMemoryError:
@@ -145,9 +147,10 @@ class Verifier:
             )
 
     def _check(self, case: Case, layout: Layout) -> None:
-        """Run and judge one case; raises Stop if it fails. Outputs of many numbers must be within bounds in
-        every draw of values. Outputs of up to FEW numbers: near the bound, redraw MORE_DRAWS at a time, at
-        most MOST_DRAWS, and decide on the pooled errors; but no draw may exceed FAR times the bound."""
+        """Run and judge one case; raises Stop if the candidate fails it. Outputs of many numbers must be
+        within bounds in every draw of input values. For outputs of up to FEW numbers whose errors are near
+        the bound, values are drawn again MORE_DRAWS times, up to MOST_DRAWS, and the pooled errors decide;
+        but no draw may exceed FAR times the bound."""
         fresh = [self._draw(case, case.runs, layout)]
         drawn: list[list[OutputSample]] = [[] for _ in fresh[0]]
         undecided = set(range(len(drawn)))
@@ -167,8 +170,9 @@ class Verifier:
             fresh = [self._draw(case, 1, self._lay_out(case)) for _ in range(MORE_DRAWS)]
 
     def _draw(self, case: Case, runs: int, layout: Layout) -> list[OutputSample]:
-        """Fill a layout with fresh values, run the baseline once and the candidate `runs` times, and compare:
-        one sample for each output. Notes whether repeated runs differ."""
+        """Fill the tensors of a case with fresh values, run the baseline (reference) once and the candidate
+        `runs` times, and compare: returns one sample of errors for each output. Notes whether repeated runs
+        differ in any bit."""
         signature = self._task.signature
         seed = self._rng.getrandbits(48)
         inputs = [layout.view(t) for t in signature.input_tensors]
@@ -191,8 +195,8 @@ class Verifier:
         return MemoryCheck(layout, self._task.signature, self._key, protected=protected)
 
     def _run(self, case: Case, layout: Layout, check: MemoryCheck, repeat: int) -> list[torch.Tensor]:
-        """One call of the candidate, with outputs poisoned before and memory checked after: copies of its
-        outputs. `repeat` selects the poison. Raises Stop if the call fails."""
+        """One call of the candidate, with outputs poisoned before and memory checked after: returns copies of
+        its outputs. `repeat` selects the poison byte. Raises Stop if the call fails or wrote elsewhere."""
         signature = self._task.signature
         poison = OUTPUT_POISONS[repeat % len(OUTPUT_POISONS)]
         for tensor in signature.outputs:
@@ -218,7 +222,7 @@ class Verifier:
         return [layout.view(t).clone() for t in signature.outputs]
 
     def _stash(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The results, kept on the device while there is room for them, else copied to the host."""
+        """The given tensors where there is plenty of free GPU memory, else copies in host memory."""
         if self._device.torch_device.type != "cuda":
             return tensors
         free = torch.cuda.mem_get_info()[0]
@@ -227,7 +231,7 @@ class Verifier:
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy in page-locked host memory, which PyTorch's allocator reuses."""
+    """A copy of the tensor in page-locked host memory, which PyTorch's allocator reuses."""
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor)
 
 

@@ -1,2 +1,3 @@
-"""The keeper: the process of a command that has its keys, its network and the files that the user named. It
-runs no code of others, and does for the command, which is confined, only what was agreed on before."""
+"""The keeper: the process of a command that holds its API keys, its network access and the files that the
+user named. It runs no code of tasks, and does for the confined rest of the command only what was agreed on
+before."""

@@ -1,4 +1,5 @@
-"""Builds this program's native parts for a confined command, which may not change them."""
+"""Builds this program's C++ executables and libraries in the keeper, the command's trusted process: the
+confined processes, which run code of tasks, may use but not change them."""
 
 import re
 from collections.abc import Callable
@@ -13,9 +14,10 @@ ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 
 
 def build(message: Data, tell: Callable[[str], None]) -> Data:
-    """Build what a message asks for, unless the cache has it: a "recorder", a "launcher" for an
-    "architecture", the "machine", or the "emulated" player. `tell` is called with progress. Raises
-    KernelBlasterError."""
+    """Build the native part that `message["what"]` names, unless the cache has it: "recorder" (records a
+    candidate's launches), "launcher" (replays them on a GPU of `message["architecture"]`, like "sm_90"),
+    "machine" (the PTX emulator), or "emulated" (replays them on the emulator). `tell` is called with progress
+    as text. Returns {}. Raises KernelBlasterError for any other name, or if the build fails."""
     parts = {"recorder": recorder_executable, "emulated": emulating_player, "machine": machine_library}
     what, architecture = message.get("what"), str(message.get("architecture"))
     with telling(tell):

@@ -1,4 +1,5 @@
-"""Holds a GPU for a confined command: the lock is a file that all users of the machine share."""
+"""Locks a GPU on behalf of a confined process, which may not open the lock file that all users of the machine
+share. Used by the keeper, the command's trusted process."""
 
 import socket
 from collections.abc import Callable
@@ -8,8 +9,9 @@ from kernelblaster.keeper import Data, send
 
 
 def hold_gpu(message: Data, connection: socket.socket, tell: Callable[[str], None]) -> Data:
-    """Lock the GPU that a message names until its connection is closed; `tell` is called while another
-    process has it. Raises KernelBlasterError."""
+    """Lock the GPU whose UUID is `message["gpu"]`, send {} once that is done, and hold it until the other end
+    closes `connection`; `tell` is called with a text while another process has the GPU. Returns {}. Raises
+    KernelBlasterError."""
     with locked_file(str(message.get("gpu")), tell):
         send(connection, {})
         connection.settimeout(None)

@@ -1,4 +1,5 @@
-"""The keeper's process: takes connections from the door and answers their messages."""
+"""The main loop of the keeper, the command's trusted process: takes connections from the confined processes
+and answers their JSON messages (see `kernelblaster.keeper` for the protocol)."""
 
 import json
 import os
@@ -20,9 +21,10 @@ FILES = 4  # descriptors in one message, of which one is meant
 
 
 def keep(door: socket.socket, hidden: int) -> None:
-    """Serve the processes that have the other end of `door`, until they have all ended. `hidden` is a
-    descriptor of what the command hid (`__main__.hide`), -1 if nothing. The environment that it hid comes
-    back here."""
+    """Serve the processes that hold the other end of the socket `door`, until all have ended; each message on
+    it carries a connection. `hidden` is a descriptor of a JSON file with the keys, database URLs and
+    environment variables that the command took out of its own environment at its start (`__main__.hide`), -1
+    if there is none; those variables are set again in this process."""
     if hidden >= 0:
         with os.fdopen(hidden, "rb") as file:
             file.seek(0)
@@ -43,7 +45,8 @@ def keep(door: socket.socket, hidden: int) -> None:
 
 
 def _serve(connection: socket.socket, named: NamedThings, places: threading.BoundedSemaphore) -> None:
-    """Answer the messages of one connection until it is closed."""
+    """Answer the one message of a connection and close it; a broken connection or message is ignored.
+    Releases one of `places`, which limit the connections served at once."""
     try:
         with connection, suppress(OSError, ValueError):
             connection.settimeout(MESSAGE_S)
@@ -54,7 +57,8 @@ def _serve(connection: socket.socket, named: NamedThings, places: threading.Boun
 
 
 def _reply(message: Data, named: NamedThings, connection: socket.socket) -> Data:
-    """The reply to a message, as JSON data; failures are data too."""
+    """The keeper's reply to a message, as JSON data: what the action `message["do"]` returns, or a `failure`
+    if that action is not known or raises."""
 
     def tell(progress: str) -> None:
         send(connection, {"progress": progress})
@@ -91,5 +95,5 @@ def _build(message: Data, tell: Callable[[str], None]) -> Data:
 
 
 def failure(kind: str, words: str) -> dict[str, Any]:
-    """A failure as JSON data."""
+    """A failure as JSON data: `kind` is the name of the exception's class, `words` its message."""
     return {"failure": {"kind": kind, "message": words}}

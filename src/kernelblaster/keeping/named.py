@@ -1,5 +1,5 @@
-"""What the user named to a command: model servers, knowledge bases and files to write. The keeper uses these
-and, once sealed, no others."""
+"""What the user named on the command line: model servers, knowledge bases and files to write. The keeper, the
+command's trusted process, uses these for the confined processes and, once `seal` was called, no others."""
 
 import threading
 from collections.abc import Mapping
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 class NamedThings:
-    """Servers with their `keys` (by environment variable), knowledge bases and files. `addresses` are URLs of
-    knowledge bases by the form in which the command knows them, without a password; `variables` is the rest
-    of the environment that the command hid."""
+    """The model servers, knowledge bases and files that confined processes may use through the keeper. `keys`
+    are API keys by environment variable; `addresses` maps the URL of a knowledge base without its password to
+    the one with it; `variables` are the other environment variables that the command hid from code of
+    tasks."""
 
     def __init__(
         self,
@@ -35,13 +36,14 @@ class NamedThings:
         self._lock = threading.Lock()
 
     def seal(self) -> Data:
-        """From now on nothing more can be claimed."""
+        """Refuse all claims from now on: called before code of tasks runs. Returns {}."""
         with self._lock:
             self._sealed = True
         return {}
 
     def claim(self, message: Data) -> Data:
-        """Take up a server, a knowledge base or a file that the user named; nothing once sealed."""
+        """Remember the "server", "knowledge" base or "file" in the message as named by the user, so that it
+        may be used later. Ignored once sealed. Returns {}."""
         with self._lock:
             if not self._sealed:
                 kinds = ("server", "knowledge", "file")
@@ -49,12 +51,14 @@ class NamedThings:
         return {}
 
     def environment(self) -> Data:
-        """The environment variables that the command hid; none once sealed."""
+        """{"variables": the environment variables that the command hid from code of tasks}; empty once
+        sealed."""
         with self._lock:
             return {"variables": {} if self._sealed else self._variables}
 
     def call(self, message: Data) -> Data:
-        """The reply to a call of a model server. Failures are data."""
+        """The reply of a model server to the call in the message, as JSON data, with the key added here.
+        Failures, such as a server that was not claimed, are returned as data too."""
         from kernelblaster.models.kept_keys import KeptKeys
 
         with self._lock:
@@ -66,8 +70,9 @@ class NamedThings:
         return self._servers.reply(message)
 
     def knowledge(self, message: Data) -> Data:
-        """The reply to a request to a knowledge base, one at a time. Raises KernelBlasterError if it was not
-        named, or fails."""
+        """The reply of the knowledge base at `message["at"]` to the request in the message. Raises
+        KernelBlasterError if that base, or a file `message["to"]` to write to, was not claimed before, or the
+        request fails."""
         from kernelblaster.knowledge.kept import KnowledgeKeeper
 
         where = str(message.get("at"))
@@ -81,7 +86,9 @@ class NamedThings:
         return base.reply(message)
 
     def write(self, message: Data) -> Data:
-        """Write a file that the user named. Raises KernelBlasterError if it was not, or cannot be written."""
+        """Write `message["text"]` to the path `message["file"]`, with permissions `message["mode"]` (0o600 if
+        absent). Returns {}. Raises KernelBlasterError if that path was not claimed as a file to write, or
+        cannot be written."""
         from kernelblaster.store.files import write_whole
 
         path = str(message.get("file"))

@@ -1,1 +1,2 @@
-"""Processes that are killed when the one that started them ends, however that happens."""
+"""Starts processes (compilers, workers) that are killed when the process that started them ends, however that
+happens."""

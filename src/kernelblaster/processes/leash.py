@@ -1,8 +1,8 @@
 """python leash.py PIPE MEMORY_BYTES COMMAND...: run a command; kill it and all it started when PIPE closes.
 
 A standalone program that imports nothing of the package. It runs between this program and a compiler, which
-starts further processes. The other end of the pipe closes when the process that holds it ends, however that
-happens. Then this process kills its own process group, which it must lead.
+starts further processes. PIPE is the descriptor of a pipe whose other end closes when the process that holds
+it ends, however that happens. Then this process kills its own process group, which it must lead.
 """
 
 import os
@@ -13,8 +13,8 @@ import sys
 
 
 def main() -> int:
-    """Run the command line described above; returns the command's exit code, negative for a signal.
-    MEMORY_BYTES limits the address space (0: no limit)."""
+    """Run the command line described above; returns the command's exit code, negative for the signal that
+    ended it. MEMORY_BYTES limits the address space of the command (0: no limit)."""
     pipe, memory_bytes, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     if memory_bytes:
         _, most = resource.getrlimit(resource.RLIMIT_AS)

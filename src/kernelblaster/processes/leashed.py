@@ -1,4 +1,5 @@
-"""Run a command, such as a compiler, with a time limit for it and all processes that it starts."""
+"""Runs a command, such as a compiler, with a time limit after which it and all processes that it started are
+killed."""
 
 import os
 import signal
@@ -32,8 +33,9 @@ def run_leashed(
 
 
 def run_quick(command: Sequence[str], limit_s: float) -> tuple[int | None, str]:
-    """As `run_leashed`, for commands that take a moment: without the supervising process, whose start
-    would take longer, so the command may outlive this process."""
+    """As `run_leashed`, for commands that take a moment: (exit code, output), or (None, "") after `limit_s`
+    seconds. It saves the supervising process, whose start would take longer, so the command may outlive this
+    process if that is killed."""
     return _run(command, limit_s)
 
 

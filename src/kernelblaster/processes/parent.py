@@ -1,4 +1,4 @@
-"""End a process when its parent ends."""
+"""Has the kernel kill a process when its parent ends, so that no worker outlives the command."""
 
 import ctypes
 import multiprocessing

@@ -1,4 +1,5 @@
-"""A process of our own with a pipe to it, which is killed when this process ends."""
+"""Starts a Python process (`multiprocessing`, spawn) with a pipe to it, which is killed when this process
+ends."""
 
 import errno
 import multiprocessing
@@ -21,8 +22,9 @@ def spawn(
     work: Callable[..., None], *arguments: Any, environment: dict[str, str] | None = None
 ) -> tuple[SpawnProcess, "Connection[Any, Any]"]:
     """Start a process that calls `work(connection, *arguments)`; returns the process and the other end of the
-    connection. It is killed when this process ends, ignores Ctrl-C, reaches the keeper if this one does, and
-    sets the variables of `environment` before anything is imported that might read them."""
+    connection. It is killed when this process ends, ignores Ctrl-C, can reach the keeper (the command's
+    trusted process) if this one can, and sets the variables of `environment` before anything is imported that
+    might read them."""
     here, there = _context.Pipe()
     packed = _Packed((work, there, Door(), *arguments))
     process = _context.Process(target=_enter, args=(packed, environment or {}), daemon=True)
@@ -49,8 +51,8 @@ class _Packed:
 
 
 def _enter(packed: _Packed, environment: dict[str, str]) -> None:
-    """The main function of the process. Ctrl-C is ignored there: only the parent handles it, and then ends
-    its processes."""
+    """The main function of a spawned process: calls the packed `work(connection, *arguments)` after setting
+    `environment`. Ctrl-C is ignored there: only the parent handles it, and then ends its processes."""
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(environment)

@@ -19,15 +19,15 @@ ENDING_S = 5.0  # seconds that a process may live on after its pipe is closed
 
 
 class Closable(Protocol):
-    """Something that is passed on to a new process, and then closed in this one."""
+    """Something that is passed on to a new process, like one end of a pipe, and then closed in this one."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class LostJob:
-    """A job whose worker process ended before finishing it, and that process's exit code (negative: the
-    signal)."""
+    """A `job` whose worker process ended before finishing it; `code` is that process's exit code (negative:
+    the signal)."""
 
     job: Any
     code: int
@@ -57,8 +57,8 @@ class JobPipe:
         self._connection.send((news,))
 
     def disown_job(self) -> None:
-        """Report the current job as finished although the worker works on: if this process ends now, the
-        job does not count as lost."""
+        """Report the current job as finished although the worker goes on with it: if this process ends now,
+        the job does not count as lost."""
         self._connection.send(_DISOWNS)
 
 
@@ -78,8 +78,8 @@ class Workers:
         self._of = dict(zip(self._lines, self._processes, strict=True))
 
     def replies(self, jobs: Iterable[Any]) -> Iterator[Any]:
-        """Hand out the jobs as workers ask for them; yields the messages of the workers until all workers
-        have ended. What the jobs themselves return is not passed on: workers `tell` it."""
+        """Hand out `jobs` as workers ask for them; yields, as they come, the messages that workers sent with
+        `JobPipe.tell`, until all workers have ended."""
         waiting = iter(jobs)
         held: dict[Connection[Any, Any], Any] = {}
         while self._lines:
@@ -115,8 +115,8 @@ class Workers:
         return process.exitcode
 
     def kill(self, *, wait: bool = True) -> None:
-        """Kill all processes, and wait until they have ended. While another thread reads `replies`, that one
-        notices their ends: give `wait=False` then."""
+        """Kill all worker processes; with `wait`, return when they have ended. Give `wait=False` while
+        another thread reads `replies`, since that one collects them."""
         for process in self._processes:
             process.kill()
         for process in self._processes if wait else ():
@@ -124,7 +124,7 @@ class Workers:
 
     @property
     def failures(self) -> list[int]:
-        """The nonzero exit codes of processes that have ended; negative: the signal."""
+        """The nonzero exit codes of worker processes that have ended; negative: the signal."""
         return [process.exitcode for process in self._processes if process.exitcode]
 
 
@@ -150,7 +150,8 @@ def run_with_retry(
 ) -> Iterator[Any]:
     """As `run_jobs`, but a job whose process ends is tried once more, in a process of its own, because
     another job may have used up the memory. If that process ends too, a `LostJob` is yielded among the
-    messages. With `connect`, each process gets a connection that it gives, before the other arguments."""
+    messages. If `connect` is given, each process gets what it returns as its first argument, before
+    `arguments`."""
     waiting = iter(jobs)
     doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:
@@ -169,7 +170,8 @@ def _connected(
     workers: int,
     connect: Callable[[], Closable] | None,
 ) -> Workers:
-    """Workers with a connection each, if there is one to give; it is closed in this process."""
+    """`workers` processes that call `work(pipe, *arguments)`; if `connect` is given, each gets one object
+    that it returns before the other arguments, and that object is closed in this process."""
     if connect is None:
         return Workers(work, [arguments] * workers)
     lines = [connect() for _ in range(workers)]
@@ -181,7 +183,8 @@ def _connected(
 
 
 def _replies(crew: Workers, jobs: Iterable[Any]) -> Iterator[Any]:
-    """The messages of the workers; they are killed if the caller stops early or something fails."""
+    """Yields the messages of the workers `crew` while they do `jobs`; they are killed if the caller stops
+    early or something fails."""
     try:
         yield from crew.replies(jobs)
     except BaseException:
@@ -190,5 +193,6 @@ def _replies(crew: Workers, jobs: Iterable[Any]) -> Iterator[Any]:
 
 
 def _enter(connection: "Connection[Any, Any]", work: Callable[..., None], *arguments: Any) -> None:
-    """The main function of a worker process."""
+    """The main function of a worker process: `work` gets a `JobPipe` for this connection and the
+    arguments."""
     work(JobPipe(connection), *arguments)

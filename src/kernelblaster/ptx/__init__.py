@@ -1,2 +1,2 @@
-"""The PTX machine: executes compiled PTX on the CPU, checks every access and counts instructions. Independent
-of tasks and judges."""
+"""The PTX machine, an emulator of GPUs: executes compiled PTX on the CPU, checks every access and counts
+instructions. It knows nothing of tasks and judges."""

@@ -1,4 +1,5 @@
-"""Builds the machine's C++ core with the host compiler; afterwards it comes from the cache."""
+"""Builds the C++ core of the PTX machine, the emulator that runs kernels without a GPU, with g++; afterwards
+it comes from the cache."""
 
 import hashlib
 import os
@@ -40,8 +41,9 @@ def machine_library() -> Path:
 
 
 def _found_or_built(compiler: str) -> Path:
-    """The path of the library in the cache, keyed by sources, flags, compiler and CPU; built first if it is
-    missing, by one process at a time; for a confined process by the keeper."""
+    """Path of the emulator's library in the cache, keyed by sources, flags, compiler and CPU. If it is
+    missing, it is built first, by one process at a time; for a confined process, the keeper (the command's
+    trusted process) builds it."""
     code, version = run_quick([compiler, "-v"], VERSION_LIMIT_S)
     if code is None:
         raise NoCompiler(f"{compiler} -v did not answer in {VERSION_LIMIT_S:g} s.")
@@ -64,9 +66,9 @@ def _found_or_built(compiler: str) -> Path:
 
 
 def compiled(compiler: str, sources: Sequence[Path], about: str, tell: Callable[[str], None]) -> list[str]:
-    """Compile each source (the largest first, in parallel) and return the paths of the object files. `about`
-    is text that the cache key includes; `tell` is called with progress. Each object is cached as soon as it
-    is done, so an interrupted build continues with the missing ones."""
+    """Compile each C++ source (the largest first, in parallel) and return the paths of the object files, in
+    the order of `sources`. `about` is text that the cache key includes; `tell` is called with progress. Each
+    object is cached as soon as it is done, so an interrupted build continues with the missing ones."""
     headers = sorted(sources[0].parent.glob("*.h"))
     targets = {source: cache.entry("ptx-objects", _digest(about, [*headers, source])) for source in sources}
     missing = [source for source in sources if not cache.is_stored(targets[source])]
@@ -90,8 +92,8 @@ def compiled(compiler: str, sources: Sequence[Path], about: str, tell: Callable[
 
 @contextmanager
 def _precompiled(compiler: str, header: Path | None) -> Iterator[list[str]]:
-    """A context in which `header` is precompiled; yields the compiler's options for it. Without a header, or
-    if that fails (some 60 MB are written), no options: all files can be compiled without."""
+    """A context in which `header` is precompiled (some 60 MB); yields the compiler's options that use it.
+    Yields no options if `header` is None or precompiling fails: the files compile without, only slower."""
     if header is None:
         yield []
         return
@@ -112,8 +114,8 @@ def _compile(command: Sequence[str], source: Path, target: Path) -> None:
 
 
 def _run(command: list[str], target: Path) -> None:
-    """Run a compiler command that writes `target`. Raises KernelBlasterError if it fails or takes over
-    LIMIT_S seconds."""
+    """Run a compiler command that writes `target` (`-o target` is added). Raises KernelBlasterError if it
+    fails or takes over LIMIT_S seconds."""
     environment = building_environment(target.parent)
     code, log = run_leashed([*command, "-o", str(target)], limit_s=LIMIT_S, environment=environment)
     if code is None:

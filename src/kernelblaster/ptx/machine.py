@@ -1,4 +1,5 @@
-"""Python interface of the PTX machine: load a PTX text, launch kernels on host memory, read the report."""
+"""Python interface of the PTX machine, the emulator that runs kernels without a GPU: load a PTX text, launch
+kernels on host memory, read the report of each launch."""
 
 import ctypes
 import json
@@ -21,8 +22,8 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class MachineFinding:
-    """A fault that ended a launch, or a suspicious event that did not: its `kind` (like a race), a `detail`
-    in words, and where: kernel, line of the CUDA source, block and thread index."""
+    """A fault that ended an emulated launch, or a suspicious event that did not: its `kind` (like a race), a
+    `detail` in words, and where: kernel, line of the CUDA source, block and thread index (x, y, z)."""
 
     kind: str
     detail: str
@@ -34,10 +35,11 @@ class MachineFinding:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of one launch. `stopped`: a finding ended it early. `counts` are counters by name
-    (instructions, sectors, bank conflicts); `printed` is printf's output; `costs` are present if blocks were
-    sampled for the GPU model. `doubtful`: some volatile or relaxed read might have returned an older value on
-    real hardware. `exhausted`: it was ended at `Draws.most_work`."""
+    """The result of one emulated launch. `stopped`: a finding ended it early. `counts` are counters by name
+    (instructions, sectors, bank conflicts); `printed` is printf's output; `costs` are the costs of sampled
+    blocks for the timing model, None unless `sample_for` was called. `doubtful`: some volatile or relaxed
+    read might have returned an older value on real hardware. `exhausted`: the launch was ended at
+    `Draws.most_work`."""
 
     findings: tuple[MachineFinding, ...]
     stopped: bool
@@ -65,14 +67,14 @@ PLAIN = Attributes()
 
 @dataclass(frozen=True)
 class Draws:
-    """Properties of the GPU, and behaviour that hardware leaves open. `seed`: of hardware identifiers, clocks
-    and errors. `most_blocks`: run only this many blocks of a launch whose blocks do not communicate; 0: all.
-    `inexact`: errors in the last bits of approximate functions, from 1 (as large as documented) to 7 (very
-    small), drawn by the seed; 0: the same in every run. `skips`: results are not used, so missing
-    instructions are skipped where that is safe. `stale`: volatile and relaxed reads return older values where
-    the memory model allows it. `unordered`: races are not looked for, which saves memory (six times what is
-    accessed). `most_work`: a launch is ended after so many warp instructions, where an access to memory
-    counts as ACCESS_WORK; 0: never."""
+    """How the emulator behaves where hardware leaves it open, and properties of the GPU. `seed`: of all
+    random choices (hardware identifiers, clocks, schedule, errors). `most_blocks`: run only this many blocks
+    of a launch whose blocks do not communicate; 0: all. `inexact`: size of the errors in the last bits of
+    approximate functions, from 1 (as large as documented) to 7 (very small), drawn by the seed; 0: the same
+    in every run. `skips`: results are not used, so instructions that are not emulated are skipped where that
+    is safe. `stale`: volatile and relaxed reads return older values where the memory model allows it.
+    `unordered`: races are not looked for, which saves memory (six times what is accessed). `most_work`: end a
+    launch after so many warp instructions, where an access to memory counts as ACCESS_WORK; 0: never."""
 
     seed: int = 0
     multiprocessors: int = 132
@@ -86,7 +88,7 @@ class Draws:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The fields as integers, in the order that the native code expects."""
+        """The fields of this object as integers, in the order that the native code expects."""
         return (
             *(self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact),
             *(int(self.skips), int(self.stale), int(self.unordered), self.most_work),
@@ -98,11 +100,12 @@ class BadPtx(KernelBlasterError):
 
 
 class NotEmulated(KernelBlasterError):
-    """A kernel uses an instruction that the emulator lacks; the message has its name and source line."""
+    """A kernel uses something that the emulator lacks, mostly an instruction; the message has its name and
+    source line."""
 
 
 class InvalidLaunch(KernelBlasterError):
-    """Grid, block or shared memory are outside what a GPU accepts."""
+    """Grid, block, shared memory or a tensor map are outside what a GPU accepts; the message says what."""
 
 
 @cache
@@ -144,8 +147,8 @@ def _library() -> ctypes.CDLL:
 
 
 class Machine:
-    """An emulator instance, to be used as a context: it knows which host memory kernels may access, and the
-    loaded modules. Addresses are those of this process."""
+    """An instance of the emulator, to be used as a context: holds the loaded modules and knows which memory
+    of this process kernels may access. Addresses are those of this process."""
 
     def __init__(self) -> None:
         self._library = _library()
@@ -166,9 +169,10 @@ class Machine:
         self._library.ptx_memory_add(self._handle, address, size, name.encode(), kind)
 
     def tensor_map(self, number: int, numbers: Sequence[int], *, im2col: bool = False) -> bytes:
-        """The kernel argument for a new tensor map, all earlier ones being forgotten if `number` is 0.
-        `numbers` are what cuTensorMapEncodeTiled or (`im2col`) cuTensorMapEncodeIm2col is given, in the order
-        of native/tensor_map.h. Raises NotEmulated or InvalidLaunch."""
+        """The 128 bytes of a kernel argument that stand for tensor map number `number`, counted from 0;
+        making number 0 forgets all earlier ones. `numbers` are the arguments of cuTensorMapEncodeTiled or,
+        with `im2col`, cuTensorMapEncodeIm2col, in the order of native/tensor_map.h. Raises NotEmulated or
+        InvalidLaunch."""
         if number == 0:
             self._library.ptx_tensor_maps_clear(self._handle, *MARK)
         values = (ctypes.c_int64 * len(numbers))(*numbers)
@@ -180,7 +184,8 @@ class Machine:
         return struct.pack("16Q", *MARK, number, *[0] * 13)
 
     def clear_heap(self) -> int:
-        """Free what kernels hold of the device's heap (malloc), and return how many bytes that was."""
+        """Free what kernels allocated with device-side malloc and did not free; returns how many bytes that
+        was."""
         return int(self._library.ptx_heap_clear(self._handle))
 
     def forbid(self, address: int) -> None:
@@ -190,16 +195,18 @@ class Machine:
 
     def sample_for(self, values: Sequence[float]) -> None:
         """From now on run only some blocks of each launch and record their costs, for the GPU that these
-        values describe (`model_values`, in the order of `Model` in native/timing.h). An empty sequence: run
-        everything again."""
+        values describe (from `model_values`, in the order of `Model` in native/timing.h). An empty sequence
+        goes back to running all blocks."""
         self._library.ptx_model(self._handle, (ctypes.c_double * len(values))(*values), len(values))
 
     def draw(self, draws: Draws) -> None:
-        """Set how later launches behave where hardware leaves it open."""
+        """Set how later launches behave where hardware leaves it open: seeds, rounding errors, stale reads,
+        limits."""
         self._library.ptx_draws(self._handle, *draws.words)
 
     def load(self, text: str) -> "Module":
-        """Load a PTX text. Raises BadPtx if it cannot be parsed."""
+        """Load a PTX text into this machine; its kernels can then be launched. Raises BadPtx if it cannot be
+        parsed."""
         data = text.encode()
         handle = ctypes.c_void_p()
         answer = self._library.ptx_load(self._handle, data, len(data), ctypes.byref(handle))
@@ -210,8 +217,8 @@ class Machine:
 
 
 class Module:
-    """A PTX text loaded into a machine. `kernels` are the names of its kernels, `files` the source files that
-    it names."""
+    """A PTX text loaded into a machine (an instance of the emulator). `kernels` are the names of its kernels,
+    `files` the source files that it names."""
 
     def __init__(
         self, library: ctypes.CDLL, machine: int, handle: ctypes.c_void_p, described: dict[str, Any]
@@ -246,9 +253,10 @@ class Module:
         budget: int = BUDGET,
         attributes: Attributes = PLAIN,
     ) -> Report:
-        """Run a kernel to its end or to the first fault. `arguments` are the raw bytes of each parameter,
-        `shared_bytes` is dynamic shared memory, `budget` the most instructions of a warp before it counts as
-        an endless loop. Raises NotEmulated or InvalidLaunch."""
+        """Run a kernel of this module to its end or to the first fault, and report. `grid` is in blocks,
+        `block` in threads; `arguments` are the raw bytes of each parameter, `shared_bytes` is dynamic shared
+        memory, `budget` the most instructions of a warp before it counts as an endless loop. Raises
+        NotEmulated or InvalidLaunch."""
         layout = self._kernels[kernel]["parameters"]
         packed = bytearray(max((offset + size for offset, size in layout), default=0))
         for (offset, size), argument in zip(layout, arguments, strict=True):
@@ -273,8 +281,8 @@ class Module:
 
 
 def _report(kernel: str, answer: dict[str, Any]) -> Report:
-    """The report in the native code's answer. Raises NotEmulated, InvalidLaunch, or KernelBlasterError for an
-    internal error."""
+    """The report of a launch, from the native code's JSON answer. Raises NotEmulated, InvalidLaunch, or
+    KernelBlasterError for an internal error."""
     if "unsupported" in answer:
         raise NotEmulated(f"{kernel}: not emulated: {answer['unsupported']}")
     if "invalid" in answer:
