@@ -1,5 +1,5 @@
-"""The knowledge base: performance states, techniques, and the evidence on what each technique gained
-where."""
+"""The knowledge base: performance states of kernels, optimization techniques, and the evidence: the measured
+results of each technique in each state."""
 
 from kernelblaster.knowledge.consolidate import KnowledgeLimits
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored, StateEntry

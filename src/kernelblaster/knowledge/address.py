@@ -16,14 +16,15 @@ def knowledge_at(given: str | Path | None) -> str:
 
 
 def lacks_password(recorded: str) -> bool:
-    """Whether an address was recorded with a password that is now replaced by ***."""
+    """Whether the recorded address is a URL whose password was replaced by ***."""
     return is_url(recorded) and HIDDEN in recorded
 
 
 def opened(recorded: str, given: str | None = None) -> str:
-    """The address to open, given what a run recorded. `given` is the address with its password, if the user
-    gives it again; without it the password is left out, and libpq takes it from PGPASSWORD or ~/.pgpass.
-    Raises KnowledgeError if `given` is another knowledge base."""
+    """The address to open a knowledge base by, from the one that a run recorded, where *** stands for a
+    password. `given` is the address with its password, if the user gives it again; without it the password is
+    left out, and libpq takes it from PGPASSWORD or ~/.pgpass. Raises KnowledgeError if `given` is another
+    knowledge base."""
     if given is not None:
         if shown(given) != recorded:
             raise KnowledgeError(f"the run was begun with the knowledge base {recorded}, not {shown(given)}.")

@@ -1,4 +1,4 @@
-"""Checks a knowledge base as a whole, and rebuilds it from its events where other tables are damaged."""
+"""Checks a whole knowledge base, and rebuilds its other tables from the events where they are damaged."""
 
 from pathlib import Path
 
@@ -39,9 +39,9 @@ def problems(where: str | Path) -> list[str]:
 
 
 def repair(where: str | Path) -> Path | None:
-    """Rebuild all other tables from the events. A SQLite file is replaced, and the path where the damaged
-    one is kept is returned; a PostgreSQL database is changed in place (None). No other process may use
-    it meanwhile. Raises KnowledgeError if events are damaged too."""
+    """Rebuild all tables of a knowledge base but that of events, from the events. A SQLite file is replaced,
+    and the path where the damaged one is kept is returned; a PostgreSQL database is changed in place (None).
+    No other process may use it meanwhile. Raises KnowledgeError if events are damaged too."""
     database = Database(where, create=False, trusting=True)
     try:
         with database.reading() as connection:
@@ -67,8 +67,8 @@ def _of(connection: Connection, table: Table) -> list[str]:
 
 
 def _together(where: str | Path) -> list[str]:
-    """Problems between rows that are whole themselves: the tables of states and optimizations are not
-    what follows from the events."""
+    """One line if the tables of states and optimizations, each row of which is whole, are not what follows
+    from the events; empty if they are."""
     try:
         with KnowledgeBase(where, create=False) as knowledge:
             made, kept = knowledge.rebuilt(), knowledge.content()
@@ -78,7 +78,7 @@ def _together(where: str | Path) -> list[str]:
 
 
 def _whole_events(connection: Connection) -> list[Values]:
-    """The rows of all events. Raises KnowledgeError if one is damaged."""
+    """The rows of all events in order. Raises KnowledgeError if one is damaged."""
     events: list[Values] = []
     try:
         for row in connection.execute(select(tables.events).order_by(tables.events.c.version)):

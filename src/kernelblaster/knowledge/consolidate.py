@@ -1,5 +1,5 @@
 """Proposes changes that keep a knowledge base small and balanced: merging states, retiring techniques,
-re-weighing evidence. They are recorded as events, so each can be reverted."""
+lowering the weight of evidence. They are recorded as events, so each can be reverted."""
 
 from dataclasses import dataclass
 from math import log
@@ -14,10 +14,10 @@ from kernelblaster.records.recipe import is_recipe
 
 @dataclass(frozen=True)
 class KnowledgeLimits:
-    """When consolidation acts. `same`: states closer than this distance are merged. A technique is
-    retired after `attempts` if two standard deviations above its mean it is still below a speedup of
-    `worth`, or below a chance `valid` of a valid candidate. Of the entries with many attempts, a share
-    `reweigh`, chosen at random, has its evidence multiplied by `factor`."""
+    """When consolidation acts. `same`: states closer than this distance are merged. A technique is retired
+    after `attempts` if two standard deviations above its mean it is still below a speedup of `worth`, or
+    below a chance `valid` (0 to 1) of a valid candidate. Of the entries with many attempts, a fraction
+    `reweigh`, chosen at random, has its counts of attempts multiplied by `factor`."""
 
     same: float = 0.08
     attempts: float = 8.0
@@ -28,8 +28,9 @@ class KnowledgeLimits:
 
 
 def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[Change]:
-    """The changes to make, in order: merges, retirements, re-weighing. `content` is not changed. Merging
-    and retiring follow from the evidence; `seed` only chooses what is re-weighed."""
+    """The changes to make to a content, in order: merges of states, retirements of techniques, lowered
+    weights. `content` is not changed. Merging and retiring follow from the evidence; `seed` only chooses
+    whose weight is lowered."""
     tidied = content.copy()
     merges = _merges(content, limits)
     for merge in merges:
@@ -41,8 +42,8 @@ def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[
 
 
 def _merges(content: Content, limits: KnowledgeLimits) -> list[StatesMerged]:
-    """The merges to make: each state into the nearest kept one with more evidence, if their distance is
-    below `limits.same`."""
+    """The merges to make: each state into the nearest state with more attempts that is not merged itself, if
+    their distance is below `limits.same`."""
 
     def rank(name: str) -> tuple[float, bool, str]:
         attempts = sum(e.evidence.total.attempts for e in content.entries.get(name, {}).values())
@@ -74,7 +75,8 @@ def _retirements(content: Content, limits: KnowledgeLimits) -> list[Retired]:
 
 def _why_retire(entry: OptimizationEntry, limits: KnowledgeLimits) -> str | None:
     """Why a technique should be retired, in words; None if it should not. It must be poor on every
-    architecture and after every preparation that was tried. Recipes are retired only for low validity."""
+    architecture and after every technique that had been applied before it. Recipes (several techniques in one
+    step) are retired only for a low chance of valid candidates."""
     attempts = entry.evidence.total.attempts
     if attempts < limits.attempts:
         return None
@@ -94,9 +96,9 @@ def _why_retire(entry: OptimizationEntry, limits: KnowledgeLimits) -> str | None
 
 
 def _reweighing(content: Content, random: Random, limits: KnowledgeLimits) -> list[Reweighed]:
-    """At most one change, which reduces the weight of evidence. Techniques tried early get most attempts
-    and look most certain; so of the entries with more attempts than the median of their state, some
-    are chosen at random and lose weight, so that others are tried."""
+    """At most one change, which lowers the weight of evidence. Techniques tried early get most attempts and
+    look most certain; so of those with more attempts than the median of their state (and than
+    `limits.attempts`), some are chosen at random and lose weight, so that others are tried."""
     much_tried = []
     for living in content.living:
         name = living.state.name

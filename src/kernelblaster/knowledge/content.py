@@ -37,9 +37,9 @@ from kernelblaster.records.step import parse_result
 
 
 class StateEntry(Record):
-    """A known state. `discovered`: a search added it (it was not in the seed or an import). `merged_into`
-    names the state that it was merged into; None if it was not. `exemplars` are candidates of searches that
-    began in it, the best first."""
+    """A known performance state. `discovered`: a search added it (it was not in the seed or an import).
+    `merged_into` names the state that it was merged into; None if it was not. `exemplars` are the best
+    candidates of searches that began in it, the best first."""
 
     state: State
     discovered: bool = False
@@ -50,8 +50,8 @@ class StateEntry(Record):
 
 class OptimizationEntry(Record):
     """A technique in a state. `prior` is the log speedup expected before any attempt, which counts as
-    `weight` observations; `evidence` are the attempts; `retired` says why the technique is no longer
-    offered, None if it is offered."""
+    `weight` observations; `evidence` are the results of all attempts; `retired` says why the technique is no
+    longer offered, None if it is offered."""
 
     state: str
     technique: str
@@ -68,15 +68,15 @@ class OptimizationEntry(Record):
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> Prediction:
         """The prediction for one more attempt on a GPU architecture, after the techniques `applied`, in a
-        family of tasks; None stands for any. Without an architecture, measured and modelled attempts
-        are not mixed: see `Evidence.of_one_clock`."""
+        family of tasks (like "gemm"); None stands for any. Without an architecture, attempts timed on a GPU
+        and attempts timed by a model are not mixed: see `Evidence.of_one_clock`."""
         evidence = self.evidence.of_one_clock if architecture is None else self.evidence
         return predict(self.prior, self.weight, evidence, architecture, applied, family)
 
     def scored(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> "Scored":
-        """The technique with its prediction; arguments as in `prediction`. The payoff is left at 0."""
+        """The technique with its prediction; arguments as in `prediction`. `Scored.payoff` is left at 0."""
         prediction = self.prediction(architecture, applied, family)
         optimization = Optimization.model_construct(
             technique=self.technique,
@@ -88,14 +88,14 @@ class OptimizationEntry(Record):
         return Scored(optimization, prediction, self.notes)
 
     def untried(self) -> "OptimizationEntry":
-        """The same entry without its evidence."""
+        """A copy of the entry without its evidence, as if it had never been tried."""
         return self.model_copy(update={"evidence": Evidence()})
 
 
 @dataclass(frozen=True)
 class Scored:
     """A technique with its prediction for an architecture, a task family and the techniques applied before.
-    `payoff` is the log speedup that it is worth because it prepares other techniques."""
+    `payoff` is the log speedup that it is worth in addition, because other techniques gain more after it."""
 
     optimization: Optimization
     prediction: Prediction
@@ -104,7 +104,8 @@ class Scored:
 
     @property
     def promise(self) -> float:
-        """The log speedup that an attempt is expected to bring: its expected gain plus its payoff."""
+        """The log speedup that an attempt is expected to bring: the expected gain of its prediction plus its
+        payoff."""
         return self.prediction.gain + self.payoff
 
 
@@ -114,9 +115,9 @@ Key = tuple[str, str | None]
 
 @dataclass
 class Content:
-    """All that is known at one `version` (the number of the latest event). `states` are by name;
-    `entries` are by name of the state, then of the technique. States that were merged into others are
-    kept, with `merged_into` set."""
+    """All that a knowledge base has at one `version` (the number of the latest event). `states` are by name;
+    `entries` are by name of the state, then of the technique. States that were merged into others are kept,
+    with `merged_into` set."""
 
     version: int = 0
     states: dict[str, StateEntry] = field(default_factory=dict)
@@ -169,9 +170,9 @@ class Content:
             yield from self.entries.get(living.state.name, {}).values()
 
     def apply(self, change: Change, provenance: Provenance) -> set[Key]:
-        """Apply a change in place; returns the keys of the entries that it changed, none if it adds what
-        is known already. `provenance` gives the architecture and family of observations. Raises
-        KnowledgeError if it refers to an unknown state or technique."""
+        """Apply a change in place; returns the keys (state, or state and technique) of the entries that it
+        changed, none if it adds what is known already. `provenance` gives the architecture and family of
+        observations. Raises KnowledgeError if the change refers to an unknown state or technique."""
         touched: set[Key] = set()
         match change:
             case StateAdded():
@@ -197,7 +198,7 @@ class Content:
     def _score(
         self, change: PriorSet | Observed | EvidenceAdded | Retired, provenance: Provenance
     ) -> set[Key]:
-        """Apply a change of one technique's prior or evidence."""
+        """Apply a change of one technique's prior or evidence, or its retirement; returns its key."""
         entry = self.entry(change.state, change.technique)
         fields: dict[str, object]
         match change:
@@ -267,9 +268,9 @@ class Content:
         return {(name, None)}
 
     def _merge(self, name: str, into: str) -> set[Key]:
-        """Merge the entries of the state `name` into those of `into`: evidence is added, notes are
-        joined. They also stay under the old name, so that it can be looked up. Returns the changed
-        keys."""
+        """Merge the entries of the state `name` into those of `into`: evidence is added, notes are joined,
+        exemplars compared. The entries also stay under the old name, so that it can be looked up. Returns the
+        changed keys."""
         if name == into:
             return set()
         touched = self._put_state(name, merged_into=into)
@@ -290,7 +291,7 @@ class Content:
 
 
 def _with(notes: tuple[str, ...], *more: str) -> tuple[str, ...]:
-    """Notes followed by those of `more` that are new."""
+    """`notes` followed by those of `more` that are not among them."""
     return notes + tuple(note for note in more if note not in notes)
 
 

@@ -1,4 +1,4 @@
-"""Changes between two versions of a knowledge base's content, as rows: how a content in memory, or in a
+"""The rows that changed between two versions of a knowledge base, by which a `Content` in memory, or in a
 process without access to the database, is brought up to date."""
 
 from collections.abc import Iterable, Sequence
@@ -13,8 +13,8 @@ from kernelblaster.knowledge.rows import Damaged, Values, checked, optimization_
 
 
 class ContentChanges(NamedTuple):
-    """The row about all tables, and the rows of states and of optimizations that changed since some version;
-    all of them if the tables were rebuilt since."""
+    """The row of kb_about (latest version and counts of rows), and the rows of states and of optimizations
+    that changed since some version; all of them if the tables were rebuilt since."""
 
     about: Values
     states: Sequence[Values]
@@ -22,7 +22,8 @@ class ContentChanges(NamedTuple):
 
 
 def changed_rows(connection: Connection, about: Any, since: int) -> ContentChanges:
-    """The rows that changed after version `since`; `about` is the row about all tables."""
+    """The rows that changed after version `since`; all rows if the tables were rebuilt since. `about` is the
+    row of kb_about."""
     known = 0 if about.rebuilt > since else since
     found = (
         connection.execute(select(table).where(table.c.version > known))
@@ -33,8 +34,8 @@ def changed_rows(connection: Connection, about: Any, since: int) -> ContentChang
 
 
 def updated(content: Content, changes: ContentChanges) -> Content:
-    """A content brought up to date with the rows that changed since its version. Raises DamagedRow if one of
-    them is not what was written, Damaged if they are not all."""
+    """A copy of `content` brought up to date with the rows that changed since its version. Raises DamagedRow
+    if a row's checksum is wrong, Damaged if the number of rows is not the one written."""
     about = checked(tables.about, SimpleNamespace(**changes.about))  # type: ignore[arg-type]
     latest = Content() if about.rebuilt > content.version else content.copy()
     latest.version = about.version
@@ -54,10 +55,10 @@ def updated(content: Content, changes: ContentChanges) -> Content:
 
 
 def optimizations_in(content: Content) -> int:
-    """How many techniques there are, over all states."""
+    """The number of techniques in a content, summed over all states."""
     return sum(map(len, content.entries.values()))
 
 
 def _rows(values: Iterable[Values]) -> Iterable[Any]:
-    """Rows as the functions of rows.py read them."""
+    """The rows, given as dictionaries, as objects with attributes, which the functions of rows.py read."""
     return (SimpleNamespace(**row) for row in values)

@@ -16,8 +16,9 @@ INSERTS: dict[str, Callable[[Table], Any]] = {"postgresql": postgresql.insert, "
 
 
 def about_row(connection: Connection) -> Any:
-    """The row with the format, the latest version, the version at which all rows were last written anew
-    (`rebuilt`), and the counts of the other tables. Raises Damaged."""
+    """The row of kb_about: the format, the latest version, the version at which all rows were last written
+    anew (`rebuilt`), and the counts of the other tables. Raises Damaged if it is missing or its checksum is
+    wrong."""
     row = connection.execute(select(tables.about)).first()
     if row is None:
         raise Damaged("kb_about is empty")
@@ -25,8 +26,8 @@ def about_row(connection: Connection) -> Any:
 
 
 def refreshed(connection: Connection, known: Content) -> Content:
-    """The latest content: `known` itself if that is the latest, else a copy of it, updated with the rows
-    that changed since. Raises Damaged if rows are missing."""
+    """The content at the latest version: `known` itself if that is the latest, else a copy of it, updated
+    with the rows that changed since. Raises Damaged if rows are damaged or missing."""
     about = about_row(connection)
     if about.version == known.version:
         return known
@@ -34,12 +35,13 @@ def refreshed(connection: Connection, known: Content) -> Content:
 
 
 def save(connection: Connection, content: Content, keys: set[Key]) -> None:
-    """Write the rows of these keys, replacing older ones, and the counts of all."""
+    """Write the rows of `content` for these keys (states, or techniques in them), replacing older ones, and
+    the new version and counts."""
     _save(connection, content, keys, about_row(connection).rebuilt)
 
 
 def rewrite(connection: Connection, content: Content) -> None:
-    """Replace all rows by those of `content`."""
+    """Replace all rows of states and optimizations by those of `content`."""
     connection.execute(tables.states.delete())
     connection.execute(tables.optimizations.delete())
     keys: set[Key] = {(name, None) for name in content.states}
@@ -74,12 +76,12 @@ def replace_rows(connection: Connection, table: Table, rows: Sequence[Values]) -
 
 
 def about_values(version: int, rebuilt: int, states: int, optimizations: int) -> Values:
-    """The values of the row about all tables: the latest version, that at which all rows were last written
-    anew, and the counts of the other tables."""
+    """The values of the row of kb_about: the latest version, the version at which all rows were last written
+    anew (`rebuilt`), and the counts of the other tables."""
     counts = {"states": states, "optimizations": optimizations}
     return summed(tables.about, {"format": tables.FORMAT, "rebuilt": rebuilt, "version": version, **counts})
 
 
 def save_about(connection: Connection, values: Values) -> None:
-    """Write the row about all tables."""
+    """Write the only row of kb_about, in place of the present one."""
     connection.execute(tables.about.update().values(**values))

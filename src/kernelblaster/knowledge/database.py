@@ -33,9 +33,9 @@ class Database:
     def __init__(
         self, where: str | Path, create: bool, trusting: bool = False, reading_only: bool = False
     ) -> None:
-        """`where` is a path or a database URL. `create`: make it if there is none. `trusting`: skip the
-        checks that the file is whole and ends at the last version written. `reading_only`: change nothing,
-        neither the format of an older one nor the files beside it; implies `trusting`."""
+        """`where` is a path or a database URL. `create`: make a database if there is none. `trusting`: skip
+        the checks that the file is whole and ends at the last version written. `reading_only`: change
+        nothing, neither the format of an older database nor the files beside it; implies `trusting`."""
         trusting = trusting or reading_only
         self._reading_only = reading_only
         url = str(where) if "://" in str(where) else f"sqlite:///{where}"
@@ -88,8 +88,9 @@ class Database:
             raise
 
     def _begin(self, create: bool, trusting: bool, reached: int) -> None:
-        """Check what is there; create the tables if there are none, or migrate them to the present
-        format. `reached` is the version known to have been written, which must be there (0: unknown)."""
+        """Check the tables; create them if there are none, or migrate them to the present format. `reached`
+        is a version known to have been written, so that its event must be there (0: unknown). Raises
+        KnowledgeError."""
         with self.reading() as connection:
             self._check_end(connection, reached)
             format = self._format(connection, create)
@@ -120,7 +121,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A context with a connection in one transaction, committed at its end and rolled back on an
-        exception. Writers take turns, also between processes, so reads in it see the latest version."""
+        exception. Only one writer at a time, also across processes, so reads in it see the latest version."""
         with (
             self._speaking("written"),
             self.engine.execution_options(kb_writing=True).begin() as connection,
@@ -130,8 +131,9 @@ class Database:
             yield connection
 
     def record_in_entries(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Record changes of single entries in a transaction of its own (see entry_rows.py); None if that is
-        not enough for them."""
+        """Record changes that each concern one technique in one state, in a transaction of its own, and
+        return the new version. Returns None, with nothing written, if a change needs more of the content (see
+        entry_rows.py)."""
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)
@@ -141,20 +143,20 @@ class Database:
             return record_in_entries(connection, known, fresh)
 
     def settle(self, version: int) -> None:
-        """Have the server put on its disk what was read, up to this version: writers commit before they wait
-        for the disk (pipelined.py). Nothing for files, where they wait first."""
+        """Wait until the PostgreSQL server has on its disk what was read, up to this version: writers commit
+        before they wait for the disk (pipelined.py). Does nothing for files, where writers wait first."""
         if not self.sqlite and version > self._settled:
             with self._speaking("read"), self.engine.begin() as connection:
                 connection.execute(text(DURABLE))
             self._settled = version
 
     def patiently(self, attempt: Callable[[bool], T]) -> T:
-        """The result of `attempt`; it is made again while the server cannot be reached (patience.py)."""
+        """The result of `attempt`, which is called again while the server cannot be reached (patience.py)."""
         return patiently(attempt, KnowledgeUnreachable)
 
     def reached(self, version: int) -> None:
-        """Note beside the file that this version has been written (see head.py); nothing for other
-        databases."""
+        """Note in a file beside a SQLite file that this version has been written (see head.py); does nothing
+        for other databases."""
         if self._head is not None:
             self._head.reach(version)
 
@@ -216,8 +218,8 @@ class Database:
             connection.execute(about.insert().values(**summed(about, {"format": FORMAT, **nothing})))
 
     def _migrate(self, connection: Connection) -> None:
-        """Migrate tables of an earlier format, unless another process just has. A format has a revision of
-        the same number; databases from before revisions were recorded do not say it."""
+        """Migrate tables of an earlier format, unless another process just has. Format N is revision N of the
+        migrations, which is stamped first, as old databases do not record it."""
         format = connection.execute(text("SELECT format FROM kb_about")).scalar()
         if format != FORMAT:
             REVISIONS.stamp(connection, f"{format:04}")

@@ -1,4 +1,4 @@
-"""The difference between two contents of a knowledge base."""
+"""The difference between two contents of a knowledge base: states added and removed, techniques changed."""
 
 from math import exp
 
@@ -7,8 +7,8 @@ from kernelblaster.records.record import Record
 
 
 class Score(Record):
-    """A technique's predicted speedup and chance of a valid candidate on any architecture, and the number
-    of attempts behind them. `modelled`: their times come from a model of a GPU, and none was measured."""
+    """A technique's predicted speedup and chance of a valid candidate (0 to 1) on any architecture, and the
+    number of attempts behind them. `modelled`: the times of all attempts come from a model of a GPU."""
 
     speedup: float
     valid_chance: float
@@ -17,8 +17,9 @@ class Score(Record):
 
 
 class Changed(Record):
-    """A technique in a state whose entry differs. `before` and `after` are its scores, None where it does
-    not exist; `notes` are new ones, `retired` is the reason if it is retired afterwards."""
+    """A technique in a state whose entry differs between two contents. `before` and `after` are its scores,
+    None where it does not exist; `notes` are the new ones, `retired` is the reason if it is retired
+    afterwards."""
 
     state: str
     technique: str
@@ -63,7 +64,8 @@ def difference(before: Content, after: Content) -> Difference:
 def _changed(
     state: str, technique: str, one: OptimizationEntry | None, other: OptimizationEntry | None
 ) -> Changed:
-    """The difference between two entries of one technique; None where it does not exist."""
+    """The difference between the entries `one` (before) and `other` (after) of a technique; None where it
+    does not exist."""
     known = one.notes if one else ()
     return Changed(
         state=state,

@@ -1,4 +1,5 @@
-"""A knowledge base as one JSON document (states -> optimizations -> scores), small enough for a prompt."""
+"""Exports and imports a knowledge base as one JSON document (states -> optimizations -> scores), which can be
+made small enough for a prompt."""
 
 import hashlib
 import json
@@ -79,9 +80,9 @@ class _Part(BaseModel):
 
 
 class _Item(_Part):
-    """A technique in a state. `predicted_speedup` is the prediction with all evidence, `prior_speedup`
-    the one before any (default: the former). `attempts` and `valid_chance` are for readers; on import
-    they follow from `evidence`."""
+    """A technique in a state, as in the document. `predicted_speedup` is the prediction with all evidence,
+    `prior_speedup` the one before any attempt (default: the former). `attempts` and `valid_chance` are for
+    readers; on import they follow from `evidence`."""
 
     technique: Name
     title: Words = ""
@@ -99,8 +100,8 @@ class _Item(_Part):
     @field_validator("evidence")
     @classmethod
     def _possible(cls, evidence: Evidence) -> Evidence:
-        """The evidence itself. Raises ValueError for evidence that no attempts can give: impossible sums,
-        or more attempts after a technique than in all."""
+        """The evidence itself. Raises ValueError for evidence that no attempts can give: impossible sums, or
+        more attempts after another technique than in all."""
         tallies = [
             t for cells in (evidence.gains, evidence.after) for row in cells.values() for t in row.values()
         ]
@@ -129,7 +130,8 @@ class _State(_Part):
     @field_validator("primary_bottleneck", mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
-        """A bottleneck's name; free text is mapped to one by the words in FOREIGN, if any occurs."""
+        """A bottleneck's name; free text is mapped to one by the first word of FOREIGN that occurs in it,
+        else returned as it is."""
         if not isinstance(value, str) or value in get_args(Bottleneck):
             return value
         return next((name for word, name in FOREIGN.items() if word in value.lower()), value)
@@ -137,7 +139,7 @@ class _State(_Part):
     @field_validator("secondary_characteristics", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
-        """A comma-separated text as a tuple."""
+        """A comma-separated text, or a list, as a tuple; anything else as it is."""
         parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
         return tuple(parts) if isinstance(parts, list) else parts
 
@@ -199,7 +201,8 @@ def _path(keys: tuple[int | str, ...]) -> str:
 
 
 def _changes(name: str, state: _State) -> list[Change]:
-    """The changes that add this state, its techniques, evidence and notes."""
+    """The changes that add to a knowledge base this state of a document, its techniques, evidence and
+    notes."""
     record = State(
         name=name,
         primary=state.primary_bottleneck,

@@ -1,4 +1,4 @@
-"""Settings of SQLite and PostgreSQL connections, and the meaning of their errors."""
+"""Settings of SQLite and PostgreSQL connections, and what their errors mean for the user."""
 
 import logging
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ NO_MEMORY = ("SQLITE_NOMEM", "SQLITE_IOERR_NOMEM", "SQLITE_IOERR_SHMMAP")
 
 
 def sentence(error: Exception, verb: str) -> str:
-    """What went wrong, and what to do, in words for the user. `verb` is what was being done to the
-    database: "read" or "written"."""
+    """What went wrong with the database, and what to do, in words for the user. `verb` is what was being done
+    to it: "read" or "written"."""
     cause = getattr(error, "orig", None) or error
     reason = " ".join(str(cause).split())
     words, name = reason.lower(), getattr(cause, "sqlite_errorname", "")
@@ -78,7 +78,7 @@ def connecting(given: Mapping[str, object]) -> dict[str, object]:
 
 def prepare_postgres(engine: Engine) -> None:
     """Have every new connection limit how long it waits for locks (BUSY_MS) and runs a statement
-    (STATEMENT_MS). What the driver would say of lost connections is said by whoever waits for them."""
+    (STATEMENT_MS). Silences the driver's warnings on lost connections, which `patiently` reports."""
     logging.getLogger("psycopg").setLevel(logging.ERROR)
 
     @event.listens_for(engine, "connect")

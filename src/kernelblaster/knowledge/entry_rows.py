@@ -1,5 +1,6 @@
-"""Changes of single entries, recorded without reading the rest of the content: what searches mostly do to a
-shared knowledge base, and so what they wait for each other for."""
+"""Records changes that each concern one technique in one state, without reading the rest of the content:
+these are most of what searches record, and searches that share a knowledge base wait for each other
+meanwhile."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -29,9 +30,9 @@ EntryKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntriesRead:
-    """What is read before entries are changed: the row about all tables, with the version at which a state
-    was last changed (`latest_state`), the rows of the entries, and those of the given identities that are
-    recorded already."""
+    """What is read before entries (techniques in states) are changed: the row of kb_about, the version at
+    which any state was last changed (`latest_state`), the rows of the entries, and those of the changes'
+    identities that are recorded already."""
 
     about: Any
     latest_state: int
@@ -41,7 +42,8 @@ class EntriesRead:
 
 @dataclass(frozen=True)
 class EntriesWritten:
-    """What is written to change entries: rows of events and optimizations, and the row about all tables."""
+    """What is written to change entries (techniques in states): rows of events and optimizations, and the row
+    of kb_about."""
 
     events: list[Values]
     entries: list[Values]
@@ -49,8 +51,9 @@ class EntriesWritten:
 
 
 def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
-    """The entries that changes are about, by what an earlier content knows; None if one is not of SINGLE, or
-    its state is unknown there."""
+    """The (state, technique) pairs that changes are about, with merged states resolved by `known`, an earlier
+    content. None if a change concerns more than one entry (is not of SINGLE), or its state is not in
+    `known`."""
     keys: set[EntryKey] = set()
     for change, _, _ in fresh:
         if not isinstance(change, SINGLE) or change.state not in known.states:
@@ -62,8 +65,9 @@ def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
 def change_entries(
     known: Content, keys: set[EntryKey], fresh: Sequence[Fresh], read: EntriesRead
 ) -> EntriesWritten | None:
-    """Apply changes to the entries that were read; None if that is not enough: states were added or merged
-    since `known`, an entry is missing, or a change was recorded before. Raises Damaged."""
+    """Apply changes to the entries that were read, and return the rows to write. None if those entries are
+    not enough: states were added or merged since `known`, an entry is missing, or a change was recorded
+    before. Raises Damaged."""
     about = checked(tables.about, read.about)
     if read.recorded or max(about.rebuilt, read.latest_state) > known.version:
         return None
@@ -88,8 +92,9 @@ def change_entries(
 
 
 def record_in_entries(connection: Connection, known: Content, fresh: Sequence[Fresh]) -> int | None:
-    """Record and apply changes in the caller's transaction, and return the new version; or do nothing and
-    return None, where `known`, an earlier content, and the entries alone are not enough."""
+    """Record and apply changes in the caller's transaction, and return the new version. Does nothing and
+    returns None if `known`, an earlier content, and the rows of the changed entries are not enough to do
+    so."""
     keys = entry_keys(known, fresh)
     if not keys:
         return None
@@ -103,7 +108,8 @@ def record_in_entries(connection: Connection, known: Content, fresh: Sequence[Fr
 
 
 def _read(connection: Connection, keys: set[EntryKey], uids: Sequence[str]) -> EntriesRead:
-    """Read what the changes of these entries need. Raises Damaged."""
+    """Read what is needed to change these entries: `uids` are the identities of the changes. Raises Damaged
+    if kb_about is empty."""
     latest = select(func.max(tables.states.c.version)).scalar_subquery().label("latest_state")
     about = connection.execute(select(tables.about, latest)).first()
     if about is None:

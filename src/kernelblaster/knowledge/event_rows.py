@@ -1,4 +1,4 @@
-"""The table of events: reads and appends them, in a transaction of the caller."""
+"""Reads and appends rows of the table of events, in a transaction of the caller."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,14 +36,14 @@ def event_rows(connection: Connection, since: int, until: int | None) -> Sequenc
 
 
 def append_events(connection: Connection, rows: Sequence[Values]) -> None:
-    """Add rows to the table; their versions must follow the latest one."""
+    """Add rows to the table of events; their versions must follow the latest one."""
     if rows:
         connection.execute(tables.events.insert(), list(rows))
 
 
 def uncounted(connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:
-    """The changes whose identity is not among the events that count here. All events are read only if one
-    of them was recorded before: it may have been reverted since."""
+    """Those of the changes `known` that are not in effect here: never recorded (by identity), or recorded and
+    later reverted or rolled back."""
     uids = [uid for _, _, uid in known]
     recorded: set[str] = set()
     for start in range(0, len(uids), AT_ONCE):

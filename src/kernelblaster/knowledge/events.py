@@ -1,4 +1,5 @@
-"""The events of a knowledge base. Its content is the result of applying them in order."""
+"""The events of a knowledge base: the changes that made it, each a class. Its content is the result of
+applying them in order."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -69,8 +70,8 @@ class Observed(Record):
 
 
 class EvidenceAdded(Record):
-    """Evidence from elsewhere was added to that of a technique, as sums (imported documents have no
-    single attempts)."""
+    """Results from elsewhere were added to the evidence of a technique, as sums (imported documents do not
+    list single attempts)."""
 
     kind: Literal["evidence_added"] = "evidence_added"
     state: str
@@ -100,7 +101,8 @@ class Revised(Record):
 
 
 class Exemplified(Record):
-    """An exemplar was added to the state in which the search that found it began."""
+    """An exemplar (the source of a search's best candidate) was added to the state in which that search
+    began."""
 
     kind: Literal["exemplified"] = "exemplified"
     state: str
@@ -125,7 +127,8 @@ class Retired(Record):
 
 
 class Reweighed(Record):
-    """The evidence of these (state, technique) pairs is multiplied by `factor`."""
+    """The attempts counted in the evidence of these (state, technique) pairs are multiplied by `factor`
+    (below 1), so that the evidence weighs less."""
 
     kind: Literal["reweighed"] = "reweighed"
     entries: tuple[tuple[str, str], ...]

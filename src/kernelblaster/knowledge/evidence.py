@@ -19,15 +19,15 @@ T = TypeVar("T")
 
 
 def platform(architecture: str, *, modelled: bool) -> str:
-    """The name under which evidence from GPUs of an architecture is kept: the architecture's own where times
-    were measured, and another (`sm_90a (modelled)`) where they come from a model of the GPU."""
+    """The name under which evidence from GPUs of an architecture is kept: the architecture itself (`sm_90a`)
+    where times were measured, and `sm_90a (modelled)` where they come from a model of the GPU."""
     return architecture + MODELLED if modelled else architecture
 
 
 class Evidence(Record):
     """The results of all attempts at one technique in one state, as sums. `gains`: by GPU architecture, with
-    modelled attempts apart from measured ones (see `platform`), then task family. `after`: attempts made
-    when another technique had been applied before, by that technique, then architecture; an attempt is
+    modelled attempts apart from measured ones (see `platform`), then by task family. `after`: attempts made
+    when another technique had been applied before, by that technique, then by architecture; each of these is
     also in `gains`. `failures`: counts by kind of failure."""
 
     gains: Cells = Field(default_factory=dict)
@@ -37,8 +37,8 @@ class Evidence(Record):
     def with_result(
         self, result: StepResult, architecture: str | None, family: str | None, before: tuple[str, ...]
     ) -> "Evidence":
-        """The evidence with one more attempt; `before` are the techniques that had been applied. None
-        counts as unknown."""
+        """The evidence with one more attempt; `before` are the techniques that had been applied. An
+        `architecture` or `family` of None is counted under "unknown"."""
         one = Tally(failed=1.0) if isinstance(result, Failed) else Tally(1.0, result.log_speedup)
         architecture = architecture or UNKNOWN
         return self.plus(
@@ -61,7 +61,7 @@ class Evidence(Record):
         )
 
     def times(self, factor: float) -> "Evidence":
-        """The evidence with all counts multiplied by a factor; means stay."""
+        """The evidence with all counts multiplied by a factor; mean log speedups stay the same."""
         return Evidence(
             gains=_scaled(self.gains, factor),
             after=_scaled(self.after, factor),
@@ -96,8 +96,8 @@ class Evidence(Record):
 
     @cached_property
     def of_one_clock(self) -> "Evidence":
-        """What a figure over all architectures is made of: the measured attempts, or the modelled ones if
-        none was measured. `failures` are those of all attempts."""
+        """The evidence for a figure over all architectures: only the measured attempts, or the modelled ones
+        if none was measured. `failures` are those of all attempts."""
         if not (self.measured and self.modelled):
             return self
         return Evidence.model_construct(
@@ -108,21 +108,21 @@ class Evidence(Record):
 
     @cached_property
     def preparation(self) -> str | None:
-        """The technique whose earlier application changes the gain or the validity of this one most; None
-        if none does significantly."""
+        """The technique whose earlier application changes the gain of this one, or its chance of a valid
+        candidate, most; None if none does significantly."""
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
-        """Attempts on an architecture in one family of tasks. None if families are not to be
-        distinguished: `family` is None, or results depend on a preparation instead."""
+        """Attempts on an architecture in one family of tasks. None if families are not to be distinguished:
+        `family` is None, or results depend on a preparation (a technique applied before) instead."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())
 
     @cached_property
     def sides(self) -> "tuple[Side, Side]":
-        """(attempts without the preparation, attempts after it). If there is no preparation, both are all
-        attempts."""
+        """(attempts made without the preparation, attempts made after it), where the preparation is the
+        earlier technique that matters most. If there is none, both are all attempts."""
         if self.preparation is None:
             everything = Side(self.by_architecture, self.total, Tally())
             return everything, everything
@@ -133,8 +133,8 @@ class Evidence(Record):
 
 
 class Side(NamedTuple):
-    """Attempts on one side of a preparation (without it, or after it): by architecture, in total, and the
-    total of the other side (`across`)."""
+    """Attempts without a preparation (a technique applied before that changes results), or attempts after it:
+    by architecture, in total, and the total of the opposite ones (`across`)."""
 
     by_architecture: dict[str, Tally]
     total: Tally
@@ -142,12 +142,12 @@ class Side(NamedTuple):
 
 
 def _measured(cells: dict[str, T]) -> dict[str, T]:
-    """Of a table by architecture, what was measured."""
+    """The entries of a table by architecture whose times were measured, not modelled."""
     return {name: cell for name, cell in cells.items() if not name.endswith(MODELLED)}
 
 
 def _added(one: Cells, other: Cells) -> Cells:
-    """The cell-by-cell sum of two tables."""
+    """The cell-by-cell sum of two tables of tallies; cells that only one has are kept."""
     result = dict(one)
     for outer, cells in other.items():
         mine = dict(result.get(outer, {}))

@@ -1,4 +1,5 @@
-"""Exemplars: whole sources of judged candidates that are kept as examples, by what they show."""
+"""Exemplars: whole sources of candidates that were the best of their search, kept as examples for later
+searches."""
 
 from collections.abc import Sequence
 
@@ -9,10 +10,10 @@ KEPT = 4  # exemplars of one state
 
 
 class Exemplar(Record):
-    """The best candidate of a search: its `source`, the `techniques` that led to it from the first one, the
-    `family` of its kernel (None: unknown), and its speed relative to the floor's (`reach`, 1 at the floor).
-    `architecture` is as in `Evidence`, `task` names what it computes; `summary` is its author's, may be
-    empty. Two of the same source are one."""
+    """The best candidate of a search: its `source`, the `techniques` that led to it from the first candidate,
+    the `family` of its kernel (None: unknown), and its `reach`: the roofline floor (the least time that the
+    GPU's bandwidth and peak rates allow) divided by its time, 1 at the floor. `architecture` is as in
+    `Evidence`, `task` names what it computes; `summary` is its author's, may be empty."""
 
     source: str
     techniques: tuple[str, ...]
@@ -24,8 +25,8 @@ class Exemplar(Record):
 
 
 def with_exemplar(kept: Sequence[Exemplar], new: Exemplar) -> tuple[Exemplar, ...]:
-    """The exemplars of a state with another one: of each task only the fastest on its architecture, and at
-    most KEPT, those of the largest reach; best first."""
+    """The exemplars of a state with a new one: for each task and architecture only the fastest, each source
+    once, and at most KEPT, those of the largest reach (speed relative to the roofline floor); best first."""
     best: dict[tuple[str, str], Exemplar] = {}
     for one in (*kept, new):
         key = (one.task, one.architecture)

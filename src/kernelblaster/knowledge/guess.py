@@ -23,9 +23,9 @@ def guesses(
     family: str | None = None,
 ) -> dict[str, float]:
     """A guessed log speedup for each technique in `state`: the mean of its predictions in all states,
-    weighted by nearness and evidence, together with the default for unknown techniques. For recipes it
-    is a reach (log speed relative to the floor's), weighted by similarity of the recipes instead of
-    the states."""
+    weighted by the states' nearness and the attempts behind them, and mixed with a default. For recipes
+    (several techniques in one step) it is the log speed relative to the roofline floor, weighted by
+    similarity of the recipes instead of the states."""
     recipes = {t: recipe for t in techniques if (recipe := Recipe.parse(t)) is not None}
     means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
     for living in content.living:

@@ -16,7 +16,7 @@ BESIDE = ("-wal", "-shm", "-journal", "-head")
 
 
 class Head:
-    """The note beside the SQLite file `file` of the latest version written."""
+    """The file beside the SQLite file `file` that holds the latest version written."""
 
     def __init__(self, file: Path) -> None:
         self._path, self._log = Path(f"{file}-head"), Path(f"{file}-wal")
@@ -30,7 +30,7 @@ class Head:
 
     def reach(self, version: int) -> None:
         """Note that this version has been written, unless a later one is noted. I/O errors are ignored:
-        they only weaken the check."""
+        without the note only the check for lost writes is weaker."""
         with contextlib.suppress(OSError):
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
@@ -41,7 +41,8 @@ class Head:
                 os.close(handle)
 
     def forget(self) -> None:
-        """Delete the note if SQLite's log is gone: then everything is in the file itself."""
+        """Delete the note if SQLite's write-ahead log is gone: then everything is in the database file
+        itself."""
         if not self._log.exists():
             self.drop()
 

@@ -1,4 +1,4 @@
-"""The knowledge base that searches start with: empty, the shipped seed, or a copy of another."""
+"""Makes the knowledge base that a run starts with: empty, the shipped seed, or a copy of another."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -19,15 +19,16 @@ EMPTY, SEED = "empty", "seed"
 
 
 def recorded_start(start: str) -> str:
-    """The initial knowledge base as a plan records it: without password, with an absolute path."""
+    """The initial knowledge base as a run's plan records it: `empty` and `seed` as they are, a URL without
+    its password, a path made absolute."""
     return shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute())
 
 
 def start_knowledge(start: str, target: str | Path) -> None:
     """Create the knowledge base at `target`, a file or a URL; `start` is `empty`, `seed` (the shipped
-    knowledge), or the file or URL of one to copy, which a confined process has the keeper do. A file that
-    exists is left as it is. Created atomically: an interrupted call leaves no file, and at a URL nothing that
-    another call would not complete. Raises KnowledgeError."""
+    knowledge), or the file or URL of one to copy. A confined process, which has no access to that one, has
+    the keeper (the process that has) copy it. A file that exists is left as it is. An interrupted call leaves
+    no file, and at a URL nothing that another call would not complete. Raises KnowledgeError."""
     if is_url(str(target)):
         with KnowledgeBase(target) as knowledge:
             _fill(knowledge, start)
@@ -38,7 +39,7 @@ def start_knowledge(start: str, target: str | Path) -> None:
 
 
 def start_here(start: str, path: Path) -> None:
-    """As `start_knowledge`, by this process, into a file."""
+    """As `start_knowledge` for a file, done by this process, not by the keeper."""
     if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):
@@ -49,7 +50,8 @@ def start_here(start: str, path: Path) -> None:
 
 
 def _fill(knowledge: KnowledgeBase, start: str) -> None:
-    """Give a knowledge base what it starts with; doing so twice changes nothing."""
+    """Give a knowledge base what it starts with (`start` as in `start_knowledge`); doing so twice changes
+    nothing."""
     if start == SEED:
         plant(knowledge)
     elif start != EMPTY:

@@ -1,5 +1,5 @@
-"""A knowledge base that the keeper opens: a confined process has neither its file nor its password, and
-can only read it and record changes, which are checked."""
+"""A knowledge base that another process, the keeper, opens for a confined one. The confined process has
+neither its file nor its password, and can only read it and record changes, which the keeper checks."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -25,21 +25,22 @@ _changes: TypeAdapter[Change] = TypeAdapter(Change)
 
 
 def open_knowledge(where: str | Path, create: bool = True) -> KnowledgeBase:
-    """The knowledge base at a path or URL: through the keeper if that was told of it, else directly."""
+    """The knowledge base at a path or URL: opened by the keeper (the process that has the access) if it was
+    told of this address, else by this process."""
     if keeper.keeps(str(where)):
         return KeptKnowledge(str(where), create)
     return KnowledgeBase(where, create)
 
 
 def copy_kept(where: str, target: Path) -> None:
-    """Have the keeper copy the knowledge base at a path or URL to a file, which must have been claimed to it.
-    Raises KnowledgeError."""
+    """Have the keeper (the process that has the access) copy the knowledge base at a path or URL to the file
+    `target`, which must have been announced to it. Raises KnowledgeError."""
     _asked(where, "copy", to=str(target))
 
 
 class KeptKnowledge(KnowledgeBase):
-    """A knowledge base at a path or URL that the keeper has open. It cannot be looked after from here:
-    rolling back, reverting, consolidating and rebuilding raise KnowledgeError."""
+    """A knowledge base at a path or URL that the keeper (another process) has open. Rolling back, reverting,
+    withdrawing, consolidating and rebuilding are not possible from here: they raise KnowledgeError."""
 
     def __init__(self, where: str, create: bool = True) -> None:
         self._where = where
@@ -87,8 +88,8 @@ class KeptKnowledge(KnowledgeBase):
 
 
 class KnowledgeKeeper:
-    """The keeper's part: answers requests of `KeptKnowledge` for the knowledge base at `where`. One
-    request at a time."""
+    """The keeper's side: answers requests of `KeptKnowledge` in other processes for the knowledge base at
+    `where`, one at a time."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -96,7 +97,8 @@ class KnowledgeKeeper:
         self._lock = threading.Lock()
 
     def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply, as JSON data, to a request. Raises KnowledgeError, also for a request that is none."""
+        """The reply, as JSON data, to a request. Raises KnowledgeError, also for a malformed or unknown
+        request."""
         calls: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "open": self._opened,
             "changes": lambda asked: {"rows": self._base().changes(int(asked["since"]))},
@@ -162,7 +164,8 @@ def _asked(where: str, call: str, **more: Any) -> dict[str, Any]:
 
 
 def _change(text: str) -> Change:
-    """The change in a JSON text. Raises ValueError if it is none that a search makes."""
+    """The change in a JSON text. Raises ValueError if it is malformed or of a kind that searches do not
+    record (a merge, rollback, ...)."""
     change = _changes.validate_json(text)
     if not isinstance(change, KNOWLEDGE):
         raise ValueError(change.kind)

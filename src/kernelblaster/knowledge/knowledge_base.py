@@ -1,4 +1,5 @@
-"""The knowledge base: what helped in which performance state, looked up and taught."""
+"""`KnowledgeBase`: which techniques helped in which performance state; searches look this up and add their
+results."""
 
 from uuid import uuid4
 
@@ -27,8 +28,8 @@ from kernelblaster.records import Optimization, State
 
 
 class KnowledgeBase(VersionedContent):
-    """A knowledge base in a file (SQLite) or at a URL (PostgreSQL), usable by many processes at once. What it
-    has is a `VersionedContent`; here is what it is asked and taught."""
+    """A knowledge base in a file (SQLite) or at a URL (PostgreSQL), usable by many processes at once.
+    `VersionedContent` stores it; the methods here look up techniques and record what was learned."""
 
     # Retrieval
 
@@ -99,8 +100,8 @@ class KnowledgeBase(VersionedContent):
         return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
 
     def consolidate(self, seed: int, limits: KnowledgeLimits | None = None) -> list[Change]:
-        """Merge near-equal states, retire techniques that do not pay, re-weigh evidence; returns the
-        changes made. `seed` chooses what is re-weighed."""
+        """Merge near-equal states, retire techniques that do not pay, lower the weight of evidence; returns
+        the changes made. `seed` chooses whose weight is lowered."""
         done: list[Change] = []
 
         def tidy(_: Connection, content: Content) -> list[Fresh]:

@@ -21,9 +21,9 @@ class NearState:
 
 
 def distance(one: State, other: State) -> float:
-    """How different two states are, from 0 (equal) to below 2. A different primary bottleneck adds 1, so
-    that such states never match. Added to that is the mean of the differences of tags and of shared
-    metrics (tags alone if no metric is shared)."""
+    """How different two performance states are, from 0 (equal) to below 2. A different primary bottleneck
+    adds 1, so that such states never match. Added to that is the mean of the differences of tags and of
+    shared metrics (tags alone if no metric is shared)."""
     apart = 0.0 if one.primary == other.primary else 1.0
     parts = [_tags(one, other)]
     shared = (one.metrics.keys() & other.metrics.keys()) - {HEADROOM}
@@ -51,6 +51,6 @@ def _tags(one: State, other: State) -> float:
 
 
 def _metrics(pairs: list[tuple[float, float]]) -> float:
-    """The mean difference of pairs of metric values, from 0: absolute for shares up to 1, relative for
-    larger numbers."""
+    """The mean difference of pairs of metric values, at least 0: absolute where both are at most 1, relative
+    to the larger one otherwise."""
     return sum(abs(a - b) / max(abs(a), abs(b), 1.0) for a, b in pairs) / len(pairs)

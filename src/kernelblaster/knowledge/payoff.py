@@ -1,4 +1,4 @@
-"""Payoffs: what a technique is worth because another pays only after it."""
+"""Payoffs: what a technique is worth because another technique gains more after it."""
 
 from collections.abc import Mapping
 
@@ -14,10 +14,10 @@ def payoffs(
     applied: tuple[str, ...],
     family: str | None = None,
 ) -> dict[str, float]:
-    """For each technique that prepares another in `entries` (the techniques of one state): LATER times
-    the log speedup that the other is expected to gain more after it than without it, the largest if
-    there are several. Techniques that no other depends on are not in the result; those already in
-    `applied` are ignored."""
+    """For each technique after which another one in `entries` (the techniques of one state) pays more: LATER
+    times the log speedup that the other is expected to gain more after it than without it, the largest if
+    there are several. Techniques that no other depends on are not in the result; those already in `applied`
+    are ignored."""
     best: dict[str, float] = {}
     for entry in entries.values():
         preparation = entry.evidence.preparation

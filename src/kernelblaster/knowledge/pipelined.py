@@ -1,8 +1,9 @@
-"""Changes of single entries on PostgreSQL, with as little as possible between taking and giving back the lock
-that writers wait for: two round trips to the server, and no wait for the disk.
+"""Records changes of single techniques on PostgreSQL, holding the lock that writers wait for as shortly as
+possible: two round trips to the server, and no wait for the disk.
 
 The transaction itself is committed without waiting for the disk. A message in the server's log follows it,
-whose commit waits: then it is on the disk with everything before it. So writers wait side by side.
+whose commit waits: then it is on the disk with everything before it. So several writers wait for the disk at
+the same time.
 """
 
 from collections import namedtuple
@@ -61,16 +62,16 @@ _EntryRow = namedtuple("_EntryRow", [column.name for column in tables.optimizati
 
 
 class PipelinedWriter:
-    """Records changes of single entries through a connection of its own. Raises SQLAlchemy's and psycopg's
-    errors."""
+    """Records changes of single entries (techniques in states) through a connection of its own, which `close`
+    ends. Raises SQLAlchemy's and psycopg's errors."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._opened: Any = None
 
     def record(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """As `record_in_entries`, in a transaction of its own, which is on the server's disk when this
-        returns."""
+        """Record changes in a transaction of its own, which is on the server's disk when this returns, and
+        return the new version. Does nothing and returns None where `record_in_entries` would."""
         keys = entry_keys(known, fresh)
         if not keys:
             return None
@@ -104,14 +105,14 @@ class PipelinedWriter:
         return int(written.about["version"])
 
     def _connection(self) -> Any:
-        """The driver's own connection, which begins no transactions by itself."""
+        """The driver's own connection in autocommit mode; opened at the first call."""
         if self._opened is None:
             self._opened = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         return self._opened.connection.driver_connection
 
 
 def _read(about: Any, entries: Any, recorded: Any) -> EntriesRead:
-    """What three queries found. Raises Damaged."""
+    """The results of the three queries ABOUT, ENTRIES and RECORDED. Raises Damaged if kb_about is empty."""
     row = about.fetchone()
     if row is None:
         raise Damaged("kb_about is empty")
@@ -120,7 +121,7 @@ def _read(about: Any, entries: Any, recorded: Any) -> EntriesRead:
 
 
 def _write(raw: Any, written: EntriesWritten) -> None:
-    """Send what changes entries."""
+    """Send the statements that write these rows."""
     for row in written.events:
         raw.execute(APPEND, _in_order(tables.events, row))
     for row in written.entries:

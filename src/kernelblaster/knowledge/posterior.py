@@ -1,9 +1,11 @@
-"""Predictions from evidence, shrunk from specific evidence towards general evidence.
+"""Predicts what a technique will gain, from evidence: specific evidence counts most, general evidence fills
+in.
 
-Evidence is combined in order of how close it is to the case at hand: the prior, then attempts on the other
-side of a preparation, then on other architectures, then on this architecture in other task families, then in
-the same family. Everything from further away counts for at most `TRANSFER` observations (`CONTRAST` from the
-other side of a preparation), so close evidence soon outweighs it.
+Evidence is combined in order of how close it is to the attempt in question: the prior, then attempts on the
+other side of a preparation (with instead of without a technique applied before, or the reverse), then on
+other architectures, then on this architecture in other task families, then in the same family. Everything
+from further away counts for at most `TRANSFER` observations (`CONTRAST` from the other side of a
+preparation), so close evidence soon outweighs it.
 """
 
 from dataclasses import dataclass
@@ -23,10 +25,10 @@ VALID_PRIOR = (1.5, 0.5)
 
 @dataclass(frozen=True)
 class Prediction:
-    """A prediction for one attempt. For its log speedup, if valid: the `mean`, the standard deviation
-    `spread` of that mean, and the `weight` behind it in observations. `valid` and `invalid` are the
-    parameters of the beta distribution of the chance of a valid candidate. `after` is the technique
-    whose presence or absence was taken into account; None if none matters."""
+    """A prediction for one attempt at a technique. For the log speedup of a valid candidate: the `mean`, the
+    standard deviation `spread` of that mean, and the `weight` behind it in observations. `valid` and
+    `invalid` are the parameters of the beta distribution of the chance of a valid candidate. `after` is the
+    technique whose earlier application, or its lack, was taken into account; None if none matters."""
 
     mean: float
     spread: float
@@ -37,12 +39,12 @@ class Prediction:
 
     @property
     def valid_chance(self) -> float:
-        """The expected chance that an attempt gives a valid candidate."""
+        """The expected chance (0 to 1) that an attempt gives a valid candidate."""
         return self.valid / (self.valid + self.invalid)
 
     @property
     def valid_spread(self) -> float:
-        """The standard deviation of that chance."""
+        """The standard deviation of the chance that an attempt gives a valid candidate."""
         chance = self.valid_chance
         return sqrt(chance * (1 - chance) / (self.valid + self.invalid + 1))
 
@@ -75,8 +77,8 @@ def predict(
     family: str | None = None,
 ) -> Prediction:
     """The prediction for one more attempt on `architecture`, after the techniques `applied`, in a task of
-    `family`; None stands for any. `prior_mean` is a log speedup, which counts as `prior_weight`
-    observations."""
+    `family`; None stands for any. `prior_mean` is the log speedup expected before any attempt, which counts
+    as `prior_weight` observations; `evidence` are the results of all attempts so far."""
     preparation = evidence.preparation
     side = evidence.sides[preparation in applied]
     here = side.by_architecture.get(architecture or "", Tally())

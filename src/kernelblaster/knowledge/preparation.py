@@ -1,4 +1,5 @@
-"""Tests whether a technique pays only after another, by comparing attempts with and without it."""
+"""Tests whether a technique pays only after another one, by comparing attempts made with and without that one
+before."""
 
 from math import sqrt
 
@@ -13,15 +14,16 @@ DECISIVE_Z = 2.0
 
 
 def variance(one: Tally, other: Tally) -> float:
-    """The pooled variance of one log speedup around the means of two tallies, with the prior NOISE."""
+    """The pooled variance of a single log speedup around the means of two tallies, mixed with the assumed
+    variance NOISE**2 (worth NOISE_WEIGHT observations)."""
     squares = NOISE_WEIGHT * NOISE * NOISE + one.squares + other.squares
     return squares / (NOISE_WEIGHT + one.seen + other.seen)
 
 
 def decisive(after: dict[str, Tally], everything: Tally) -> str | None:
-    """The technique in `after` whose earlier application changes the gain or the chance of a valid
-    candidate most; None if none does by DECISIVE_Z standard errors. `after` are the attempts after
-    each technique, `everything` all attempts."""
+    """The technique in `after` whose earlier application changes the gain or the chance of a valid candidate
+    most; None if none does by DECISIVE_Z standard errors. `after` are the attempts made after each technique,
+    `everything` all attempts."""
     best, best_z = None, DECISIVE_Z
     for technique, tally in after.items():
         if min(tally.attempts, everything.attempts - tally.attempts) < 2:
@@ -34,8 +36,8 @@ def decisive(after: dict[str, Tally], everything: Tally) -> str | None:
 
 
 def _gain_z(one: Tally, other: Tally) -> float:
-    """By how many standard errors the mean log speedups of two tallies differ; 0 with fewer than two on a
-    side."""
+    """By how many standard errors the mean log speedups of two tallies differ; 0 if either has fewer than two
+    valid attempts."""
     if one.seen < 2 or other.seen < 2:
         return 0.0
     return abs(one.mean - other.mean) / sqrt(variance(one, other) * (1 / one.seen + 1 / other.seen))

@@ -1,4 +1,5 @@
-"""Which recipes are learned and offered: techniques that paid together on one path (`records/recipe.py`).
+"""Which recipes are learned and offered: sets of techniques that paid together on one path of a search
+(`records/recipe.py`).
 
 A search that knows a recipe applies it in one step and has only the result judged, instead of every technique
 on the path. A recipe is a set: the policy chooses the order of application, and paths that differ only in
@@ -6,8 +7,9 @@ order teach the same recipe. Its result depends more on the kind of computation 
 kernel, so recipes of a family are offered in every state.
 
 A recipe's gain depends most on how slow the first candidate was, which says nothing about the recipe. So its
-evidence is its reach instead: the speed relative to the floor's, 0.8 for a candidate that takes 1.25 of the
-floor's time. The gain over a given candidate follows from that.
+evidence is its reach instead: the roofline floor (the least time that the GPU's bandwidth and peak rates
+allow) divided by the candidate's time, 0.8 for a candidate that takes 1.25 of the floor. The gain over a
+given candidate follows from that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +26,8 @@ UNKNOWN_REACH = log(0.5)  # of a recipe that nothing is known of
 
 
 def recipe_of(gains: Sequence[tuple[str, float]]) -> Recipe | None:
-    """The recipe of these techniques, each with its log speedup; None if fewer than two are left. If its text
-    would exceed LONGEST characters, techniques that gained least are left out."""
+    """The recipe of these techniques, each given with its log speedup. If its text would exceed LONGEST
+    characters, techniques that gained least are left out. None if fewer than two are left."""
     total: dict[str, float] = {}
     for technique, gained in gains:
         total[technique] = total.get(technique, 0.0) + gained
@@ -35,13 +37,15 @@ def recipe_of(gains: Sequence[tuple[str, float]]) -> Recipe | None:
 
 
 def reach(timing: Timing) -> float:
-    """The log of the candidate's speed relative to the floor's; 0 at the floor, negative above it."""
+    """The natural log of the roofline floor (the least time that the GPU's bandwidth and peak rates allow)
+    divided by the candidate's time: 0 at the floor, negative for a slower candidate."""
     return log(timing.floor_us / timing.candidate_us)
 
 
 def format_prediction(technique: str, value: float, *, modelled: bool = False) -> str:
-    """A prediction for people. `value` is a speedup, or for a recipe its speed relative to the floor's;
-    `modelled`: nothing behind it was measured."""
+    """A prediction as text for people. `value` is a speedup, or for a recipe the speed relative to the
+    roofline floor (1: as fast as the GPU's bandwidth and peak rates allow); `modelled`: nothing behind it was
+    measured."""
     text = f"{value:.2f} of the floor's speed" if is_recipe(technique) else f"{value:.2f}x"
     return f"{text}, modelled" if modelled else text
 
@@ -49,10 +53,10 @@ def format_prediction(technique: str, value: float, *, modelled: bool = False) -
 def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
 ) -> list[Recipe]:
-    """At most OFFERED recipes for a state, best first: those tried in this family of tasks in any
-    state, and those known in this state and never tried. First the recipe of the family's usual
-    techniques and the one with the best result in this state, then by optimistic prediction; results
-    in this state override those elsewhere. Recipes that would add fewer than two techniques to
+    """At most OFFERED recipes (sets of techniques for one step) for a state, best first: those tried in this
+    family of tasks in any state, and those known in this state and never tried. First the recipe of the
+    family's usual techniques and the one with the best result in this state, then by optimistic prediction;
+    results in this state override those elsewhere. Recipes that would add fewer than two techniques to
     `applied` are left out."""
     hoped: dict[Recipe, float] = {}
     here: dict[Recipe, float] = {}
@@ -85,8 +89,8 @@ def _recipes(content: Content) -> Iterator[tuple[Recipe, OptimizationEntry]]:
 
 
 def usual_recipe(seen: Mapping[Recipe, float]) -> Recipe | None:
-    """The recipe of all techniques that occur in more than a share USUAL of these recipes, weighted by
-    how often each was seen (`seen`, by recipe); None if there are fewer than two."""
+    """The recipe of all techniques that occur in more than a fraction USUAL of these recipes, where each
+    counts as often as it was seen (`seen`, by recipe); None if there are fewer than two such techniques."""
     shares: dict[str, float] = {}
     for recipe, times in seen.items():
         for technique in recipe.techniques:

@@ -1,4 +1,5 @@
-"""Retrieval: what is known that bears on a kernel, from its own performance state and from those nearby."""
+"""Retrieval: the techniques, notes and example sources that a knowledge base has for a kernel, from its own
+performance state and from similar ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,9 +19,8 @@ OTHER_BOTTLENECK = 1.0  # the least distance of a state with another primary bot
 
 
 def known_state(content: Content, state: State, within: float = MATCH) -> str | None:
-    """The name of the known state that this one stands for: the one of the same name (or the state that it
-    was merged into), else the nearest within the distance `within` (see `distance`). None if there is
-    none."""
+    """The name of the known state that `state` counts as: the one of the same name (or the state that it was
+    merged into), else the nearest within the distance `within` (see `distance`). None if there is none."""
     if state.name in content.states:
         return content.resolve(state.name)
     near = nearest(state, [entry.state for entry in content.living])
@@ -29,8 +29,8 @@ def known_state(content: Content, state: State, within: float = MATCH) -> str | 
 
 @dataclass(frozen=True)
 class Precedent:
-    """A technique in a known state, and the distance of that state from the one in question: 0 if it is
-    that one."""
+    """A technique in a known state, and the distance of that state from the one that is asked about: 0 if it
+    is that one."""
 
     entry: OptimizationEntry
     distance: float
@@ -38,8 +38,8 @@ class Precedent:
 
 @dataclass(frozen=True)
 class Retrieved:
-    """A technique for the state in question: its score there, and what is known of it in that state and
-    in others, the nearest first."""
+    """A technique for the state that is asked about: its score there, and its entries (`precedents`) in that
+    state and in others, the nearest first."""
 
     scored: Scored
     precedents: tuple[Precedent, ...]
@@ -51,7 +51,8 @@ class Retrieved:
 
 @dataclass(frozen=True)
 class RetrievedExemplar:
-    """An exemplar, the known state in which its search began, and that state's distance."""
+    """An exemplar (the source of a search's best candidate), the known state in which its search began, and
+    the distance of that state from the one that is asked about."""
 
     exemplar: Exemplar
     state: str
@@ -59,7 +60,7 @@ class RetrievedExemplar:
 
 
 class Neighbourhood:
-    """The known states around the state of a kernel. `name` is the known state that it stands for, None if
+    """The known states around the state of a kernel. `name` is the known state that it counts as, None if
     there is none. What is known in other states counts for less the further they are (`nearness`)."""
 
     def __init__(self, content: Content, state: State) -> None:
@@ -69,7 +70,8 @@ class Neighbourhood:
 
     @cached_property
     def distances(self) -> dict[str, float]:
-        """The distance of every known state by name, the nearest first; 0 of the state itself."""
+        """The distance of every known state from the kernel's state, by name, the nearest first; 0 for the
+        known state that it counts as."""
         found = {
             entry.state.name: 0.0 if entry.state.name == self.name else distance(self._state, entry.state)
             for entry in self._content.living
@@ -83,8 +85,9 @@ class Neighbourhood:
         return [Precedent(entry, far) for entry, far in entries if entry and entry.retired is None]
 
     def completed(self, entry: OptimizationEntry) -> OptimizationEntry:
-        """The entry of a technique in this state, with what was observed in other states added to its
-        evidence if it was not tried in its own. Recipes are left as they are."""
+        """The entry of a technique in this state; if it was not tried here, results from other states are
+        added to its evidence, weighted by nearness. Recipes (several techniques in one step) are returned as
+        they are."""
         if entry.evidence.total.attempts >= 1 or is_recipe(entry.technique):
             return entry
         others = [p for p in self.precedents(entry.technique) if p.entry.state != entry.state]
@@ -97,9 +100,9 @@ class Neighbourhood:
     def techniques(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> list[Retrieved]:
-        """Techniques, without recipes, that are known in this state, in states with the same primary
-        bottleneck, or that gained something in any other; the largest expected gain first. Those retired
-        in this state are left out."""
+        """Techniques that are known in this state, in states with the same primary bottleneck, or that gained
+        something in any other; the largest expected gain first. Recipes (several techniques in one step) and
+        techniques retired in this state are left out."""
         own = self._content.entries.get(self.name or "", {})
         names = dict.fromkeys(name for name in self._names() if name not in own or own[name].retired is None)
         unknown = [name for name in names if name not in own]
@@ -121,8 +124,9 @@ class Neighbourhood:
     def exemplars(
         self, family: str | None, techniques: Sequence[str], unlike: Sequence[str] = ()
     ) -> list[RetrievedExemplar]:
-        """Exemplars that share the family, the primary bottleneck or a technique with the case in question,
-        those that share most first. Sources in `unlike` are left out."""
+        """Exemplars (sources of searches' best candidates) that have the family, the primary bottleneck or
+        one of the `techniques` in common with the kernel in question, those with most in common first.
+        Sources in `unlike` are left out."""
         ranked: list[tuple[float, RetrievedExemplar]] = []
         for name, far in self.distances.items():
             for one in self._content.states[name].exemplars:
@@ -143,15 +147,15 @@ class Neighbourhood:
                     yield technique
 
     def _unknown(self, entry: OptimizationEntry, mean: float) -> OptimizationEntry:
-        """The entry that a technique of another state would have in this one: its words, with a guessed log
-        speedup (`mean`) and nothing tried."""
+        """The entry that a technique of another state would have in this one: its description, with a guessed
+        log speedup (`mean`) and no attempts."""
         guess = {"state": self.name or self._state.name, "prior": mean, "weight": GUESS_WEIGHT}
         return entry.model_copy(update={**guess, "evidence": Evidence(), "notes": ()})
 
 
 def _described(entry: OptimizationEntry, precedents: Sequence[Precedent]) -> OptimizationEntry:
-    """The entry, with the description and the preconditions of the nearest state that has some if its own
-    are empty."""
+    """The entry; if its own description is empty, with that of the nearest state that has one, and its
+    preconditions."""
     words = next((p.entry for p in precedents if p.entry.description), None)
     if entry.description or words is None:
         return entry

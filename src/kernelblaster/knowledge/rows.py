@@ -1,4 +1,5 @@
-"""Rows of a knowledge base with checksums: reading gives what was written, or an error that names the row."""
+"""Converts events and entries to database rows with checksums and back: reading gives what was written, or an
+error that names the row."""
 
 import hashlib
 from collections.abc import Callable
@@ -31,7 +32,7 @@ class DamagedRow(Damaged):
 
 
 def summed(table: Table, values: Values) -> Values:
-    """The values of a row, which must be all but `sum`, with the checksum `sum` added."""
+    """The values of a row, given all but `sum`, with their checksum added under `sum`."""
     return values | {"sum": _sum(table, values)}
 
 

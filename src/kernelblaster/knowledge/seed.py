@@ -27,5 +27,6 @@ def seed_document() -> str:
 
 
 def plant(knowledge_base: KnowledgeBase) -> int:
-    """Import the seed into a knowledge base; returns how many events are new, 0 if it was there."""
+    """Import the seed into a knowledge base; returns how many events were recorded, 0 if they all were there
+    before."""
     return knowledge_base.take_over(import_changes(seed_document(), SOURCE.name))

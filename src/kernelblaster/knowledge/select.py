@@ -1,5 +1,5 @@
-"""Selection rules: draw the techniques to try next, at random with a seed. They are told in
-docs/knowledge.md."""
+"""Selection rules: draw the techniques to try next at random, from a seeded generator. docs/knowledge.md
+explains them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import log
@@ -15,16 +15,18 @@ LEAST = 1e-3
 def weighted_choice(
     options: Sequence[Scored], count: int, random: Random, sharpness: float = 1.0
 ) -> list[Scored]:
-    """Draw up to `count` options without replacement, in the order drawn, with probabilities proportional
-    to max(promise, LEAST) ** sharpness. With sharpness 1, many techniques that promise little outweigh
-    together one that pays. (Taking the largest log(u) / weight is such a draw.)"""
+    """Draw up to `count` options without replacement, in the order drawn, with probabilities proportional to
+    max(promise, LEAST) ** sharpness, where `promise` is an expected log speedup. With sharpness 1, many
+    techniques that promise little together outweigh one that pays. (The largest log(u) / weight, with u
+    uniform in 0 to 1, make such a draw.)"""
     keys = [log(1 - random.random()) / max(option.promise, LEAST) ** sharpness for option in options]
     return _top(options, keys, count)
 
 
 def thompson(options: Sequence[Scored], count: int, random: Random, sharpness: float = 1.0) -> list[Scored]:
-    """Thompson sampling: up to `count` options, best first, under one draw for each from its posteriors:
-    chance of a valid candidate times log speedup, plus its payoff. `sharpness` is not used."""
+    """Thompson sampling: for each option one random draw from its posterior distributions (chance of a valid
+    candidate times log speedup, plus its payoff); returns the `count` options with the largest draws, largest
+    first. `sharpness` is not used."""
     keys = []
     for option in options:
         prediction = option.prediction

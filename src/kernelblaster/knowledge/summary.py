@@ -1,4 +1,4 @@
-"""Statistics of a knowledge base, and search by words."""
+"""Statistics of a knowledge base, and search for techniques by words."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ from kernelblaster.records.record import Record
 
 
 class Payoff(Record):
-    """The mean speedup of a technique in a state when another (`after`) had been applied before it, and
-    without that (None if never observed). `count` is the number of valid attempts behind the former;
-    `modelled`: their times come from a model of a GPU, and none of this technique was measured."""
+    """The mean speedup of a technique in a state when another technique (`after`) had been applied before it,
+    and without that (None if never observed). `count` is the number of valid attempts behind the former;
+    `modelled`: their times come from a model of a GPU, and no attempt at this technique was measured."""
 
     state: str
     technique: str
@@ -24,9 +24,9 @@ class Payoff(Record):
 
 
 class KnowledgeSummary(Record):
-    """How much is known. States that were merged do not count. `retired` and `untried` count techniques;
-    `failures` counts attempts by kind of failure, `evidence` by architecture, `families` by task
-    family; `payoffs` are the preparations with the largest speedups, best first."""
+    """How much a knowledge base has. States that were merged do not count. `retired` and `untried` count
+    techniques; `failures` counts attempts by kind of failure, `evidence` by architecture, `families` by task
+    family; `payoffs` are pairs of techniques with the largest speedups of one after the other, best first."""
 
     version: int
     states: int
@@ -42,8 +42,8 @@ class KnowledgeSummary(Record):
 
 
 def search(content: Content, words: str) -> list[OptimizationEntry]:
-    """Techniques in whose state, name, title, description, preconditions or notes every one of the words
-    occurs, in any case of letters."""
+    """Techniques for which every one of the words occurs in the state's name or description, or the
+    technique's name, title, description, preconditions or notes, in upper or lower case."""
     wanted = words.lower().split()
     matching = []
     for entry in _entries(content):
@@ -56,7 +56,8 @@ def search(content: Content, words: str) -> list[OptimizationEntry]:
 
 
 def summarize(content: Content, payoffs: int = 5) -> KnowledgeSummary:
-    """The statistics of a content, with at most `payoffs` preparations."""
+    """The statistics of a content, with at most `payoffs` pairs of techniques of which one was applied after
+    the other."""
     entries = list(_entries(content))
     failures: defaultdict[str, float] = defaultdict(float)
     architectures: defaultdict[str, float] = defaultdict(float)
@@ -90,7 +91,8 @@ def _entries(content: Content) -> Iterable[OptimizationEntry]:
 
 
 def _payoffs(entries: list[OptimizationEntry]) -> list[Payoff]:
-    """All preparations with at least two valid attempts, the largest speedup first."""
+    """All pairs of a technique and an earlier one with at least two valid attempts, the largest speedup
+    first."""
     payoffs = []
     for entry in entries:
         evidence = entry.evidence.of_one_clock

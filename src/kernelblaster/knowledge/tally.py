@@ -1,4 +1,5 @@
-"""Running sums of attempts that can be added and subtracted."""
+"""`Tally`: counts, mean and variance of the log speedups of attempts, as sums that can be added and
+subtracted."""
 
 from collections.abc import Collection
 from typing import Annotated, NamedTuple
@@ -9,8 +10,9 @@ NonNegative = Annotated[FiniteFloat, Field(ge=0)]
 
 
 class Tally(NamedTuple):
-    """Sums over attempts: `seen` valid ones, the `mean` of their log speedups and the sum of squared
-    deviations from it (`squares`), and `failed` ones. Counts are fractions after re-weighing."""
+    """Sums over attempts: the number `seen` of valid ones, the `mean` of their log speedups and the sum of
+    squared deviations from it (`squares`), and the number that `failed`. Counts are fractions after their
+    weight was lowered."""
 
     seen: NonNegative = 0.0
     mean: FiniteFloat = 0.0

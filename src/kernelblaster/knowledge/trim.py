@@ -1,4 +1,5 @@
-"""Shortens a document to fit a prompt, by leaving out what matters least."""
+"""Shortens an exported knowledge base (a JSON document) to fit a prompt, by leaving out what matters
+least."""
 
 import json
 from typing import Any
@@ -10,7 +11,7 @@ NEEDLESS = (("evidence", "prior_speedup", "prior_weight"), ("notes", "retired"),
 
 
 def dumped(document: dict[str, Any]) -> str:
-    """The document as indented JSON."""
+    """The document as JSON text with an indent of one space."""
     return json.dumps(document, indent=1, ensure_ascii=False)
 
 

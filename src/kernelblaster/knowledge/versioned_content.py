@@ -1,4 +1,5 @@
-"""A content in a database: every change is an event, and every earlier version can be read."""
+"""A knowledge base's content in a database: every change is an event, and every earlier version can be
+read."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -94,7 +95,7 @@ class VersionedContent:
         return self._read(lambda connection: read_events(connection, since, until))
 
     def rows_of_log(self, since: int, until: int | None) -> list[Values]:
-        """As `log`, as rows of the table of events, for a process that has no access to the database."""
+        """As `log`, but as rows of the table of events, for a process that has no access to the database."""
         return self._read(
             lambda connection: [dict(row._mapping) for row in event_rows(connection, since, until)]
         )
@@ -111,7 +112,7 @@ class VersionedContent:
         return self._read(lambda connection: content_of(read_events(connection)))
 
     def _read(self, read: Callable[[Connection], T]) -> T:
-        """What `read` finds in one consistent snapshot."""
+        """The result of `read` in one consistent snapshot; tried again while the server cannot be reached."""
 
         def attempt(_: bool) -> T:
             with self._database.reading() as connection:
@@ -134,8 +135,8 @@ class VersionedContent:
         return self._database.patiently(attempt)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Record those changes whose identity is not among the events that count here; returns how many.
-        One that was recorded and reverted is recorded again."""
+        """Record those changes whose identity is not among the events in effect here; returns how many. One
+        that was recorded and reverted is recorded again."""
         taken: list[Fresh] = []
 
         def unknown(connection: Connection, _: Content) -> list[Fresh]:
@@ -188,7 +189,7 @@ class VersionedContent:
         return len(chosen)
 
     def rebuild(self, events: Sequence[Values] = ()) -> None:
-        """Add these rows to the table of events, none as a rule, and rewrite the other tables from all
+        """Append these rows to the table of events (usually none), and rewrite the other tables from all
         events."""
         with self._database.writing() as connection:
             append_events(connection, events)
@@ -197,9 +198,9 @@ class VersionedContent:
         self._keep(content)
 
     def _record_in_entries(self, fresh: Sequence[Fresh]) -> int | None:
-        """Record changes of single entries, where nothing else of the content is needed: returns the new
-        version, or None if nothing was done. The content in memory is brought up to date when it is read
-        next."""
+        """Record changes that each concern one technique in one state, if no more of the content is needed:
+        returns the new version, or None if nothing was done. The content in memory is brought up to date when
+        it is read next."""
         version = self._database.record_in_entries(self._content, fresh)
         if version is not None:
             self._database.reached(version)
@@ -222,8 +223,8 @@ class VersionedContent:
         return self._keep(content)
 
     def _disregard(self, connection: Connection, changes: Sequence[RolledBack | Reverted]) -> Content:
-        """Record rollbacks or reverts and recompute everything from the events that then count; returns
-        the new content."""
+        """Record rollbacks or reverts and recompute everything from the events that are then in effect;
+        returns the new content."""
         latest = about_row(connection).version
         rows = [event_row(latest + n, change, NOBODY, uuid4().hex) for n, change in enumerate(changes, 1)]
         append_events(connection, rows)

@@ -1,6 +1,6 @@
-"""Language models: one interface (`Model.ask`) for all providers, with costs.
+"""Language models: one interface (`Model.ask`) for all providers, with an account of what calls cost.
 
-Nothing here is needed without a model; the libraries of the servers are imported when one is opened.
+Searches without a model need nothing of this; the libraries of the servers are imported when one is opened.
 """
 
 from kernelblaster.models.factory import Service, open_models

@@ -18,8 +18,8 @@ SHOWN_ERRORS = 8
 
 
 def read(request: Request[T], answer: ModelAnswer) -> T:
-    """The object in an answer, validated by the request's schema. Raises `Refused`, `TooLong`, `Empty` or
-    `Malformed`."""
+    """The object in a model's answer, validated by the request's schema. Raises `Refused`, `TooLong` (cut at
+    the output limit), `Empty`, or `Malformed` if no JSON object in it fits."""
     if answer.stop == "refusal":
         raise Refused(f"{answer.model} refused ({request.role}): {_start(answer.text)}", answer)
     if answer.stop == "length":
@@ -77,5 +77,5 @@ def _summary(error: ValidationError) -> str:
 
 
 def _start(text: str) -> str:
-    """The first 200 characters, or words that there are none."""
+    """The first 200 characters of a refusal's text, for a message; "without a reason" if it is empty."""
     return text.strip()[:200] or "without a reason"

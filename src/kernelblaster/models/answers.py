@@ -1,4 +1,5 @@
-"""Stores answers on disk, one file each, keyed by the digest of the request: a cache, and a recording."""
+"""Stores models' answers on disk, one file each, keyed by the digest of the request: as a cache, and as a
+recording that can be replayed."""
 
 import os
 import tempfile
@@ -16,8 +17,8 @@ from kernelblaster.records.record import Record
 
 
 class Recorded(Record):
-    """A request and its answer as stored in a file. Only the answer is used again (and role, task and
-    step by `Replay`); the rest is for people."""
+    """A request and its answer as stored in a file. The answer is used again, and role, task and step are
+    used by `Replay`; the messages are only for people who read the file."""
 
     role: str
     task: str
@@ -97,8 +98,8 @@ class RecordingEndpoint:
 
 
 class Once:
-    """An endpoint that asks the inner one for equal requests one after another: if that stores answers,
-    all but the first are answered from the store."""
+    """An endpoint that sends equal requests to the inner one only one after another: if the inner one stores
+    answers, all but the first of them are answered from the store."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -124,7 +125,8 @@ class Replay:
             self._by_step[one.role, one.task, one.step].append(one.answer)
 
     def answer(self, request: Request[T]) -> ModelAnswer:
-        """The recorded answer. Raises NotRecorded."""
+        """The recorded answer. Raises NotRecorded if there is none for this request, nor exactly one for its
+        role, task and step."""
         answer = self._answers.find(request) or self._at(request)
         if answer is None:
             raise NotRecorded(

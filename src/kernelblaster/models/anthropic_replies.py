@@ -1,4 +1,4 @@
-"""Parses replies of servers with Anthropic's messages API."""
+"""Sends requests to servers with Anthropic's messages API and parses their replies."""
 
 from typing import Annotated, Any, Literal
 
@@ -64,12 +64,14 @@ class ModelProperties(Shape):
 
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
-    """Send a request and read the streamed answer. Raises a `ModelError`."""
+    """Send the request `exchange` with this key (None: without one) and read the streamed answer. Raises a
+    `ModelError`."""
     return exchanged(exchange, key, lambda response: Said(answer=_streamed(exchange, response, key or "")))
 
 
 def context_of(exchange: Exchange, key: str | None) -> int | None:
-    """The model's context length in tokens; None if the server does not say."""
+    """The model's context length in tokens; None if the server does not say. `exchange` asks for the model's
+    properties."""
     properties = exchanged(
         exchange, key, lambda response: shaped(exchange.name, response.document(), ModelProperties)
     )
@@ -81,8 +83,9 @@ def context_of(exchange: Exchange, key: str | None) -> int | None:
 
 
 def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
-    """The answer gathered from a stream of events. Stopped as "length" if it becomes far longer than
-    allowed. Raises CutOff if the stream ends early or has an error. `key` is removed from texts."""
+    """The answer gathered from a stream of events. If it becomes far longer than the request allows, reading
+    ends there and the answer's `stop` is "length". Raises CutOff if the stream ends early or has an error.
+    `key` is removed from texts."""
     gathering = Gathering(exchange.bound.tokens_out)
     reason, explanation = None, None
     counts: dict[str, Any] = {}
@@ -116,7 +119,8 @@ def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
 
 
 def _take(counts: dict[str, Any], reported: Any) -> None:
-    """Update `counts` with those that an event reports: totals so far, though not always all of them."""
+    """Update `counts` with the token counts that an event reports (`reported`: a dict, or None). Each is a
+    total so far; an event may leave some out, which then stay as they are."""
     reported = (
         {} if reported is None else reported if isinstance(reported, dict) else {"input_tokens": reported}
     )
@@ -126,8 +130,8 @@ def _take(counts: dict[str, Any], reported: Any) -> None:
 
 
 def _usage(reported: dict[str, Any]) -> TokenUsage | None:
-    """The reported counts as a usage; None if input or output is missing. Raises ValidationError if they
-    are no counts."""
+    """The server's token counts as a `TokenUsage`; None if input or output is missing. Raises ValidationError
+    if a value is not a count."""
     counts = AnthropicCounts.model_validate(reported)
     if counts.input_tokens is None or counts.output_tokens is None:
         return None

@@ -52,7 +52,8 @@ class Deadline:
         return CallTimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
 
     def watch(self, event: str, about: Mapping[str, Any]) -> None:
-        """A trace callback of the HTTP library: takes note of the socket when it is connected."""
+        """A trace callback for the HTTP library: remembers the socket once `event` says that it is connected,
+        so that it can be shut down at the deadline."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             with self._lock:
                 self._socket = about["return_value"].get_extra_info("socket")
@@ -60,7 +61,7 @@ class Deadline:
                 self._shut_down()
 
     def cancel(self) -> None:
-        """End the watch: the socket is not shut down any more."""
+        """Cancel the deadline: the socket is not shut down any more."""
         self._timer.cancel()
         with self._lock:
             self._socket = None
@@ -86,16 +87,17 @@ class Response:
 
     @property
     def kind(self) -> str:
-        """The content type; empty if the server does not say."""
+        """The content type from the headers; empty if the server does not say."""
         return self.headers.get("content-type", "")
 
     def document(self) -> bytes:
-        """The whole body, which must be one JSON document of at most `document_bytes`."""
+        """The whole body, for one that is a single JSON document. Raises CutOff above `document_bytes` of the
+        limits."""
         return self._all(self._limits.document_bytes)
 
     def complaint(self) -> bytes:
-        """The first ERROR_BYTES bytes of the body, for that of an error; what arrived until then, if
-        reading fails."""
+        """The first ERROR_BYTES bytes of the body, for an error's text; if reading fails, what arrived until
+        then."""
         beginning = bytearray()
         with contextlib.suppress(CutOff):
             for piece in self._pieces():
@@ -138,7 +140,8 @@ class Response:
         return bytes(found)
 
     def _pieces(self) -> Iterator[bytes]:
-        """The body, decompressed, as it arrives."""
+        """The body, decompressed, in pieces as they arrive. Raises CutOff above `body_bytes` of the limits,
+        CallTimedOut after the deadline."""
         size = 0
         for piece in _decompressed(self.where, self.headers, self._response.iter_raw()):
             self._deadline.check()
@@ -202,8 +205,8 @@ def _certificates() -> ssl.SSLContext:
 
 
 def _lost(where: str, error: Exception, limits: CallLimits) -> Unavailable:
-    """The error for a network failure; it says whether the server may charge for the call (not if it was
-    never reached)."""
+    """The error to raise for a network failure at the server `where`. Its `maybe_charged` says whether the
+    server may charge for the call (not if it was never reached)."""
     if isinstance(
         error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError
     ):
@@ -216,8 +219,8 @@ def _lost(where: str, error: Exception, limits: CallLimits) -> Unavailable:
 
 
 def _decompressed(where: str, headers: Mapping[str, str], pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The body in pieces of bounded size. Compression is not requested, but gzip and deflate are handled;
-    raises CutOff for others."""
+    """The body in pieces of bounded size, from the `pieces` received. Compression is not requested, but gzip
+    and deflate are handled; raises CutOff for other codings and for bodies that cannot be decompressed."""
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding in ("", "identity"):
         yield from pieces

@@ -46,7 +46,8 @@ def check_model(text: str, *, limits: CallLimits = LIMITS, prices: Prices | None
 
 
 def _server(name: ModelName, limits: CallLimits, prices: Prices) -> list[Finding]:
-    """Ask the small question; raises ModelError if there is no answer."""
+    """Ask a model's server the small question, and return findings on the answer and on what the server
+    supports. Raises ModelError if there is no answer."""
     server = open_server(name, limits)
     start = time.monotonic()
     reply = ValidatingModel(server).ask(TINY)
@@ -63,7 +64,8 @@ def _server(name: ModelName, limits: CallLimits, prices: Prices) -> list[Finding
 
 
 def _about_key(name: ModelName) -> str:
-    """Where a key would be looked for, if the server needs none and there is none."""
+    """A sentence that names the environment variable where a key would be looked for; empty if the server
+    needs a key or there is one."""
     unlocked = name.server and not name.server.needs_key and not has_key(OWN_KEY)
     return f"Without a key; one for it would be in {OWN_KEY}." if unlocked else ""
 

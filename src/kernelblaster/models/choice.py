@@ -1,4 +1,4 @@
-"""The models of a run and its budget for them, as recorded in the run; opens them."""
+"""`ModelChoice`: which models a run uses and its budget for them, as recorded in the run; opens them."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -25,13 +25,15 @@ class ModelChoice(Record):
     replay: str | None = None
 
     def table(self, roles: Collection[str]) -> ModelTable:
-        """Which model plays each role. `roles` are the names of all roles. Raises `BadName` for a role that
-        is not among them, and for a model's name that is not KIND:NAME of a known kind."""
+        """Which model each role (a kind of question that a policy asks) uses. `roles` are the names of all
+        roles. Raises `BadName` for a role that is not among them, and for a model's name that is not
+        KIND:NAME of a known kind."""
         named = parse_table([*([self.model] if self.model else []), *self.roles], roles)
         return ModelTable(ModelName("replay", self.replay), {}) if self.replay else named
 
     def ledger(self, folder: Path) -> Ledger:
-        """The ledger of spending, in a file in the folder of a run; it continues what the file has."""
+        """The ledger of what the models cost, in a file in the run's `folder`; continued if the file
+        exists."""
         prices = read_prices(Path(self.prices) if self.prices else None)
         return Ledger(prices, self.budget, folder / LEDGER)
 
@@ -42,9 +44,9 @@ class ModelChoice(Record):
         say: Callable[[str], None],
         answers: Path | None = None,
     ) -> ByRole:
-        """Open all models. Raises a `ModelError` if a key is missing or a price unknown, before anything
-        is asked. `say` announces where a hand-off waits. Paid answers are stored in the folder shared
-        by all runs, or in `answers` if given."""
+        """Open all models. Raises a `ModelError` if a key is missing or a price unknown, before anything is
+        asked. `say` prints where a hand-off (a person answers in files) waits. Paid answers are stored in the
+        folder shared by all runs, or in `answers` if given."""
         record = Path(self.record) if self.record else None
         service = Service(record=record, say=say, answers=answers or answer_folder())
         return open_models(self.table(roles), ledger, service)

@@ -1,4 +1,4 @@
-"""Sends exchanges by the protocol that the server speaks, in the process that has the key."""
+"""Sends requests by the protocol that the server speaks, in the process that has the key."""
 
 from kernelblaster.models import anthropic_replies, openai_replies
 from kernelblaster.models.exchange import Exchange, Said

@@ -1,4 +1,4 @@
-"""Estimates the cost of a run before it starts."""
+"""Estimates what a run will spend on models before it starts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from kernelblaster.models.request import TokenUsage
 
 @dataclass(frozen=True)
 class Expected:
-    """How many calls a role will make, and the tokens of one call."""
+    """How many calls a role (a kind of question) will make, and the expected tokens of one call."""
 
     role: str
     calls: int

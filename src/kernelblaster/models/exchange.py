@@ -1,4 +1,4 @@
-"""One exchange with a server: the request without the key, and the validated reply."""
+"""One exchange with a model's server: the request without the key, and the validated reply."""
 
 import json
 from collections.abc import Callable
@@ -41,21 +41,22 @@ class Exchange(Record):
 
 
 class Said(Record):
-    """An answer. `whole`: it came in one piece although a stream was requested."""
+    """An answer of a server. `whole`: it came in one piece although a stream was requested."""
 
     answer: ModelAnswer
     whole: bool = False
 
 
 class Shape(BaseModel):
-    """Base of reply parts: fields that are read are validated, all others ignored."""
+    """Base of the classes that parts of a server's reply are parsed into: declared fields are validated, all
+    others ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
 def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Read]) -> Read:
-    """Send a request and return what `read` makes of the response. Raises a `ModelError`, whose text does
-    not contain the key, if the status is not 200 or anything fails."""
+    """Send the request `exchange` and return what `read` makes of the response. Raises a `ModelError`, whose
+    text does not contain the key, if the status is not 200 or anything fails."""
     key = key or NO_KEY
     headers = {"authorization": f"Bearer {key}"}
     if exchange.speaks == "anthropic":
@@ -70,8 +71,8 @@ def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Re
 
 
 def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
-    """A JSON document of a reply, validated as `shape`. Raises CutOff if it is malformed, without
-    repeating its content (pydantic's errors would)."""
+    """The JSON document `data` of a reply, validated as the class `shape`. Raises CutOff if it is malformed,
+    without repeating its content (pydantic's errors would). `where` names the server in messages."""
     try:
         return shape.model_validate(parse_json(data))
     except InvalidJson as error:
@@ -98,7 +99,8 @@ def believed(
 
 
 def _doubt(usage: TokenUsage, bound: TokenUsage, text: str) -> str:
-    """Why a token count is implausible; empty if it is plausible."""
+    """Why the server's token count `usage` is implausible for a request bounded by `bound` and an answer
+    `text`, in words; empty if it is plausible."""
     if usage.tokens_in > 2 * bound.tokens_in + SPARE_TOKENS:
         return f"the server counts {usage.tokens_in} tokens in, of at most {bound.tokens_in}"
     if usage.tokens_out > 2 * bound.tokens_out + SPARE_TOKENS:

@@ -32,9 +32,10 @@ def answer_folder() -> Path:
 
 @dataclass(frozen=True)
 class Service:
-    """How models are used: `limits` of one call, `patience` with temporary failures, calls in progress at
-    once per model, the folder in which paid `answers` are stored, the folder to `record` all answers
-    to (None: nowhere), and `say`, which announces where a hand-off waits."""
+    """How models are used: `limits` of one call, `patience` with temporary failures, how many calls to one
+    model may be in progress at once, the folder in which paid `answers` are stored, the folder to `record`
+    all answers to (None: nowhere), and `say`, which prints where a hand-off (a person answers in files)
+    waits."""
 
     limits: CallLimits = field(default_factory=CallLimits)
     patience: Patience = field(default_factory=Patience)
@@ -45,8 +46,8 @@ class Service:
 
 
 class ByRole:
-    """The models of a run as one `Model`: each request goes to the model of its role. Raises BadName if
-    it has none."""
+    """The models of a run as one `Model`: each request goes to the model that the table gives its role.
+    Raises BadName if the role has none."""
 
     def __init__(self, table: ModelTable, models: Mapping[ModelName, Model]) -> None:
         self._table = table
@@ -60,8 +61,8 @@ class ByRole:
 
 
 def open_models(table: ModelTable, ledger: Ledger, service: Service) -> ByRole:
-    """All models of a table. Raises a `ModelError` before anything is asked: `NotAllowed` if a key is
-    missing, and if the ledger's budget is in dollars and a price is unknown."""
+    """All models of a table, as one `Model`. Raises a `ModelError` before anything is asked: `NotAllowed` if
+    a key is missing, and another if the ledger's budget is in dollars and a price is unknown."""
     ledger.check(str(name) for name in table.all if name.server)
     return ByRole(table, {name: open_model(name, ledger, service) for name in table.all})
 
@@ -76,7 +77,8 @@ def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
 
 
 def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
-    """The endpoint of a name, with everything around it but recording and validation."""
+    """The endpoint of a model's name, with all wrappers except recording and validation (see
+    `open_model`)."""
     if name.kind == "handoff":
         return TokenCounted(HandOff(Path(name.rest), say=service.say), str(name), ledger)
     if name.kind == "replay":
@@ -88,9 +90,9 @@ def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
 
 
 def open_server(name: ModelName, limits: CallLimits) -> "OpenAIServer | AnthropicServer":
-    """The server of a name, without any wrapper. Its key is looked up at each call, in the environment or
-    the keeper. Raises a `ModelError` if the name is a folder, a key is missing or a library is not
-    installed."""
+    """The client of the server that a name stands for, without any wrapper. Its key is looked up at each
+    call, in the environment or in the keeper (the process that holds the keys). Raises a `ModelError` if the
+    name is a folder, a key is missing or a library is not installed."""
     kind = name.server
     if kind is None:
         raise BadName(f"{name} is a folder, not a server.")

@@ -1,4 +1,4 @@
-"""How asking a model can fail. None of these failures says anything about a candidate."""
+"""The errors that asking a model can raise. None of them says anything about a candidate."""
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.models.request import ModelAnswer
@@ -9,7 +9,7 @@ class ModelError(KernelBlasterError):
 
 
 class BadName(ModelError):
-    """A model's name that is not understood."""
+    """A model's name or a role that is not known."""
 
 
 class NotAllowed(ModelError):
@@ -67,7 +67,8 @@ class TooLong(BadAnswer):
 
 
 class Malformed(BadAnswer):
-    """The answer is not JSON, or does not fit the schema; `problem` says where, in words for the model."""
+    """The answer is not JSON, or does not fit the schema; `problem` says where, in words that the model is
+    shown."""
 
     def __init__(self, problem: str, answer: ModelAnswer) -> None:
         super().__init__(f"{answer.model} gave an answer that cannot be used: {problem}", answer)

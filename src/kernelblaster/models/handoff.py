@@ -58,7 +58,7 @@ class HandOff:
 
     def _ask(self, request: Request[T]) -> Path:
         """Make the request's folder, named by number, role and digest, with prompt.md, schema.json and
-        about.json. It appears only once it is complete."""
+        about.json; returns it. The folder appears under its name only once it is complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
         number = 1 + sum(1 for folder in self.folder.iterdir() if re.match(r"\d+-", folder.name))
         folder = self.folder / f"{number:04}-{request.role}-{request.digest}"
@@ -74,8 +74,8 @@ class HandOff:
         return folder
 
     def _await(self, request: Request[T], folder: Path) -> ModelAnswer:
-        """Wait for a usable answer. Files are read once they have not changed for one poll. An unusable
-        answer is reported in problem.md; then changed files are waited for."""
+        """Wait in `folder` for a usable answer and return it. Files are read once they have not changed for
+        one poll. An unusable answer is reported in problem.md; then the wait goes on until files change."""
         announced, wrong, before = False, None, _files(folder)
         while True:
             now = _files(folder)
@@ -113,7 +113,8 @@ def _about(request: Request[T]) -> dict[str, Any]:
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
-    """(time of writing in ns, size in bytes) of each file by name, without the problem report."""
+    """(time of writing in ns, size in bytes) of each file in a folder by name, without the report
+    problem.md."""
     status_of = {}
     for file in folder.iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -123,8 +124,8 @@ def _files(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _usable(request: Request[T], folder: Path) -> ModelAnswer:
-    """The answer in a folder, and the problem report removed. Raises BadAnswer if it does not fit the
-    request."""
+    """The answer in a request's folder; problem.md is removed. Raises BadAnswer if the answer does not fit
+    the request."""
     answer = _answer(folder)
     read(request, answer)
     (folder / PROBLEM).unlink(missing_ok=True)
@@ -132,8 +133,8 @@ def _usable(request: Request[T], folder: Path) -> ModelAnswer:
 
 
 def _answer(folder: Path) -> ModelAnswer:
-    """The content of answer.json, with references to files filled in; as it is if it is not JSON. Raises
-    Malformed."""
+    """The content of answer.json, with strings "@file:NAME" replaced by those files; unchanged if it is not
+    JSON. Raises Malformed if the file is too large or a named file is missing."""
     plain = ModelAnswer(text="", stop="done", model="handoff", usage=None)
     try:
         data = read_bounded(folder / "answer.json", LARGEST_ANSWER_BYTES)
@@ -148,8 +149,8 @@ def _answer(folder: Path) -> ModelAnswer:
 
 
 def _filled(value: Any, folder: Path, answer: ModelAnswer) -> Any:
-    """The JSON value with every string "@file:NAME" replaced by the text of that file in the folder.
-    Raises Malformed if there is no such file; `answer` is for that error."""
+    """The JSON value with every string "@file:NAME" replaced by the text of that file in the folder. Raises
+    Malformed, which carries `answer`, if there is no such text file in the folder."""
     if isinstance(value, dict):
         return {key: _filled(part, folder, answer) for key, part in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,5 @@
-"""The keeper's part in calls of model servers: it has the keys, and sends them only where the user said."""
+"""The keeper's part in calls of model servers. The keeper is the process that holds the keys: it sends them
+only to addresses that the user named."""
 
 import re
 import threading
@@ -17,9 +18,9 @@ PATH = re.compile(r"chat/completions|models|v1/messages|v1/models/[A-Za-z0-9._%-
 
 
 class KeptKeys:
-    """Calls servers for other processes, which never see the keys; `keys` are by environment variable.
-    Only addresses that were claimed are called, each with the key of its kind; KERNELBLASTER_API_KEY goes to
-    any of them that asks for it."""
+    """Calls servers for other processes, which never see the keys; `keys` are by environment variable. Only
+    addresses that were claimed (named in the user's command) are called, each with the key of its kind of
+    server; KERNELBLASTER_API_KEY goes to any of them that asks for it."""
 
     def __init__(self, keys: Mapping[str, str]) -> None:
         self._keys = dict(keys)
@@ -27,7 +28,8 @@ class KeptKeys:
         self._lock = threading.Lock()
 
     def claim(self, url: str) -> None:
-        """Allow calls to this address: with the key of the kind of server that has it, or the user's own."""
+        """Allow calls to the address `url`: with the key of the kind of server that has this address, or with
+        KERNELBLASTER_API_KEY."""
         with self._lock:
             self._claimed |= {(kind.key, url) for kind in KINDS.values() if kind.url == url}
             self._claimed.add((OWN_KEY, url))
@@ -48,7 +50,7 @@ class KeptKeys:
 
     def _key(self, exchange: Exchange) -> str | None:
         """The key for a request; None if there is none. Raises NotAllowed if the address was not claimed for
-        it, or something else than a model is asked for."""
+        that key, or the path is not one for asking models."""
         if not PATH.fullmatch(exchange.path):
             raise NotAllowed(f"{exchange.name}: the keeper asks models, and nothing else of a server.")
         if (exchange.key, exchange.url) not in self._claimed:
@@ -57,7 +59,7 @@ class KeptKeys:
 
 
 def failure_as_data(error: ModelError) -> dict[str, Any]:
-    """The error as JSON data, from which `keys` raises it again in the other process."""
+    """The error as JSON data, from which `keys.py` makes the same error in the other process."""
     data: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
     if isinstance(error, Unavailable):
         data |= {"wait_s": error.wait_s, "maybe_charged": error.maybe_charged}

@@ -1,4 +1,5 @@
-"""Makes calls to servers: through the keeper if there is one, which has the keys, else in this process."""
+"""Makes calls to model servers: through the keeper (a process that holds the keys) if one is running, else in
+this process."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ def has_key(name: str) -> bool:
 
 
 def answer(exchange: "Exchange") -> "Said":
-    """The answer to a request, sent with its key. Raises a `ModelError`."""
+    """The server's answer to the request `exchange`, sent with its key. Raises a `ModelError`."""
     from kernelblaster.models.dispatch import answer_with
     from kernelblaster.models.exchange import Said
 
@@ -37,8 +38,8 @@ def answer(exchange: "Exchange") -> "Said":
 
 
 def context_length(exchange: "Exchange", model: str) -> int | None:
-    """The model's context length in tokens; None if the server does not say. `exchange` asks for the
-    model's properties, `model` is the server's name for it."""
+    """The model's context length in tokens; None if the server does not say or the call fails. `exchange`
+    asks for the model's properties, `model` is the server's name for it."""
     from kernelblaster.models.dispatch import context_with
 
     if not keeper.is_running():
@@ -48,8 +49,8 @@ def context_length(exchange: "Exchange", model: str) -> int | None:
 
 
 def _asked(what: str, exchange: "Exchange", **more: str) -> dict[str, Any]:
-    """The keeper's reply to a message about a request. Raises the `ModelError` that it reports, or
-    one if it is gone."""
+    """The reply of the keeper (the process that holds the keys) to the message `what` about a request. Raises
+    the `ModelError` that it reports, or a new one if the keeper is gone."""
     limit_s = exchange.limits.call_s + exchange.limits.connect_s + MARGIN_S
     message = {"do": what, "exchange": exchange.model_dump(mode="json"), **more}
     try:
@@ -62,7 +63,7 @@ def _asked(what: str, exchange: "Exchange", **more: str) -> dict[str, Any]:
 
 
 def _failure(data: dict[str, Any]) -> ModelError:
-    """The error that `failure_as_data` described."""
+    """The error that `failure_as_data` turned into `data`, made again."""
     if data["kind"] in PASSING:
         kind = PASSING[data["kind"]]
         return kind(data["message"], wait_s=data["wait_s"], maybe_charged=data["maybe_charged"])

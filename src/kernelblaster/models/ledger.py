@@ -1,4 +1,4 @@
-"""The ledger of a run: what each call to a model cost, and the budget."""
+"""The ledger of a run: what each call to a model cost, and whether the next one fits the budget."""
 
 import contextlib
 import json
@@ -22,9 +22,9 @@ NOTHING = TokenUsage(tokens_in=0, tokens_out=0)
 
 
 class Reservation(Record):
-    """A call that is about to be made (`number`, counted from 0), who asks it for what, and the most that
-    it may cost, in tokens and in US dollars (None if the model's price is unknown). `request` is its
-    digest."""
+    """A call to a model that is about to be made (`number`, counted from 0): its role, task and step, and the
+    most that it may cost, in tokens (`bound`) and in US dollars (`most_usd`, None if the model's price is
+    unknown). `request` is its digest."""
 
     kind: Literal["reserved"] = "reserved"
     number: int
@@ -38,10 +38,10 @@ class Reservation(Record):
 
 
 class Settlement(Record):
-    """What the call with this `number` cost, in tokens and US dollars (None if the model's price is
-    unknown). `told`: the server reported the tokens; otherwise they are unknown and the most is
-    charged, and `doubt` says why if its report was implausible. `estimated`: nobody counts them there, and
-    they are estimated from the texts. `seconds` is how long the call took; None if it is not known."""
+    """What the call with this `number` cost, in tokens and US dollars (None if the model's price is unknown).
+    `told`: the tokens are known; otherwise the most that was reserved is charged, and `doubt` says why if the
+    server's report was implausible. `estimated`: no server counts them, and they are estimated from the
+    texts. `seconds` is how long the call took; None if it is not known."""
 
     kind: Literal["used"] = "used"
     number: int
@@ -62,9 +62,9 @@ class ModelBudget(Record):
 
 @dataclass(frozen=True)
 class Total:
-    """Sums over some calls: tokens, US dollars, `untold` calls whose tokens the server did not report,
-    `unpriced` calls, which are not in `usd`, and calls whose tokens were only `estimated`; and the seconds of
-    all calls that ended."""
+    """Sums over some calls: tokens (`usage`), US dollars, the number of `untold` calls whose tokens are
+    unknown, of `unpriced` calls (model's price unknown, not in `usd`) and of calls whose tokens were only
+    `estimated`; and the seconds of all calls that ended."""
 
     calls: int
     usage: TokenUsage
@@ -76,10 +76,10 @@ class Total:
 
 
 class Ledger:
-    """What the calls of one run cost, and whether another one fits the budget. Stored in a file if a path
-    is given, and continued from what that has. A call that was begun and never settled, because the
-    process was killed, counts with its bound. Thread-safe. Raises ModelError if the file is damaged or
-    cannot be written."""
+    """What the calls of one run cost, and whether another one fits the budget. Stored in a file if a path is
+    given, and continued from what the file has. A call that was begun and never settled, because the process
+    was killed, counts with the most it may have cost. Thread-safe. Raises ModelError if the file is damaged
+    or cannot be written."""
 
     def __init__(self, prices: Prices, budget: ModelBudget, path: Path | None = None) -> None:
         self._prices = prices
@@ -102,9 +102,9 @@ class Ledger:
             )
 
     def reserve(self, model: str, request: Request[T]) -> Reservation:
-        """Set aside the most that a call may cost, before it is made; it must be settled afterwards. If
-        the budget is too small only because of calls in progress, waits for them to be settled. Raises
-        `BudgetSpent`."""
+        """Set aside the most that a call may cost, before it is made; it must be settled afterwards. If the
+        budget is too small only because of calls in progress, waits for them to be settled. Raises
+        `BudgetSpent` if the call may exceed the budget in any case."""
         self.check([model])
         rates = self._prices.of(model)
         most_usd = rates.most_usd(request.bound) if rates else None
@@ -116,7 +116,8 @@ class Ledger:
             return self._reserve(model, request, most_usd)
 
     def refuse_if_spent(self, request: Request[T]) -> None:
-        """Raise `BudgetSpent` if the budget's tokens are used up; for calls that cost nothing else."""
+        """Raise `BudgetSpent` if the calls so far exceed the budget; for calls that cost nothing, before they
+        are made."""
         with self._change:
             if self._exceeds(NOTHING, None):
                 raise BudgetSpent(self._refusal(request, None))
@@ -128,7 +129,8 @@ class Ledger:
         self.settle(reservation, usage, estimated=True, seconds=seconds)
 
     def _reserve(self, model: str, request: Request[T], most_usd: float | None) -> Reservation:
-        """Record that a call begins; the caller holds the lock."""
+        """Record that a call begins, which may cost at most `most_usd` dollars (None: unknown); the caller
+        holds the lock."""
         reservation = Reservation(
             number=len(self._reserved),
             model=model,
@@ -154,8 +156,8 @@ class Ledger:
         estimated: bool = False,
         seconds: float | None = None,
     ) -> None:
-        """Record what a reserved call cost. `usage` is None if unknown: the most is then charged, or more
-        if the answer's `read_bytes` bytes exceed the output limit (a token has at least one byte).
+        """Record what a reserved call cost. `usage` is None if unknown: the most is then charged, or more if
+        the answer's `read_bytes` bytes exceed the output limit in tokens (a token has at least one byte).
         `doubt` is why the server's count was not believed; `estimated` and `seconds` are as in
         `Settlement`."""
         told, model, bound = usage is not None, reservation.model, reservation.bound
@@ -184,8 +186,8 @@ class Ledger:
             return any((r.model, r.request) == (model, request.digest) for r in calls)
 
     def settle_late(self, model: str, request: Request[T], usage: TokenUsage | None) -> None:
-        """Settle the call, if there is any, that an earlier process began for an equal request and whose
-        answer it stored, before it was killed."""
+        """Settle the call that an earlier process began for an equal request and whose answer it stored,
+        before it was killed. Does nothing if there is no such call."""
         with self._change:
             ended = self._settled.keys() | self._open
             unsettled = [r for r in self._reserved if r.number not in ended]
@@ -212,11 +214,12 @@ class Ledger:
             self._file = None
 
     def _calls(self) -> list[tuple[Reservation, Settlement]]:
-        """All calls with what is charged for each: for those not settled, their bounds."""
+        """All calls with what is charged for each: for those not settled, the most they may cost."""
         return [(r, self._settled.get(r.number) or _unknown(r)) for r in self._reserved]
 
     def _exceeds(self, bound: TokenUsage, most_usd: float | None) -> bool:
-        """Whether a call with this bound might exceed the budget, beside all calls so far."""
+        """Whether a call of at most `bound` tokens and `most_usd` dollars might exceed the budget, on top of
+        all calls so far."""
         spent = _total(self._calls())
         tokens, usd = self._budget.tokens, self._budget.usd
         if tokens is not None and spent.usage.tokens + bound.tokens > tokens:
@@ -239,8 +242,8 @@ class Ledger:
         )
 
     def _read(self, path: Path) -> None:
-        """Take over the calls in a file, drop a last line that was cut off, and keep the file open for
-        appending."""
+        """Take over the calls in a ledger's file, drop a last line that was cut off, and keep the file open
+        for appending. Raises ModelError if it cannot be read."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab", buffering=0)
@@ -251,7 +254,8 @@ class Ledger:
         self._reserved, self._settled = reserved, settled
 
     def _write(self, record: Reservation | Settlement) -> None:
-        """Append a record; it is flushed to disk on return."""
+        """Append a record to the file, if there is one; it is flushed to disk on return. Raises
+        ModelError."""
         if self._file is None:
             return
         end = self._file.seek(0, os.SEEK_END)
@@ -265,7 +269,8 @@ class Ledger:
 
 
 def recount(path: Path, prices: Prices) -> Total:
-    """The total of a ledger's file at these prices, computed from the recorded tokens."""
+    """The total of a ledger's file at these prices, computed from the recorded tokens. Raises ModelError if
+    the file is damaged, OSError if it cannot be read."""
     return _total(_recounted(path, prices))
 
 
@@ -290,7 +295,8 @@ def _recounted(path: Path, prices: Prices) -> list[tuple[Reservation, Settlement
 
 
 def read_ledger(path: Path) -> list[tuple[Reservation, Settlement]]:
-    """All calls of a ledger's file in their order, each with what is charged for it. Raises ModelError."""
+    """All calls of a ledger's file in their order, each with what is charged for it. Raises ModelError if the
+    file is damaged, OSError if it cannot be read."""
     reserved, settled, _ = _parse(path.read_bytes(), path)
     return [(one, settled.get(one.number) or _unknown(one)) for one in reserved]
 

@@ -1,4 +1,5 @@
-"""Endpoints whose calls are entered in the ledger: reserved before, settled after."""
+"""Wrappers of endpoints that enter each call in the ledger of costs: reserved before it is made, settled
+after."""
 
 import time
 from collections.abc import Callable
@@ -11,9 +12,9 @@ from kernelblaster.models.tokens import tokens_of
 
 
 class Metered:
-    """An endpoint whose calls are reserved in the ledger before and settled after, under the name
-    `model`. `free(request)` tells that it costs nothing because its answer is stored. Raises
-    BudgetSpent."""
+    """An endpoint whose calls are reserved in the ledger before they are made and settled after, under the
+    name `model`. `free(request)` is true for a request that costs nothing because its answer is stored.
+    Raises BudgetSpent if the call may exceed the budget."""
 
     def __init__(
         self, endpoint: Endpoint, model: str, ledger: Ledger, *, free: Callable[[Request[Any]], bool]
@@ -41,9 +42,10 @@ class Metered:
 
 
 class TokenCounted:
-    """An endpoint that costs nothing and that nobody counts tokens for, such as a hand-off: its tokens are
-    estimated from the texts and entered in the ledger once there is an answer, under the name `model`. An
-    equal request counts once. Raises BudgetSpent before it asks, where the budget is used up."""
+    """An endpoint that costs nothing and for which no server counts tokens, such as a hand-off (a person
+    answers): its tokens are estimated from the texts and entered in the ledger once there is an answer, under
+    the name `model`. An equal request counts once. Raises BudgetSpent, before it asks, if earlier calls
+    exceed the budget."""
 
     def __init__(self, endpoint: Endpoint, model: str, ledger: Ledger) -> None:
         self._endpoint = endpoint
@@ -63,8 +65,8 @@ class TokenCounted:
 
 
 def _costs_nothing(error: BaseException) -> bool:
-    """Whether a request that failed so is certainly not charged: the server was not reached or rejected
-    it."""
+    """Whether a request that failed with `error` is certainly not charged: the server was not reached or
+    rejected it."""
     if isinstance(error, Unavailable):
         return not error.maybe_charged
     return isinstance(error, Declined | NotAllowed)

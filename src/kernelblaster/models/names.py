@@ -14,8 +14,8 @@ FOLDERS = ("handoff", "replay")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of server: the protocol that it `speaks`, its address, the environment variable with its
-    key, and whether it needs one."""
+    """A kind of server: the protocol that it `speaks`, its address, the environment variable with its key
+    (`key`), and whether it needs one."""
 
     speaks: Literal["openai", "anthropic"]
     url: str

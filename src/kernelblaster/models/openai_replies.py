@@ -1,4 +1,4 @@
-"""Parses replies of servers with OpenAI's chat completions API."""
+"""Sends requests to servers with OpenAI's chat completions API and parses their replies."""
 
 from typing import Any, Literal
 
@@ -65,7 +65,8 @@ class Listed(Shape):
 
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
-    """Send a request and read the answer, streamed or whole. Raises a `ModelError`."""
+    """Send the request `exchange` with this key (None: without one) and read the answer, streamed or whole.
+    Raises a `ModelError`."""
 
     def read(response: Response) -> Said:
         if "json" in response.kind:
@@ -77,7 +78,8 @@ def answer_of(exchange: Exchange, key: str | None) -> Said:
 
 
 def context_of(exchange: Exchange, key: str | None, model: str) -> int | None:
-    """The model's context length in tokens, from the server's list of models; None if it does not say."""
+    """The context length in tokens of `model`, from the server's list of models; None if the list does not
+    say."""
     listed = exchanged(exchange, key, lambda response: shaped(exchange.name, response.document(), Listed))
     properties = next((one for one in listed.data if one.get("id") == model), {})
     meta = properties.get("meta")
@@ -88,8 +90,9 @@ def context_of(exchange: Exchange, key: str | None, model: str) -> int | None:
 
 
 def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
-    """The answer gathered from a stream of events. Stopped as "length" if it becomes far longer than
-    allowed. Raises CutOff if the stream ends early or has an error. `key` is removed from texts."""
+    """The answer gathered from a stream of events. If it becomes far longer than the request allows, reading
+    ends there and the answer's `stop` is "length". Raises CutOff if the stream ends early or has an error.
+    `key` is removed from texts."""
     gathering = Gathering(exchange.bound.tokens_out)
     reason, refused, usage = None, False, None
     for _, data in response.events():
@@ -111,7 +114,8 @@ def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
 
 
 def _whole(exchange: Exchange, completion: Completion, key: str) -> ModelAnswer:
-    """The answer that came in one piece. Raises CutOff if there is none."""
+    """The answer in a completion that came in one piece. Raises CutOff if it has none. `key` is removed from
+    its text."""
     _raise_error(exchange, completion, key)
     if not completion.choices:
         raise CutOff(f"{exchange.name}: sent no answer", maybe_charged=True)
@@ -139,8 +143,8 @@ def _answer(exchange: Exchange, text: str, reason: str, reported: Any, key: str)
 
 
 def _usage(reported: Any) -> TokenUsage | None:
-    """The reported counts as a usage; None if there are none. Raises ValidationError if they are no
-    counts."""
+    """The server's token counts as a `TokenUsage`; None if it reported none. Raises ValidationError if they
+    are not counts."""
     if reported is None:
         return None
     counts = OpenAiCounts.model_validate(reported)

@@ -77,8 +77,8 @@ class OpenAIServer:
         return [{"role": "system", "content": in_words(request)}, *messages]
 
     def _send(self, body: dict[str, Any], request: Request[T]) -> ModelAnswer:
-        """Send a body and return the answer. A server that does not stream although asked to is not asked
-        again."""
+        """Send a body and return the answer. If the answer came whole although streaming was requested,
+        streaming is not requested again."""
         said = answer(self._server.asking("chat/completions", body, request.bound))
         if said.whole and "stream" in body:
             self.options.drop("stream")

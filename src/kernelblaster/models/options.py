@@ -1,4 +1,4 @@
-"""Which optional parts of a request a server accepts."""
+"""Remembers which optional fields of a request a model's server accepts."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ class ServerOptions:
         self._dropped: set[str] = set()
 
     def takes(self, option: str) -> bool:
-        """Whether to send an option: it is known and the server has not rejected it."""
+        """Whether to send an option: it is known and the server has not rejected it so far."""
         return option in self._words and option not in self._dropped
 
     def drop(self, option: str) -> None:
@@ -31,8 +31,8 @@ class ServerOptions:
             self._dropped.add(option)
 
     def asked(self, body: Callable[[], Body], send: Callable[[Body], ModelAnswer]) -> ModelAnswer:
-        """The result of `send(body())`. If the server declines a request because of an option, it is sent
-        again without it. Raises Declined if that is not the reason."""
+        """The result of `send(body())`. If the server declines the request because of an option, it is sent
+        again without that option. Raises Declined if no option is the reason."""
         while True:
             sent = body()
             try:
@@ -42,8 +42,8 @@ class ServerOptions:
                     raise
 
     def heed(self, complaint: str, sent: Mapping[str, object]) -> bool:
-        """Stop sending the first option that is in the body `sent` and that an error message names;
-        returns whether there was one."""
+        """Stop sending the first option that is in the body `sent` and that the server's error message
+        `complaint` names; returns whether there was one."""
         text = complaint.lower()
         if any(words in text for words in NOT_ABOUT_OPTIONS):
             return False

@@ -1,4 +1,4 @@
-"""Prices of tokens: a table with date and source, which the user's own file can override."""
+"""Prices of models' tokens: a shipped table with date and source, which the user's own file can override."""
 
 import tomllib
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ class Prices:
         return sorted(self._rates)
 
     def of(self, model: str) -> TokenPrices | None:
-        """A model's prices; None if unknown. What is read from a folder costs nothing."""
+        """A model's prices; None if unknown. Models that are folders (hand-off, replay) cost nothing."""
         return FREE if model.partition(":")[0] in FOLDERS else self._rates.get(model)
 
     def origin(self, model: str) -> str | None:
@@ -87,8 +87,8 @@ class Prices:
 
 
 def read_prices(own: Path | None = None) -> Prices:
-    """The shipped table of prices, overridden model by model by the user's file `own`. Raises ModelError
-    if that is no such table."""
+    """The shipped table of prices, overridden model by model by the user's file `own`. Raises ModelError if
+    that file cannot be read or is not a table of prices."""
     shipped = _read(SHIPPED)
     mine = _read(own) if own else {}
     merged = {**shipped, **mine}
@@ -99,7 +99,8 @@ def read_prices(own: Path | None = None) -> Prices:
 
 
 def _read(path: Path) -> dict[str, tuple[TokenPrices, str]]:
-    """(prices, source and date) by full name of the model. Raises ModelError."""
+    """(prices, source and date) of each model in the TOML file `path`, by full name KIND:NAME. Raises
+    ModelError if it cannot be read or is malformed."""
     try:
         data = tomllib.loads(read_bounded(path).decode())
         providers = {kind: _Provider.model_validate(part) for kind, part in data.items()}

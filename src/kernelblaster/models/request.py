@@ -47,10 +47,10 @@ class TokenUsage(Record):
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """One request to a model, whose answer must be a JSON object of `schema`. `output_limit` is in
-    tokens. `temperature` and `seed` are passed on if the server accepts them; another seed is another
-    request in any case. `role`, `task` and `step` are for routing and accounting and not part of the
-    request's `digest`."""
+    """One request to a model, whose answer must be a JSON object of `schema`. `output_limit` is in tokens.
+    `temperature` and `seed` are passed on if the server accepts them; another seed makes another request even
+    if the server ignores it. `role` (the kind of question), `task` and `step` are for routing and accounting
+    and not part of the request's `digest`."""
 
     role: str
     messages: tuple[ChatMessage, ...]
@@ -101,8 +101,8 @@ class ModelAnswer(Record):
 
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """A validated answer: `value` is the parsed object, `text` the raw answer. `usage` sums all `calls`
-    that it took; None if the server did not report one of them."""
+    """A validated answer: `value` is the parsed object, `text` the raw answer. `usage` sums the tokens of all
+    `calls` that it took; None if the count of one of them is unknown."""
 
     value: T
     text: str

@@ -1,4 +1,4 @@
-"""Retries failed calls, and limits how many calls run at once."""
+"""Wrappers of endpoints: one tries failed calls again, one limits how many calls run at once."""
 
 import random
 import threading
@@ -12,10 +12,10 @@ from kernelblaster.models.request import Endpoint, ModelAnswer, Request, T
 
 @dataclass(frozen=True)
 class Patience:
-    """How often a call is tried, and the waits between tries in seconds. The n-th wait is random between
-    half of and the whole of `first_s` * 2**(n-1), at most `longest_s`, or a little more than the
-    server's hint. No more tries are made once the waits exceed `total_s`. `sleep` and `draw` (a random
-    number below 1) can be replaced in tests."""
+    """How often a call is tried, and the waits between tries in seconds. The n-th wait is random between half
+    of and the whole of `first_s` * 2**(n-1), at most `longest_s`; if the server hints at a wait, it is that
+    and a little more. No more tries are made once the waits exceed `total_s`. `sleep` and `draw` (a random
+    number from 0 to 1) can be replaced in tests."""
 
     tries: int = 6
     first_s: float = 1.0

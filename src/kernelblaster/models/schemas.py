@@ -9,8 +9,8 @@ KEPT = {"type", "properties", "items", "enum", "const", "anyOf", "$ref", "$defs"
 
 
 def strict(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema reduced to what all servers know: every property required, no others allowed, no bounds on
-    values. What is left out is checked when the answer is parsed."""
+    """The JSON schema reduced to what all servers know: every property required, no others allowed, no bounds
+    on values. What is left out is checked when the answer is parsed."""
     kept = {key: value for key, value in schema.items() if key in KEPT}
     if "oneOf" in schema:
         kept["anyOf"] = schema["oneOf"]

@@ -11,8 +11,9 @@ from kernelblaster.models.request import TokenUsage
 
 @dataclass(frozen=True)
 class ModelSpending:
-    """Tokens and dollars of a run; `usd` is None if a price is unknown. `estimated`: some tokens were not
-    counted by a server but estimated from the texts, as with a hand-off."""
+    """Tokens (in and out together) and US dollars that a run spent on models; `usd` is None if a price is
+    unknown. `estimated`: some tokens were not counted by a server but estimated from the texts, as with a
+    hand-off (a person answers)."""
 
     tokens: int = 0
     usd: float | None = 0.0
@@ -49,8 +50,8 @@ def spent_on_models(run: Path, prices: str | None = None) -> ModelSpending:
 
 
 def calls_of(run: Path) -> list[ModelCall]:
-    """The calls of the run in this folder, in the order in which they were begun, as they were charged; none
-    without a ledger."""
+    """The calls to models of the run in this folder, in the order in which they were begun, as they were
+    charged; empty if the run has no ledger."""
     ledger = run / LEDGER
     return [
         ModelCall(

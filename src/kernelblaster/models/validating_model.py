@@ -43,5 +43,5 @@ def _reply(value: T, answer: ModelAnswer) -> Reply[T]:
 
 
 def _sum(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage | None:
-    """The tokens of both calls; None if those of one are unknown."""
+    """The tokens of both calls; None if those of either are unknown."""
     return first + second if first and second else None

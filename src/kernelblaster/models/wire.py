@@ -1,4 +1,5 @@
-"""Common to all servers: limits of a call, the meaning of status codes, and removing keys from texts."""
+"""Used with all model servers: limits of a call, the errors that HTTP status codes mean, and removing keys
+from texts."""
 
 import email.utils
 import math
@@ -30,8 +31,8 @@ class CallLimits:
 
 
 class Gathering:
-    """Collects the text of one answer as it arrives. `too_long` tells when it is far above `output_limit`
-    tokens, in case a server ignores the limit."""
+    """Collects the text of one answer as it arrives. `too_long` is true when it is far above `output_limit`
+    tokens, in case a server ignores the limit; `text` is cut there."""
 
     def __init__(self, output_limit: int) -> None:
         self._most = output_limit * CHARACTERS_A_TOKEN + SPARE_CHARACTERS
@@ -73,7 +74,7 @@ def failure(where: str, status: int, text: str, headers: Mapping[str, str]) -> M
 
 
 def _host(headers: Mapping[str, str]) -> str:
-    """The host that a redirect leads to, for a message."""
+    """The host in a redirect's headers, for a message; "another page" or "nowhere" if they name none."""
     try:
         return urlsplit(headers.get("location", "")).hostname or "another page"
     except ValueError:
@@ -81,7 +82,8 @@ def _host(headers: Mapping[str, str]) -> str:
 
 
 def complaint(body: bytes) -> str:
-    """The message in the body of an error, JSON or not, for people."""
+    """The error message in the body of an HTTP error, for people: its fields if it is JSON, else the body as
+    text."""
     try:
         return said(parse_json(body), "")
     except InvalidJson:
@@ -89,7 +91,7 @@ def complaint(body: bytes) -> str:
 
 
 def said(body: object, otherwise: str) -> str:
-    """The message in the parsed body of an error, for people; `otherwise` if it has none."""
+    """The error message in a parsed JSON body, for people; `otherwise` if it has none."""
     error = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return str(body or otherwise)

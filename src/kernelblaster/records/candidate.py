@@ -4,8 +4,8 @@ from kernelblaster.records.record import Record
 
 
 class Tunable(Record):
-    """A preprocessor constant that a candidate's source declares as tunable, and the integer values to try
-    for it."""
+    """A preprocessor constant (`name`) that a candidate's source declares as tunable, and the integer
+    `values` to try for it."""
 
     name: str
     values: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""The result of judging one candidate, with the evidence of each stage: compilation, verification, timing."""
+"""The result of judging one candidate, with what each stage found: compilation, verification, timing."""
 
 from typing import Literal
 
@@ -52,10 +52,10 @@ class Errors(Record):
 
 
 class CaseResult(Record):
-    """One comparison of a candidate's output with the float64 reference, at one workload and one distribution
-    of input values (all by name). `bound` are the errors that were allowed, `baseline` PyTorch's own errors
-    (None without a reference). `candidate` is None where the output was not finite although the reference
-    is."""
+    """One comparison of one output tensor (`output`, by name) with the float64 reference, at one workload (a
+    choice of all sizes) and one distribution of input values, both by name. `bound` are the errors that were
+    allowed, `baseline` PyTorch's own errors (None without a reference). `candidate` is None where the output
+    was not finite although the reference is."""
 
     workload: str
     distribution: str
@@ -67,8 +67,9 @@ class CaseResult(Record):
 
 
 class Verification(Record):
-    """A passed verification: all comparisons, how many calls were made, whether repeated calls gave the same
-    bits, and `notes` on what could not be checked or was checked in addition."""
+    """A passed verification: all comparisons (`cases`), how many `calls` of the candidate were made, whether
+    repeated calls gave the same bits (`deterministic`), how many `seconds` it took, and `notes` on what could
+    not be checked or was checked in addition."""
 
     cases: tuple[CaseResult, ...]
     calls: int
@@ -81,12 +82,13 @@ ORIGINAL_KERNEL = "original kernel"  # the baseline of a task that is a CUDA sou
 
 
 class Timing(Record):
-    """The speed of a correct candidate against `baseline` (its name) at the primary workload, from paired
-    samples with a cold L2 cache and fresh values in each; times are medians in microseconds.
-    `candidate_wall_us` is by the wall clock, `candidate_activity_us` the sum of the launches timed one by
-    one, `floor_us` the time at the GPU's peak rates. If `modelled`, there is one sample, no wall clock, and
-    the interval is the model's error. `pairs_us` are all (baseline, candidate) samples, if they were kept;
-    `seconds` is how long timing took."""
+    """The speed of a correct candidate against `baseline` (the name of what it is compared with: eager
+    PyTorch, torch.compile, the user's kernel, ...) at the sizes of the task's file, from paired samples with
+    a cold L2 cache and fresh values in each; times are medians in us. `candidate_wall_us` is by the wall
+    clock, `candidate_activity_us` the sum of the launches timed one by one, `floor_us` the least time that
+    the GPU's bandwidth and peak rates allow. If `modelled`, times come from a model of the GPU: there is one
+    sample, no wall clock, and the interval is the model's error. `pairs_us` are all (baseline, candidate)
+    samples, if they were kept; `seconds` is how long timing took."""
 
     baseline: str
     baseline_us: float
@@ -102,10 +104,11 @@ class Timing(Record):
 
 
 class Evaluation(Record):
-    """The outcome of judging one candidate (its digest) for one task (its name), with the evidence; stages
-    that were not reached are None. `counters` are what an emulating device counted in the last verified call.
-    `seconds` is the time of the whole evaluation, `device_seconds` how long it occupied the device. `seed`
-    determined all random draws and is secret until the verdict; None if nothing was drawn."""
+    """The outcome of judging one candidate (its digest) for one task (its name), with what each stage found;
+    stages that were not reached are None. `counters` are what an emulating device counted in the last
+    verified call. `seconds` is the time of the whole evaluation, `device_seconds` how long it occupied the
+    device. `seed` determined all random draws of inputs and sizes and is secret until the verdict; None if
+    nothing was drawn."""
 
     task: str
     candidate: str

@@ -1,4 +1,4 @@
-"""One finding of `doctor` about a machine or a model."""
+"""`Finding`: one line of what `kernelblaster doctor` reports about a machine or a model."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,8 +6,8 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that `doctor` checked: the `subject`, its `state`, a `detail` sentence and `advice` if
-    something can be improved. If `needed`, nothing works without it."""
+    """One thing that `doctor` checked: the `subject`, its `state`, a `detail` sentence, and `advice` on how
+    to improve it (may be empty). If `needed`, nothing works without the subject."""
 
     subject: str
     state: Literal["ok", "limited", "missing"]

@@ -1,4 +1,5 @@
-"""The judge's outcomes, as a tagged union: failures are never encoded as numbers."""
+"""The possible outcomes of judging a candidate, one class each (`Outcome` is their tagged union): failures
+are never encoded as numbers."""
 
 from typing import Annotated, Literal
 
@@ -19,8 +20,8 @@ class Speedup(Record):
 
 
 class Accepted(Record):
-    """The candidate is correct and faster: the whole interval lies above 1 by more than the timer's
-    resolution."""
+    """The candidate is correct and faster: the whole confidence interval of its speedup lies above 1 by more
+    than the timer's resolution."""
 
     kind: Literal["Accepted"] = "Accepted"
     speedup: Speedup
@@ -43,8 +44,8 @@ class Slower(Record):
 
 
 class Incorrect(Record):
-    """Wrong results, or results less precise than allowed. `reason` is a short label; `evidence` has the
-    sizes, the values and the worst element."""
+    """The candidate gave wrong results, or results less precise than allowed. `reason` is a short label;
+    `evidence` has the sizes, the values and the worst element."""
 
     kind: Literal["Incorrect"] = "Incorrect"
     reason: str
@@ -95,8 +96,8 @@ class Unsupported(Record):
 
 
 class Abandoned(Record):
-    """No verdict: the processes that judged the candidate were lost with it more than once, so that it is not
-    tried again. `reason` names it and says how they were lost."""
+    """No verdict: the processes that judged the candidate died while judging it more than once, so it is not
+    tried again. `reason` names the candidate and says how they died."""
 
     kind: Literal["Abandoned"] = "Abandoned"
     reason: str

@@ -1,5 +1,5 @@
-"""Profiles: metrics of a candidate's kernels in launch order, each with the tier (method) that it came
-from."""
+"""Profiles: metrics of a candidate's kernels in launch order, each with its tier, the method that it came
+from (ncu, activity, ptxas, emulated, modelled)."""
 
 from typing import Literal
 
@@ -14,8 +14,8 @@ MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 class Metric(Record):
-    """One metric of a kernel, under NCU's name where NCU has it. `tier` is the method it came from, `section`
-    NCU's section, if any; `value` is text where the profiler reports text."""
+    """One metric of a kernel, under Nsight Compute's (NCU's) name where NCU has it. `tier` is the method it
+    came from, `section` NCU's section, empty if none; `value` is text where the profiler reports text."""
 
     name: str
     unit: str
@@ -25,8 +25,8 @@ class Metric(Record):
 
 
 class ProfilerAdvice(Record):
-    """The advice of one of NCU's rules, in its own words, with the speedup in percent that it estimates, if
-    it does."""
+    """The advice of one of Nsight Compute's rules, in its own words, with the speedup in percent that it
+    estimates; None if it estimates none."""
 
     rule: str
     section: str
@@ -50,7 +50,7 @@ class KernelProfile(Record):
 
     @property
     def duration_us(self) -> float | None:
-        """The metric `Duration` in microseconds; None if the tier does not have it."""
+        """The metric `Duration` in microseconds; None if the profile has no such metric."""
         metric = self.metric("Duration")
         if metric is None or not isinstance(metric.value, float) or metric.unit not in MICROSECONDS:
             return None
@@ -58,8 +58,9 @@ class KernelProfile(Record):
 
 
 class Profile(Record):
-    """The kernels of one call of a candidate at a workload (by name) in launch order, on `device`; `tier` is
-    the method: measured by NCU or events, counted by the emulator, or modelled."""
+    """The kernels of one call of a candidate at a workload (by name) in launch order, on `device`. `tier` is
+    the method: measured by Nsight Compute (ncu) or by timing each launch (activity), reported by ptxas,
+    counted by the emulator, or modelled."""
 
     device: str
     tier: Tier
@@ -67,7 +68,7 @@ class Profile(Record):
     kernels: tuple[KernelProfile, ...]
 
     def only(self, *names: str) -> "Profile":
-        """A copy with no other metrics than these, and no advice."""
+        """A copy that keeps only the metrics with these names, and no profiler advice."""
         kernels = (
             k.model_copy(update={"metrics": tuple(m for m in k.metrics if m.name in names), "advice": ()})
             for k in self.kernels
@@ -76,7 +77,7 @@ class Profile(Record):
 
     def shortened(self) -> "Profile":
         """A copy with the MOST_KERNELS longest kernels, still in launch order; all others become one last
-        entry with their total duration. The profile itself if it has no more."""
+        entry with their total duration. Returns the profile itself if it has no more kernels than that."""
         if len(self.kernels) <= MOST_KERNELS:
             return self
         order = sorted(range(len(self.kernels)), key=lambda n: -(self.kernels[n].duration_us or 0.0))

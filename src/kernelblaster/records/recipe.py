@@ -1,4 +1,4 @@
-"""Recipes: techniques that are applied together in one step."""
+"""Recipes: sets of optimization techniques that are applied together in one step of a search."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Recipe:
         return JOINED.join(self.techniques)
 
     def beyond(self, applied: Collection[str]) -> int:
-        """The number of its techniques that are not in `applied`."""
+        """The number of the recipe's techniques that are not in `applied`."""
         return len(set(self.techniques).difference(applied))
 
     def similarity(self, other: "Recipe") -> float:
@@ -48,6 +48,7 @@ def is_recipe(technique: str) -> bool:
 
 
 def techniques_of(name: str) -> tuple[str, ...]:
-    """The techniques of the recipe with this text; a single technique's name alone."""
+    """The techniques of the recipe with this text, sorted; for the name of a single technique, that name
+    alone."""
     recipe = Recipe.parse(name)
     return recipe.techniques if recipe else (name,)

@@ -1,4 +1,4 @@
-"""Base class of records: frozen, strict about unknown fields, identified by content."""
+"""Base class of the package's data types: frozen, strict about unknown fields, identified by content."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""The names of the selection rules."""
+"""The names of the rules by which a search draws the techniques that it tries."""
 
 from typing import Literal
 

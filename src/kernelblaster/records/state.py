@@ -1,4 +1,5 @@
-"""Performance states and optimizations, the entries of the knowledge base."""
+"""Performance states of kernels and the optimizations that may help in them, the entries of the knowledge
+base."""
 
 from typing import Literal
 
@@ -31,8 +32,8 @@ what it is like, so it does not count when states are compared."""
 
 
 class State(Record):
-    """A performance state, the key of the knowledge base: the primary bottleneck of a kernel and further tags
-    (`secondary`). `metrics` are the numbers that it was recognized by."""
+    """A performance state, the key of the knowledge base: the `primary` bottleneck of a kernel and further
+    tags (`secondary`). `metrics` are the profiler's numbers that it was recognized by."""
 
     name: str
     primary: Bottleneck

@@ -53,8 +53,8 @@ class StepId:
 
 @dataclass(frozen=True)
 class Gained:
-    """Result of a step whose child is correct. `log_speedup` is the natural logarithm of the speedup over the
-    parent: negative if the child is slower."""
+    """Result of a step whose new candidate (child) is correct. `log_speedup` is the natural logarithm of its
+    speedup over the candidate it was made from (parent): negative if the child is slower."""
 
     log_speedup: float
 
@@ -65,8 +65,8 @@ class Gained:
 
 @dataclass(frozen=True)
 class Failed:
-    """Result of a step whose child is not correct or was not judged; `kind` is the name of its outcome, like
-    "CompileFailed"."""
+    """Result of a step whose new candidate is not correct or was not judged; `kind` is the name of its
+    outcome, like "CompileFailed"."""
 
     kind: str
 
@@ -93,8 +93,9 @@ def stored_result(result: StepResult) -> float | str:
 
 
 def compare(child: Evaluation, parent: Evaluation) -> StepResult:
-    """The result of the step from `parent`, which must be correct, to `child`. Speedups over the same
-    baseline are divided, so that changes of the device's speed between the two evaluations cancel."""
+    """The result of the step from the candidate judged in `parent`, which must be correct, to the one in
+    `child`. Speedups over the same baseline are divided, so that changes of the device's speed between the
+    two evaluations cancel."""
     if not isinstance(child.outcome, CORRECT):
         return Failed(child.outcome.kind)
     assert isinstance(parent.outcome, CORRECT)
@@ -102,10 +103,11 @@ def compare(child: Evaluation, parent: Evaluation) -> StepResult:
 
 
 class Step(Record):
-    """One technique applied to one kernel of a candidate. `kernel` was in `state` (by name), computes
-    something of `family` if known, and took `share` of the parent's time; `before` are the techniques that
-    led to the parent. `predicted` and the result's speedup are over the parent. `taken`: the rollout
-    continued from the child. `parent` and `child` are the `code` of the candidates."""
+    """One technique applied to one kernel of a candidate (the parent), which gives another candidate (the
+    child). `kernel` was in performance state `state` (by name), computes something of `family` (like "gemm";
+    None if unknown), and took `share` (0 to 1) of the parent's time; `before` are the techniques that led to
+    the parent. `predicted` and the result's speedup are over the parent. `taken`: the search went on from the
+    child. `parent` and `child` are the `code` of the candidates."""
 
     id: Annotated[StepId, BeforeValidator(StepId.parse), PlainSerializer(str)] = Field(
         validation_alias=AliasChoices("id", "place")  # "place" in runs of version 1
@@ -124,7 +126,7 @@ class Step(Record):
 
     @property
     def speedup(self) -> float | None:
-        """The child's speedup over the parent; None if the step failed."""
+        """The child's speedup over the parent, the candidate it was made from; None if the step failed."""
         return self.result.speedup if isinstance(self.result, Gained) else None
 
     @property

@@ -1,4 +1,5 @@
-"""Tasks: what to compute, and what is known about it without running a candidate."""
+"""Tasks: what to compute, and what is known about it without running a candidate (least work, fitness,
+workloads)."""
 
 from typing import Literal
 
@@ -10,7 +11,7 @@ RoundedProducts = Literal["none", "convolutions", "products"]
 
 
 class Floor(Record):
-    """The least work that any implementation must do on the primary workload.
+    """The least work that any implementation must do on the primary workload, the sizes in the task's file.
 
     `bytes` counts every input, parameter and output once. `operations` counts the multiplications and
     additions of matrix products, convolutions and attention as written. An algebraic rewrite may need fewer,
@@ -26,7 +27,7 @@ class Floor(Record):
 
 
 class Fitness(Record):
-    """Whether a task can be scored: `problems`, in words, is empty for a fit task.
+    """Whether candidates can be verified and timed for a task: `problems`, in words, is empty if they can.
 
     `insensitive` lists parameters that the output does not depend on (a bias before a normalization):
     allowed, but their use cannot be verified.
@@ -42,10 +43,10 @@ class Fitness(Record):
 
 class Task(Record):
     """What to compute: a PyTorch module ("module") or a CUDA kernel ("cuda"), with its derived signature and
-    workloads. `source` is the file's text, completed; `dtype` is the type of its inputs, `cast` the type that
-    all floating tensors are cast to (None: each keeps its own). `small_declared`: the file itself declares
-    its small workload, so candidates are verified at it too. `notes` tell the user what was decided for the
-    file."""
+    workloads. `source` is the file's text, completed with what it lacked; `dtype` is the type of its inputs,
+    `cast` the type that all floating tensors are cast to (None: each keeps its own). `small_declared`: the
+    file itself declares sizes small enough for the emulator, so candidates are verified at them too. `notes`
+    tell the user what was decided for the file."""
 
     name: str
     kind: Literal["module", "cuda"]
@@ -60,8 +61,8 @@ class Task(Record):
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits that identify what is asked for: copies of the file elsewhere have the same
-        digest."""
+        """16 hexadecimal digits that identify what is asked for, the SHA-256 without `path`, `cast` and
+        `notes`: copies of the file elsewhere have the same digest."""
         return self.digest_without("path", "cast", "notes")
 
     @property

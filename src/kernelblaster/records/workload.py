@@ -19,7 +19,7 @@ class Workload(Record):
     module: Literal["primary", "small"] = "primary"
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
-        """The tensor's extents at this workload."""
+        """The extents of `tensor` at this workload, outermost first."""
         return tuple(self.sizes[dim] for dim in tensor.dims)
 
     def elements(self, tensor: Tensor) -> int:
@@ -30,5 +30,5 @@ class Workload(Record):
         return self.elements(tensor) * DTYPE_BYTES[tensor.dtype]
 
     def total_bytes(self, signature: Signature) -> int:
-        """Bytes of all inputs, parameters and outputs together."""
+        """Bytes of all inputs, parameters and outputs of the signature together, at this workload."""
         return sum(self.bytes(tensor) for tensor in signature.tensors)

@@ -22,9 +22,9 @@ def input_values(text: str, path: str) -> str:
 
 
 def init_arguments(model: type, path: str, text: str | None) -> str:
-    """The text of `--init` as the source of a Python list of constructor arguments, or of a dict by
-    parameter name if some are named. "[]" if `text` is None and the constructor of `model` needs no
-    arguments; raises BadTask if it needs some, or if the text does not parse."""
+    """The text of `--init` as the source of a Python list of constructor arguments, or of a dict by parameter
+    name if some are named. "[]" if `text` is None and the constructor of `model` needs no arguments. Raises
+    BadTask if `text` is None and it needs some, or if the text does not parse. `path` is for messages."""
     own = inspect.signature(model.__init__).parameters.values()  # type: ignore[misc]
     parameters = [p for p in list(own)[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if text is None:
@@ -50,8 +50,8 @@ def _list(values: list[ast.expr]) -> str:
 
 
 def _parsed(text: str, path: str, option: str, example: str) -> ast.Call:
-    """The text parsed as the arguments of a call, with names completed by `torch.`. `option` and
-    `example` are only for the message of the BadTask that is raised if it does not parse."""
+    """The text parsed as the arguments of a call, with names of torch completed (`randn` to `torch.randn`).
+    `option` and `example` are only for the message of the BadTask that is raised if it does not parse."""
     try:
         call = ast.parse(f"_({text}\n)", mode="eval").body
     except SyntaxError:

@@ -1,9 +1,10 @@
-"""Arrangements of a tensor's values for verification: levels, scales and structure within rows.
+"""Arrangements of a tensor's values for verification: what kind of numbers it holds (scaled, shifted, zero,
+...) and how they lie within rows.
 
-An arrangement takes the sorted pool of a tensor's own values and a seed, and computes the values of any piece
-of the tensor. Those in SAFE only choose values from the pool, so they stay in its domain. The others change
-values (negate, scale, shift, set to zero); whether an input accepts them is tried once (tasks/domain.py). A
-row runs along an axis that the seed chooses.
+An arrangement takes the sorted pool of a tensor's own values (those that the task's file draws) and a seed,
+and computes the values of any piece of the tensor. Those in SAFE only choose values from the pool, so the
+module accepts them. The others change values (negate, scale, shift, set to zero); whether an input accepts
+them is tried once (tasks/domain.py). A row runs along an axis that the seed chooses.
 """
 
 import math
@@ -102,9 +103,9 @@ HALF_SCALES: dict[Distribution, tuple[int, int]] = {
 
 @dataclass(frozen=True)
 class RowValues:
-    """The coordinates of the elements of one contiguous piece of a tensor of this `shape`: `size`
-    elements from the flat index `start` on. A row is a line of elements along `axis`, which is `along_axis`
-    if that is given. What depends on `seed` is equal for all pieces of a tensor."""
+    """The coordinates of the elements of one contiguous piece of a tensor of this `shape`: `size` elements
+    from the flat index `start` on. A row is a line of elements along `axis`, which is `along_axis` if that is
+    given and else drawn. What depends on `seed` is equal for all pieces of a tensor."""
 
     start: int
     size: int
@@ -115,8 +116,8 @@ class RowValues:
 
     @cached_property
     def position(self) -> torch.Tensor:
-        """The flat index in the whole tensor of each element of the piece (`size` integers). Of 32 bits where
-        these suffice, which is faster; what may exceed them is to be computed after `long()`."""
+        """The flat index in the whole tensor of each element of the piece (`size` integers): int32 where that
+        suffices, which is faster, else int64. Products that may exceed int32 need `long()` first."""
         dtype = torch.int32 if prod(self.shape) < 1 << 31 else torch.int64
         return torch.arange(self.start, self.start + self.size, device=self.device, dtype=dtype)
 
@@ -215,9 +216,9 @@ def whole(
     generator: torch.Generator,
     bound: int | None,
 ) -> torch.Tensor:
-    """The values of one piece of an integer or boolean tensor, all below `bound` if it is given: drawn
-    from the sorted `pool`, or for some distributions only its lowest and highest value, all equal, or
-    counting up. `rows` locates the piece in the tensor."""
+    """The values of one piece of an integer or boolean tensor, all below `bound` if it is given: drawn from
+    the sorted `pool`, or for some distributions only its lowest and highest value, all equal, or counting up.
+    `rows` locates the piece in the tensor."""
     drawn = _drawn(pool, rows, generator)
     values, low, high = pool.index_select(0, drawn), pool[0], pool[-1]
     if bound is not None:
@@ -245,15 +246,15 @@ def _written(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.G
 
 
 def _ramp(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Values that rise over the whole tensor from the pool's lowest to its highest, with noise of an
-    eighth of the pool."""
+    """Indices into the sorted pool (of length `size`) for values that rise over the whole tensor from the
+    pool's lowest to its highest, with noise of an eighth of the pool."""
     trend = (rows.position.double() * (size / prod(rows.shape))).to(torch.int64)
     return (trend + drawn // 8) % size
 
 
 def _spiky(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """About one value in 64 is among the TIES lowest or highest of the pool, so that some of these are
-    equal; all others are near the median."""
+    """Indices into the sorted pool (of length `size`): about one value in 64 is among the TIES lowest or
+    highest of the pool, so that some of these are equal; all others are near the median."""
     rare = torch.randint(64, drawn.shape, generator=generator, device=drawn.device) == 0
     few = drawn // 2 % min(TIES, size)
     extreme = torch.where(drawn % 2 == 0, few, size - 1 - few)
@@ -262,27 +263,29 @@ def _spiky(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Gen
 
 
 def _beginning(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The first elements of rows (`_first`) come from one end of the pool, drawn by the seed, all others
-    from the other half."""
+    """Indices into the sorted pool (of length `size`) by which the first elements of rows (`_first`) come
+    from the lowest or highest quarter of the pool, by the seed, and all others from the opposite half."""
     if rows.rng("high").random() < 0.5:
         return torch.where(_first(rows), size - 1 - drawn // 4, drawn // 2)
     return torch.where(_first(rows), drawn // 4, drawn // 2 + size // 2)
 
 
 def _end(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """The last element of each row is the pool's largest value; the others are from its lower three
-    quarters."""
+    """Indices into the sorted pool (of length `size`): the last element of each row is the pool's largest
+    value; the others are from its lower three quarters."""
     return torch.where(rows.along == rows.extent - 1, torch.full_like(drawn, size - 1), drawn * 3 // 4)
 
 
 def _sorted(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Every row in order, rising or, by the seed, falling, from one end of the pool to the other."""
+    """Indices into the sorted pool (of length `size`) by which every row is in order, rising or, by the seed,
+    falling, from one end of the pool to the other."""
     rising = rows.along.long() * size // rows.extent
     return rising if rows.rng("down").random() < 0.5 else size - 1 - rising
 
 
 def _alternating(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Along a row, values from the lower and the upper half of the pool alternate."""
+    """Indices into the sorted pool (of length `size`): along a row, values from its lower and its upper half
+    alternate."""
     return drawn // 2 + rows.along % 2 * (size // 2)
 
 
@@ -300,8 +303,8 @@ SAFE = frozenset(_CHOICES)
 
 
 def _first(rows: RowValues) -> torch.Tensor:
-    """True for the first elements along each axis (if more than two axes have several elements, along
-    some of them). How many they are is drawn for each axis: 1, 2 or 4, a warp or two, up to an
+    """True for the first elements along each axis (if more than two axes have several elements, along some of
+    them, drawn by the seed). How many they are is drawn for each axis: 1, 2 or 4, a warp or two, up to an
     eighth of the extent, or 10 to 50 % of it."""
     rng = rows.rng("first")
     wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
@@ -323,8 +326,8 @@ def _padding(rows: RowValues) -> torch.Tensor:
 
 
 def _scale(distribution: Distribution, dtype: torch.dtype, rows: RowValues) -> float:
-    """A power of two in the distribution's range for this type (HALF_SCALES or WIDE_SCALES), drawn by the
-    seed."""
+    """A power of two, drawn by the seed from the distribution's range of exponents for this type (HALF_SCALES
+    for float16, else WIDE_SCALES)."""
     low, high = (HALF_SCALES if dtype == torch.float16 else WIDE_SCALES)[distribution]
     return 2.0 ** rows.rng("scale").randint(low, high)
 
@@ -354,8 +357,8 @@ def _zeros(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 
 
 def _equal(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """All elements are the same power of two, with the sign and the magnitude of a value from the pool,
-    so that sums are exact in any order."""
+    """All elements set to the same power of two, with the sign and the magnitude of a value from the pool, so
+    that sums are exact in any order."""
     value = float(pool[rows.rng("equal").randrange(len(pool))])
     mantissa, exponent = torch.frexp(torch.tensor(value or 1.0, dtype=torch.float64))
     power = float(torch.ldexp(torch.tensor(1.0, dtype=torch.float64), exponent - 1))
@@ -363,42 +366,42 @@ def _equal(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 
 
 def _zero_rows(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """About a quarter of the rows, at least one, are zero."""
+    """The values with about a quarter of the rows, at least one, set to zero."""
     chosen = rows.rng("row").randrange(max(rows.count, 1))
     return torch.where((rows.hashed % 4 == 0) | (rows.row == chosen), torch.zeros_like(values), values)
 
 
 def _one_row(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """One row, drawn by the seed, is CONTRAST times as large as the others."""
+    """The values with one row, drawn by the seed, multiplied by CONTRAST."""
     return torch.where(rows.row == rows.rng("row").randrange(max(rows.count, 1)), values * CONTRAST, values)
 
 
 def _padded(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Each row ends in zeros, from an index of its own on."""
+    """The values with the end of each row set to zero, from a pseudo-random index on that differs by row."""
     return torch.where(_padding(rows), torch.zeros_like(values), values)
 
 
 def _one_hot(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Zero except one element of each row, at an index of its own."""
+    """Zeros except one of the values in each row, at a pseudo-random index that differs by row."""
     return torch.where(rows.along == rows.hashed % rows.extent, values, torch.zeros_like(values))
 
 
 def _rising(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """All but the first elements of rows (`_first`) are multiplied by CONTRAST."""
+    """The values, multiplied by CONTRAST except at the first elements of rows (`_first`)."""
     return torch.where(_first(rows), values, values * CONTRAST)
 
 
 def _level(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """All but the first elements of rows (`_first`) are shifted by -1, 1 or 4 times FAR standard
-    deviations of the pool."""
+    """The values, shifted by -1, 1 or 4 times FAR standard deviations of the pool except at the first
+    elements of rows (`_first`)."""
     side = rows.rng("side").choice((-1.0, 1.0, 4.0))
     return torch.where(_first(rows), values, values + side * FAR * _spread(pool))
 
 
 def _step(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Each line along the longest axis begins with 1, 2, 4 and so on up to 256 values as they are, by its
-    number; all others are shifted by STEP standard deviations of the pool. What is computed about the
-    mean of such a beginning cancels, and the more the longer the line."""
+    """The values, where each line along the longest axis keeps its first 1, 2, 4, ... or 256 (drawn by line)
+    and all others are shifted by STEP standard deviations of the pool. A kernel that computes sums relative
+    to the mean of a line's beginning loses precision on these, the more the longer the line."""
     shape = rows.shape or (1,)
     lines = replace(rows, along_axis=max(range(len(shape)), key=lambda axis: shape[axis]))
     begun = lines.along >= 1 << lines.hashed % (LARGEST_STEP + 1)
@@ -406,8 +409,8 @@ def _step(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Te
 
 
 def _mixed(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Every row is of one of eight kinds, drawn by its number: all zero, all zero but one element, zero from
-    some element on, negated, scaled by one of three powers of two, or as it is."""
+    """The values, with each row changed in one of eight ways, drawn by its number: all zero, all zero but one
+    element, zero from some element on, negated, scaled by one of three powers of two, or as it is."""
     kind = rows.hashed // rows.extent % 8  # the rest of the number is where padding begins
     one = rows.along == rows.hashed % rows.extent
     zero = (kind == 0) | ((kind == 1) & ~one) | ((kind == 2) & _padding(rows))
@@ -418,8 +421,8 @@ def _mixed(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 
 
 def _peak(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """About two elements in as many as the longest axis has, at random indices, are CONTRAST times the
-    pool's largest magnitude."""
+    """The values with about two elements per length of the longest axis, at random indices, set to CONTRAST
+    times the pool's largest magnitude."""
     rarity = max(4, max(rows.shape, default=1) // 2)
     at = rows.scattered("peaks")
     top = CONTRAST * max(float(pool[-1].abs()), float(pool[0].abs()))
@@ -427,29 +430,30 @@ def _peak(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Te
 
 
 def _subnormals(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """One element in eight is scaled until it is subnormal."""
+    """The values with one element in eight scaled until it is subnormal."""
     rare = rows.position.long() * 0x9E3779B1 % 8 == rows.rng("rare").randrange(8)
     return torch.where(rare, values * _scale("subnormal-scale", pool.dtype, rows), values)
 
 
 def _octaves(values: torch.Tensor, pool: torch.Tensor, low: int, high: int, rows: RowValues) -> torch.Tensor:
-    """Each value is multiplied by 2**k, where k is drawn for each element from `low` to `high`, both
-    included, so that one tensor has values of all these magnitudes. `rows` is the source of the random
-    draws; `pool` is unused."""
+    """The values, each multiplied by 2**k, where k is drawn for each element from `low` to `high`, both
+    included, so that one tensor has values of all these magnitudes. `rows` is the source of the random draws;
+    `pool` is unused."""
     exponents = low + rows.scattered("octaves") % (high - low + 1)
     return (values.double() * 2.0 ** exponents.double()).to(values.dtype)
 
 
 def _landmarks(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Half of the elements, at random indices, are numbers of LANDMARKS."""
+    """The values with half of the elements, at random indices, set to numbers of LANDMARKS, at which
+    functions often change branch (0, 0.5, 1, ...)."""
     at = rows.scattered("landmarks")
     marks = torch.tensor(LANDMARKS, dtype=values.dtype, device=values.device)
     return torch.where(at % 2 == 0, marks[at // 2 % len(marks)], values)
 
 
 def _kept(rows: RowValues) -> torch.Tensor:
-    """True for the elements that a sparse arrangement keeps: on average SPARSE along the longest axis,
-    and at least one in each line along every axis that is nearly as long."""
+    """True for the elements that a sparse arrangement keeps: on average SPARSE along the longest axis, and at
+    least one in each line along every axis of at least a quarter of that length."""
     longest = max(rows.shape, default=1)
     kept = rows.scattered("kept") % max(1, longest // SPARSE) == 0
     for axis, extent in enumerate(rows.shape):
@@ -461,22 +465,22 @@ def _kept(rows: RowValues) -> torch.Tensor:
 
 
 def _sparse(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """All elements but a few (`_kept`) are zero: long sums then have few nonzero terms, and are exact to
-    a few roundings in any order."""
+    """The values with all elements but a few (`_kept`) set to zero: long sums then have few nonzero terms,
+    and are exact to a few roundings in any order."""
     return torch.where(_kept(rows), values, torch.zeros_like(values))
 
 
 def _sparse_low(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """As `_sparse`, but the other elements are far below the pool instead of zero, so that their
-    exponentials vanish: for softmax and other sums of exponentials."""
+    """As `_sparse`, but the other elements are set far below the pool's lowest value instead of zero, so that
+    their exponentials vanish: for softmax and other sums of exponentials."""
     below = float(pool[0]) - 128.0 - 8.0 * _spread(pool)
     return torch.where(_kept(rows), values, torch.full_like(values, below))
 
 
 def _grid(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Integer multiples (at most GRID) of a power of two near an eighth of the pool's deviation, with
-    opposite signs in neighbouring pairs if the pool has both signs: sums of them and of their squares
-    are exact in any order, and dense sums are near zero."""
+    """Random integer multiples (at most GRID) of a power of two near an eighth of the pool's standard
+    deviation, with opposite signs in neighbouring pairs if the pool has both signs: sums of them and of their
+    squares are exact in any order, and dense sums are near zero."""
     step = 2.0 ** (int(math.frexp(_spread(pool) or 1.0)[1]) - 3)
     size = rows.scattered("grid", pairs=True)
     steps = size % (GRID + 1)
@@ -488,8 +492,8 @@ def _grid(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Te
 def _planted(
     values: torch.Tensor, pool: torch.Tensor, distribution: Distribution, rows: RowValues
 ) -> torch.Tensor:
-    """PLANTS elements, one row along the last axis and sometimes one along `rows.axis` are set to NaN
-    ("nan"), infinity ("infinite"), or plus or minus 1024 times the pool's largest magnitude
+    """The values with PLANTS elements, one row along the last axis and sometimes one along `rows.axis` set to
+    NaN ("nan"), infinity ("infinite"), or plus or minus 1024 times the pool's largest magnitude
     ("planted-high", "planted-low"). For one seed, all four distributions plant at the same indices."""
     total = prod(rows.shape)
     rng = rows.rng("plants")

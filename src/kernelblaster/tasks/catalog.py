@@ -65,7 +65,8 @@ def load_task(
 ) -> Task:
     """The one task that `name` stands for, with its signature and workloads derived. `dtype` is what floating
     tensors are cast to; None keeps the file's types. `inputs` and `init` are example inputs and constructor
-    arguments as Python expressions, for a module whose file has none. Raises BadTask."""
+    arguments as Python expressions, for a module whose file has none. Raises BadTask if there is no such
+    task, there are several, or it cannot be loaded."""
     where, module = class_in(name)
     if module and Path(where).suffix not in (".py", ".pt2"):
         from kernelblaster.tasks.importable import imported_source
@@ -159,8 +160,8 @@ def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, *
 
 
 def _task_files(folder: Path) -> Iterator[Path]:
-    """Files below a folder that look like tasks, without hidden folders and virtual environments. Loading
-    shows whether they are."""
+    """Files below a folder that look like tasks, sorted, without hidden folders and virtual environments.
+    Whether they really are tasks shows only when they are loaded."""
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(
             name
@@ -173,7 +174,8 @@ def _task_files(folder: Path) -> Iterator[Path]:
 
 
 def _looks_like_a_task(file: Path) -> bool:
-    """Whether a file may be a task. An unreadable one counts, so that loading it reports why."""
+    """Whether a file's text has what a task's has (TASK_LIKE, by suffix). True for an unreadable one, so that
+    loading it reports why."""
     try:
         with file.open("rb") as opened:
             return TASK_LIKE[file.suffix].search(opened.read(LARGEST_BYTES)) is not None

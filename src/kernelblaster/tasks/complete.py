@@ -32,8 +32,9 @@ class CompletionRequest:
 
 
 def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[ModuleFile, tuple[str, ...]]:
-    """The file with what was missing appended and its inputs flattened, executed, and sentences for the
-    user on what was chosen for it. Raises BadTask if something can neither be found nor inferred."""
+    """The user's Python file with what was missing appended and its inputs flattened to tensors and numbers,
+    executed; and sentences for the user on what was chosen for it. Raises BadTask if something can neither be
+    found nor inferred."""
     check_names(source, path)
     names = execute(source, path).names
     notes: list[str] = []

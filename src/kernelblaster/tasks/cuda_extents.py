@@ -1,8 +1,8 @@
-"""Infers the sizes of a CUDA source's tensors, in terms of its size parameters, from the indices in its
-kernels.
+"""Infers how many elements a CUDA source's tensors have, in terms of its size parameters, from the indices in
+its kernels.
 
 `x[row * cols + col]` under `row < rows` means that x has rows * cols elements. The result may be too large;
-one that is too small is noticed, because the PTX machine checks every access.
+one that is too small is noticed when the kernel is run in the PTX emulator, which checks every access.
 """
 
 import re
@@ -63,16 +63,16 @@ def extents(source: CudaSource, entry: Function) -> Extents:
 
 
 def constant_size(name: str) -> str:
-    """The name of the size that a constant of the source stands for; not the constant's own, which may be a
-    macro."""
+    """The name of the size that stands for a named constant of the source: the constant's in lower case with
+    `_count` (its own name may be a macro)."""
     return f"{name.lower()}_count"
 
 
 class _Kernel:
-    """The analysis of one launch of a kernel. `_outer` maps its parameters to the text of their
-    arguments, `_sizes` and `_pointers` those that are a plain parameter of the launch function;
-    `_defined` maps local variables to initializers; `_bounds` maps expressions to the sizes whose
-    product they are below."""
+    """The analysis of one launch of a kernel. `_outer` maps its parameters to the text of their arguments;
+    `_sizes` and `_pointers` map to names those whose argument is a plain parameter of the launch function;
+    `_defined` maps local variables to initializers; `_bounds` maps expressions to the sizes whose product
+    they are below."""
 
     def __init__(
         self, kernel: Function, launch: LaunchSyntax, sizes: set[str], constants: Mapping[str, int]
@@ -95,8 +95,8 @@ class _Kernel:
         }
 
     def into(self, inferred: Extents) -> None:
-        """Add to `inferred` what this kernel's accesses show; launches are added in order, so that `read`
-        means before any write."""
+        """Add to `inferred` what this kernel's accesses show. To be called for the launches in their order,
+        so that `read` means read before any write."""
         reads: dict[str, int] = {}
         writes: dict[str, int] = {}
         for access in walk(self._kernel.body, "subscript_expression"):
@@ -141,8 +141,9 @@ class _Kernel:
                     inferred.indexing[self._pointers[indexed]] = name
 
     def _largest(self, terms: list[tuple[str, ...]]) -> Sizes:
-        """The sizes whose product bounds a sum of products (as `_terms` gives it): those of the product
-        with the most sizes; `?` stands for a factor without a known bound, and constants are left out."""
+        """The sizes whose product bounds an index, which is given as a sum of products (see `_terms`): those
+        of the product with the most sizes. `?` stands for a factor without a known bound; numbers are left
+        out."""
         products: list[Sizes] = []
         for term in terms:
             dims: list[str] = []
@@ -171,8 +172,8 @@ class _Kernel:
         return [(name,)]
 
     def _combined(self, kind: str, pair: tuple[Node, Node], depth: int) -> list[tuple[str, ...]]:
-        """`_terms` of a binary expression with the operator `kind` and the operands `pair`. Of `a % b`
-        and `a & b` it is b, which bounds it."""
+        """The sum of products (see `_terms`) for a binary expression with the operator `kind` and the
+        operands `pair`. For `a % b` and `a & b` it is b, which bounds it."""
         if kind in ("%", "&"):
             return [(text(bare(pair[1])),)]  # below it
         left, right = (self._terms(side, depth) for side in pair)
@@ -181,8 +182,8 @@ class _Kernel:
         return [self._divided(left, right)] if kind == "/" else left + right
 
     def _divided(self, left: list[tuple[str, ...]], right: list[tuple[str, ...]]) -> tuple[str, ...]:
-        """`_terms` of a quotient. `i / cols` for an i below rows * cols is a new factor that is below
-        rows; of any other quotient, the longest product of the dividend."""
+        """The product of factors (see `_terms`) for a quotient. `i / cols` for an i below rows * cols is a
+        new factor that is below rows; for any other quotient, the longest product of the dividend."""
         if len(left) == len(right) == 1 and len(left[0]) == len(right[0]) == 1:
             bound, by = self._bounds.get(left[0][0], ()), self._sizes.get(right[0][0])
             if by in bound:
@@ -193,8 +194,8 @@ class _Kernel:
         return max(left, key=len)
 
     def _product(self, node: Node, depth: int = DEEPEST) -> Sizes:
-        """The sizes whose product a bound such as `rows * cols` is, following local variables `depth`
-        levels deep; a constant that is added or subtracted is ignored. Empty if it is no product of
+        """The sizes that a bound such as `rows * cols` is the product of, following local variables `depth`
+        levels deep; a constant that is added or subtracted is ignored. Empty if the bound is no product of
         sizes."""
         node = bare(node)
         pair, kind, name = sides(node), operator(node), text(node)
@@ -231,8 +232,8 @@ class _Kernel:
 
 
 def _better(new: Sizes, old: Sizes) -> bool:
-    """Whether a new extent should replace an old one: known ones win over those with `?`, then longer
-    ones."""
+    """Whether the extent `new` of a tensor should replace `old`: fully known ones win over those with `?`,
+    then longer ones."""
     return (UNKNOWN not in new, len(new)) > (UNKNOWN not in old, len(old))
 
 
@@ -266,8 +267,9 @@ def _grid(launch: LaunchSyntax) -> Mapping[str, Sizes]:
 
 
 def _stored(access: Node) -> int | None:
-    """Where an access such as `x[i]` is the left side of a plain `=`: the byte offset of the assignment's
-    end, to order reads and writes. None for all other accesses, `+=` included: they read the element."""
+    """If an access such as `x[i]` is the left side of a plain `=`: the byte offset of the assignment's end,
+    by which reads and writes are ordered. None for all other accesses, `+=` included, as they read the
+    element."""
     above = access.parent
     if above is None or above.type != "assignment_expression" or operator(above) != "=":
         return None

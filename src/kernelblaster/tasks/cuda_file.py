@@ -1,4 +1,4 @@
-"""Parses a `.cu` file as a task: its tensors and sizes are declared in comments (docs/tasks.md)."""
+"""Parses a `.cu` file as a task, whose tensors and sizes are declared in comments (docs/tasks.md)."""
 
 import re
 
@@ -57,8 +57,10 @@ class CudaFile:
         )
 
     def workloads(self) -> tuple[Workload, ...]:
-        """The primary, odd, near, tiny and small workloads. Sizes declared `fixed` are as in the primary
-        one, or as in the small one where they have another value there."""
+        """The five workloads (choices of all sizes): "primary" with the declared values, which is timed;
+        "odd", "near" and "tiny" with other ones for verification; and "small" for the emulator. Sizes
+        declared `fixed` are as in the primary one, or as in the small one where they have another value
+        there."""
         free = {
             name: FreeSize(dimensions=(), value=value, other=value + 1)
             for name, (value, _, fixed) in self._sizes.items()
@@ -80,7 +82,8 @@ class CudaFile:
         return tuple(Workload(name=name, sizes=base | choice) for name, choice in choices)
 
     def _declare(self, kind: str, text: str, line: int) -> None:
-        """Take over one comment line `kind: text`; `line` is its number, for messages."""
+        """Record the declaration of one comment line `kind: text`; `line` is its number, for messages. Raises
+        BadTask if it is malformed."""
         where = f"{self.path}:{line}"
         if kind == "size":
             match = SIZE.match(text)

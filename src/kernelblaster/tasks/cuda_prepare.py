@@ -1,6 +1,6 @@
-"""Makes a task of a user's `.cu` file: infers what its comments do not declare, and adds a launch function in
-the judge's form that calls the user's. What cannot be inferred is asked for, with a template of the lines to
-add."""
+"""Makes a task of a user's `.cu` file: infers what its comments do not declare, and adds the launch function
+that KernelBlaster calls, which calls the user's. For what cannot be inferred, an error shows a template of
+the lines to add."""
 
 import re
 from collections.abc import Sequence
@@ -49,9 +49,9 @@ BINS = (256, 256)
 
 
 def prepared(source: str, path: str) -> str:
-    """The source of a user's `.cu` file as that of a task: with declarations and the judge's launch
-    function added where they are missing. Raises BadTask, with a template of the lines to add, if a
-    declaration is needed and cannot be inferred."""
+    """The source of a user's `.cu` file as that of a task: with declarations and the launch function that
+    KernelBlaster calls added where they are missing. Raises BadTask, with a template of the lines to add, if
+    a declaration is needed and cannot be inferred."""
     tree = CudaSource(source)
     declared = is_declared(source)
     if declared:
@@ -68,9 +68,9 @@ def prepared(source: str, path: str) -> str:
 
 
 def fitted(candidate: Candidate, task: Task) -> Candidate:
-    """A candidate for a CUDA-source task that has a launch function like the task's own file, with one in
-    the judge's form added. Returned unchanged if it has the judge's form already, if the task is not
-    of kind `cuda`, or if not exactly one function launches kernels."""
+    """A candidate for a CUDA-source task whose launch function is like the user's, with the launch function
+    that KernelBlaster calls added. Returned unchanged if it has that one already, if the task is not of kind
+    `cuda`, or if not exactly one function launches kernels."""
     tree = CudaSource(candidate.source)
     callers = {launch.caller.name for launch in tree.launches}
     if task.kind != "cuda" or len(callers) != 1:
@@ -92,8 +92,8 @@ def inferred_lines(source: str) -> list[str]:
 
 
 def launch_function(tree: CudaSource, path: str) -> Function:
-    """The host function that launches kernels: the one with the judge's name, else the only one. Raises
-    BadTask if there is none or more than one, or it does more than launch."""
+    """The host function that launches kernels: the one called `launch_gpu_implementation`, else the only one.
+    Raises BadTask if there is none or more than one, or it does more than launch."""
     if tree.function("main") is not None:
         raise BadTask(f"{path}: has a main(); keep the kernels and the function that launches them alone.")
     declared = tree.function(ENTRY)
@@ -127,8 +127,9 @@ def _kinds(function: Function) -> str:
 
 
 def _instantiated(tree: CudaSource, entry: Function) -> Function:
-    """A launch function that is a template, with the types for its parameters that the source's only explicit
-    instantiation has (`go<float>(y, x)`); unchanged if it is no template, or there is not exactly one."""
+    """The launch function `entry`; if it is a template, with the types that the source's only explicit
+    instantiation (`go<float>(y, x)`) gives its parameters. Unchanged if it is no template, or there is not
+    exactly one instantiation."""
     above = entry.node.parent
     if above is None or above.type != "template_declaration":
         return entry
@@ -142,8 +143,8 @@ def _instantiated(tree: CudaSource, entry: Function) -> Function:
 
 
 def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
-    """`entry` itself if it takes device memory. Raises BadTask, with an example, if it allocates memory
-    or copies between host and device."""
+    """The launch function `entry` itself if it takes device memory. Raises BadTask, with an example, if it
+    allocates memory or copies between host and device."""
     for call in walk(entry.body, "call_expression"):
         name = text(call.child_by_field_name("function"))
         if name in ("cudaMalloc", "cudaMallocManaged") or re.search("HostToDevice|DeviceToHost", text(call)):
@@ -162,7 +163,7 @@ def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
 
 def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
     """Declaration comments for the sizes, outputs and inputs of the launch function `entry`. Sizes get
-    assumed values. Raises BadTask, with these lines as a template, if an extent or a scalar's value
+    assumed values. Raises BadTask, with these lines as a template, if a tensor's extent or a scalar's value
     cannot be inferred."""
     inferred = extents(tree, entry)
     sizes = [p for p in entry.parameters if not p.pointer and p.kind in WHOLE]
@@ -221,9 +222,9 @@ def _assign_last_size(inferred: Extents, sizes: Sequence[str]) -> None:
 
 
 def _size_line(name: str, sizes: Sequence[str], rank: int) -> str:
-    """The declaration of the size `name` with assumed primary and small values. `sizes` are the names of
-    all sizes, `rank` is the largest number of dimensions of a tensor. Filter widths and numbers of
-    bins, known by their names, are small and fixed."""
+    """The declaration comment of the size `name` with assumed values for timing (primary) and for the
+    emulator (small). `sizes` are the names of all sizes, `rank` is the largest number of dimensions of a
+    tensor. Filter widths and numbers of bins, known by their names, are small and fixed."""
     product = {size.lower() for size in sizes} >= PRODUCT
     window = len(sizes) > 1 and not product and WINDOW.match(name) is not None
     bins = "bin" in name.lower()
@@ -236,8 +237,8 @@ def _size_line(name: str, sizes: Sequence[str], rank: int) -> str:
 
 
 def _values(parameter: Parameter, inferred: Extents, dtype: str) -> str:
-    """The declared distribution of a tensor's values; for integers that index into another tensor,
-    `below` its first size, and `below 100` for other integers."""
+    """The distribution to declare for a tensor's values: "bool", "normal", for integers that index into
+    another tensor `below` its first size, and `below 100` for other integers."""
     if not dtype.startswith(("int", "uint")):
         return "bool" if dtype == "bool" else "normal"
     target = inferred.indexing.get(parameter.name)
@@ -265,7 +266,7 @@ def _launcher(kernel: Function) -> str:
 
 
 def _conforms(entry: Function, signature: Signature) -> bool:
-    """Whether a launch function is exactly what the judge calls: its name, `extern "C"`, and the types of
+    """Whether a launch function is exactly what KernelBlaster calls: its name, `extern "C"`, and the types of
     its parameters in the order of the signature. Names of parameters do not matter."""
     wanted = [*c_arguments(signature), (STREAM, "")]
     own = [
@@ -279,9 +280,9 @@ def _conforms(entry: Function, signature: Signature) -> bool:
 
 
 def _adapted(tree: CudaSource, entry: Function, file: CudaFile, path: str) -> str:
-    """The source followed by a launch function in the judge's form that calls the user's (`entry`), which
-    is given a stream parameter if it has none, and is renamed if it has the judge's name. `path` is
-    for messages."""
+    """The source followed by a launch function of the form that KernelBlaster calls, which calls the user's
+    (`entry`). That one is given a stream parameter if it has none, and is renamed if it has the same name.
+    `path` is for messages."""
     edits: list[Edit] = []
     name = entry.name
     if name == ENTRY:
@@ -313,8 +314,8 @@ def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
 
 
 def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
-    """Source of the judge's launch function, which passes its arguments on to the user's, now called
-    `name`, with casts and declared constants. Raises BadTask if the user's takes a parameter that is
+    """Source of the launch function that KernelBlaster calls; it passes its arguments on to the user's, now
+    called `name`, with casts and declared constants. Raises BadTask if the user's takes a parameter that is
     not declared."""
     signature = file.signature
     known = {n for _, n in c_arguments(signature)}
@@ -346,8 +347,8 @@ def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
 
 
 def _copy(output: str, signature: Signature) -> str:
-    """For an output that the kernel also reads (declared with an input named OUTPUT_before): code that
-    first copies that input to it. Empty for other outputs."""
+    """For an output that the kernel also reads (declared with an input named OUTPUT_before): code that first
+    copies that input to it. Empty text for other outputs."""
     before = next((t for t in signature.inputs if t.name == output + BEFORE), None)
     if before is None:
         return ""

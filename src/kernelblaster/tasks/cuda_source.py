@@ -1,4 +1,4 @@
-"""A CUDA source as a parse tree: its functions, their parameters, its launches, and edits of its text.
+"""Parses a CUDA source: its functions, their parameters, its kernel launches, and edits of its text.
 
 Offsets are bytes of the UTF-8 text. Macros are not expanded.
 """
@@ -118,8 +118,8 @@ class CudaSource:
 
 
 def parse(source: bytes) -> Node:
-    """The root of the parse tree. Attributes unknown to the grammar are replaced by spaces first, so that
-    offsets remain those of the source."""
+    """The root of the source's parse tree (tree-sitter). Attributes unknown to the grammar are replaced by
+    spaces first, so that offsets remain those of the source."""
     blank = _ATTRIBUTES.sub(lambda found: b" " * len(found[0]), source)
     return Parser(_LANGUAGE).parse(blank).root_node
 
@@ -161,7 +161,7 @@ def sides(node: Node) -> tuple[Node, Node] | None:
 
 
 def bare(node: Node) -> Node:
-    """An expression without the brackets and casts around it."""
+    """The expression inside any parentheses and casts around `node`."""
     while True:
         inner: Node | None = None
         if node.type == "parenthesized_expression":

@@ -1,4 +1,5 @@
-"""Derives a signature and its workloads from the facts of an executed module file."""
+"""Derives a task's signature (tensors and named sizes) and its workloads from what running its module
+showed."""
 
 from typing import Any, Literal
 
@@ -18,13 +19,13 @@ SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own constru
 
 
 class Derivation:
-    """Derives the `signature` of a module from its facts: which dimensions are free to vary (`free`),
-    which are fixed by construction, which follow from others, and which share one size. `workloads()`
-    gives the sizes' values."""
+    """Derives the `signature` of a module from its facts (shapes and types found by running it): which
+    dimensions are free to vary (`free`), which are fixed by construction, which follow from others, and which
+    share one size. `workloads()` gives the sizes' values."""
 
     def __init__(self, file: ModuleFile, primary: Facts, small: Facts | None) -> None:
-        """`primary` are the facts of the file as it is, `small` those of the small construction; None if
-        there is none."""
+        """`primary` are the facts of the module as the file builds it, `small` those of the module built with
+        smaller constants; None if there is no such construction."""
         self.file = file
         self.primary = primary
         self.small = small
@@ -35,8 +36,9 @@ class Derivation:
         self.signature = self._signature()
 
     def _free_sizes(self) -> list[FreeSize]:
-        """The sizes that can be changed without changing the file. Found by really running the small
-        construction if there is one, then confirmed on the primary one with fake tensors."""
+        """The sizes that can be changed without changing the file. Found by really running the module built
+        with smaller constants, if there is one, then confirmed on the file's own one without computing
+        values."""
         probe = self.primary.probe
         if self.small is None:
             return probe.free_sizes()
@@ -51,7 +53,8 @@ class Derivation:
         return confirmed
 
     def _held_out(self) -> list[tuple[WorkloadName, Shapes]]:
-        """Names and input shapes of the held-out workloads; without those that the module does not accept."""
+        """Names and input shapes of the held-out workloads (other sizes than those timed, for verification);
+        without those that the module does not accept."""
         probe = self.primary.probe
         wishes: tuple[tuple[WorkloadName, Wishes], ...] = (
             ("odd", sizes.odd_sizes),
@@ -62,8 +65,9 @@ class Derivation:
         return [(name, shapes) for name, shapes in chosen if shapes != probe.base]
 
     def workloads(self) -> tuple[Workload, ...]:
-        """The primary workload; odd, near and tiny ones, where the module accepts such sizes; and a small
-        one for the emulator, if there is any."""
+        """The primary workload (the sizes in the file, which are timed); odd, near and tiny ones for
+        verification, where the module accepts such sizes; and a small one for the emulator, if there is
+        any."""
         workloads = [self._workload("primary", self.primary.probe.base, self.primary)]
         workloads += [self._workload(name, shapes, self.primary) for name, shapes in self.held_out]
         if self.small is not None:
@@ -73,8 +77,8 @@ class Derivation:
         return tuple(workloads)
 
     def _small_inputs(self) -> list[Workload]:
-        """The small workload of a module without a small construction: its own parameters with small
-        inputs. Empty if all tensors together exceed SMALL_BYTES."""
+        """The small workload, for the emulator, of a module that cannot be built smaller: its own parameters
+        with small inputs. Empty if all tensors together exceed SMALL_BYTES."""
         probe = self.primary.probe
         shapes = probe.choose(self.free, sizes.small_sizes)
         workload = self._workload("small", shapes, self.primary)
@@ -137,9 +141,9 @@ class Derivation:
         )
 
     def _outputs(self, free_names: dict[tuple[int, int], str]) -> list[Tensor]:
-        """The output tensors. Each of their dimensions is a free size if it was seen to be equal to that at
-        all shapes that were tried, a fixed size if it was always the same, and otherwise a new derived
-        size. `free_names` maps (input, axis) to the names of free sizes."""
+        """The output tensors. Each of their dimensions is a fixed size if it was the same at all shapes that
+        were tried, a free size if it was always equal to that, and otherwise a new derived size. `free_names`
+        maps (input, axis) to the names of free sizes."""
         seen = [(self._free_extents(shapes, free_names), out) for shapes, out in self._observations()]
         outputs = []
         several = len(self.primary.outputs) > 1
@@ -163,9 +167,9 @@ class Derivation:
         return outputs
 
     def _observations(self) -> list[tuple[Shapes, Shapes]]:
-        """Input shapes that the module accepts, with the shapes of its outputs: the base, each free size by
-        itself at another value, and all held-out workloads. A size that these leave near its value is
-        tried at half or twice that too, since windows with a large stride do not respond to less."""
+        """Input shapes that the module accepts, each with the shapes of its outputs: the file's own, each
+        free size by itself at another value, and all held-out workloads. A size that these leave near its
+        value is tried at half or twice that too, since windows with a large stride do not respond to less."""
         probe = self.primary.probe
         tried = [probe.base, *(probe.with_sizes([(size, size.other)]) for size in self.free)]
         tried += [shapes for _, shapes in self.held_out]
@@ -192,9 +196,9 @@ class Derivation:
         return self._new(name, "free")
 
     def _shared(self, tensor: str, axis: int, extent: int, small: int | None) -> str:
-        """The name of a fixed dimension's size: one for all dimensions with the same extent in the
-        primary and in the small construction (`small`; None if there is none). Named after the first
-        `tensor` and `axis` with it."""
+        """The name of a fixed dimension's size: one for all dimensions with the same extent in the module as
+        the file builds it and in the smaller construction (`small`; None if there is none). Named after the
+        first `tensor` and `axis` with it."""
         key = (extent, small)
         if key not in self._fixed:
             self._fixed[key] = self._new(f"{tensor}_{axis}", "fixed")

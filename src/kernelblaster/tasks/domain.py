@@ -1,4 +1,4 @@
-"""Which values a task's inputs accept beyond those that its file draws: found by trying, once per task.
+"""Finds which values a task's inputs accept beyond those that its file draws, by trying, once per task.
 
 `torch.rand` may stand for probabilities or for arbitrary numbers; a scalar may be a learning rate or a
 dimension. So the module is run on the host, in its own precision and in float64, with one thing changed: if
@@ -37,10 +37,10 @@ DECLARED: dict[str, frozenset[Distribution]] = {
 
 @dataclass(frozen=True)
 class Domain:
-    """What may be varied in a module's inputs while its outputs stay finite. `taken[i]`: arrangements,
-    besides SAFE, that input tensor i accepts. `scalars`: lists of values for all scalar inputs that
-    may replace the file's; `landmarks`: such lists with values of LANDMARKS, for use with the
-    arrangement of that name. `shuffled`: integer parameters whose elements may be permuted. `twins`:
+    """What may be varied in a module's inputs while its outputs stay finite. `taken[i]`: arrangements of
+    values, besides SAFE, that input tensor i accepts (tasks/arrangements.py). `scalars`: lists of values for
+    all scalar inputs that may replace the file's; `landmarks`: such lists with values of LANDMARKS, for use
+    with the arrangement of that name. `shuffled`: integer parameters whose elements may be permuted. `twins`:
     floating inputs of equal shape may have equal values."""
 
     taken: tuple[frozenset[Distribution], ...]
@@ -50,7 +50,7 @@ class Domain:
     twins: bool = False
 
     def takes(self, position: int, distribution: Distribution) -> bool:
-        """Whether the input tensor at this position accepts an arrangement."""
+        """Whether the input tensor at this position accepts an arrangement of values (`distribution`)."""
         return distribution in SAFE or distribution in self.taken[position]
 
 
@@ -65,8 +65,8 @@ def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
 
 
 def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Domain:
-    """The domain of a module, tried at `workload`, which should be small. Takes at most LIMIT_S seconds; what
-    was not tried by then is not accepted. `rng` draws the scalars."""
+    """The domain of a module (what may be varied in its inputs), tried at `workload`, which should be small.
+    Takes at most LIMIT_S seconds; what was not tried by then is not accepted. `rng` draws the scalars."""
     trial = _Trial(reference.on_host(), workload, time.monotonic() + LIMIT_S)
     return Domain(
         trial.taken(), trial.scalars(rng), trial.landmarks(rng), trial.shuffled(), twins=trial.twins()
@@ -75,9 +75,9 @@ def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Do
 
 @dataclass(frozen=True)
 class _Change:
-    """How one trial differs from the file's own inputs. `values`: one arrangement for each input tensor
-    (empty: "written" for all); `scalars`: other scalar inputs (None: the file's); `shuffled`: the
-    integer parameter to permute; `twins`: equal values in inputs of equal shape."""
+    """How the inputs of one trial differ from the file's own. `values`: one arrangement for each input tensor
+    (empty: "written", as the file draws them, for all); `scalars`: other scalar inputs (None: the file's);
+    `shuffled`: the integer parameter to permute; `twins`: equal values in inputs of equal shape."""
 
     values: tuple[Distribution, ...] = ()
     scalars: tuple[Any, ...] | None = None
@@ -86,7 +86,7 @@ class _Change:
 
 
 class _Trial:
-    """Runs a reference on the host with changed inputs to see whether its outputs stay finite. `end` is a
+    """Runs a task's module on the host with changed inputs to see whether its outputs stay finite. `end` is a
     time.monotonic() after which every trial counts as failed."""
 
     def __init__(self, reference: ModuleReference, workload: Workload, end: float) -> None:
@@ -96,10 +96,10 @@ class _Trial:
         self._signature = reference.task.signature
 
     def taken(self) -> tuple[frozenset[Distribution], ...]:
-        """For each input the arrangements that it accepts besides SAFE, tried on all inputs at once, and
-        if that fails on each alone. Infinity, and values of all magnitudes in one tensor (OCTAVES),
-        only for elementwise modules: elsewhere correct arithmetic may turn infinity into NaN (split
-        operands, running means)."""
+        """For each input the arrangements of values that it accepts besides SAFE, tried on all inputs at
+        once, and if that fails on each alone. Infinity, and values of all magnitudes in one tensor (OCTAVES),
+        only for elementwise modules: elsewhere correct arithmetic may turn infinity into NaN (split operands,
+        running means)."""
         inputs = self._signature.input_tensors
         alone = self._pointwise()
         planted: set[Distribution] = {"nan", "infinite"} if alone else {"nan"}
@@ -119,9 +119,9 @@ class _Trial:
         return tuple(frozenset(found) for found in taken)
 
     def scalars(self, rng: Random) -> tuple[tuple[Any, ...], ...]:
-        """Lists of other values for all scalars, each accepted by the module. All are changed together,
-        in as many turns as the scalar with the most other values has; where that is refused, one at a
-        time."""
+        """Lists of other values for all scalar inputs, each accepted by the module. All scalars are changed
+        together; where the module refuses that, one at a time. There are as many tries as the scalar with the
+        most other values has. Empty without scalars."""
         own = list(self._reference.scalars)
         if not own:
             return ()
@@ -139,8 +139,9 @@ class _Trial:
         return tuple(taken)
 
     def landmarks(self, rng: Random) -> tuple[tuple[Any, ...], ...]:
-        """Up to four lists in which each floating scalar is a positive one of LANDMARKS, accepted
-        together with inputs of that arrangement. Empty without floating scalars."""
+        """Up to four lists of values for all scalar inputs, in which each floating one is a positive number
+        of LANDMARKS, accepted together with input tensors of that arrangement. Empty without floating
+        scalars."""
         own = list(self._reference.scalars)
         if not any(isinstance(value, float) for value in own):
             return ()
@@ -167,7 +168,7 @@ class _Trial:
         return seen.pointwise
 
     def shuffled(self) -> frozenset[str]:
-        """The integer parameters whose elements may be permuted."""
+        """Names of the integer parameters whose elements may be permuted."""
         whole = [t.name for t in self._signature.parameters if not t.floating]
         return frozenset(name for name in whole if self._finite(_Change(shuffled=name)))
 
@@ -189,7 +190,7 @@ class _Trial:
         return True
 
     def _run(self, change: _Change, wide: bool) -> list[torch.Tensor]:
-        """The outputs in the module's own precision, or in float64 where `wide`."""
+        """The outputs for the changed inputs, in the module's own precision, or in float64 if `wide`."""
         inputs, reference = self._bind(change, wide), self._reference
         with reference.with_scalars(change.scalars), reference.in_float64() if wide else nullcontext():
             return reference.run(inputs)

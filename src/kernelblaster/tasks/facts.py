@@ -1,4 +1,5 @@
-"""Shapes and types of a module, found by building and running it, mostly on tensors without content."""
+"""Learns the shapes and types of a module's tensors by building and running it, mostly on tensors without
+content."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -26,10 +27,10 @@ FORWARD_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Facts:
-    """Shapes and types of one construction of the module (the file's own, or with smaller constants).
-    `inputs` are the values of get_inputs(), fake tensors unless it was really run, scalars as they
-    are; `parameters` are (name, shape, type), buffers included; `outputs` are (shape, type); `probe`
-    tries other input shapes; `small`: it is the small construction."""
+    """Shapes and types of a module as the file builds it, or built with smaller constants (`small`). `inputs`
+    are the values of get_inputs(), fake tensors unless it was really run, scalars as they are; `parameters`
+    are (name, shape, type), buffers included; `outputs` are (shape, type); `probe` tries other input
+    shapes."""
 
     inputs: tuple[Any, ...]
     parameters: tuple[tuple[str, tuple[int, ...], Dtype], ...]
@@ -48,10 +49,10 @@ Where = Literal["cpu", "fake", "meta"]
 
 
 def learn(file: ModuleFile, dtype: torch.dtype | None, *, on: Where = "fake", small: bool = False) -> Facts:
-    """Build and run the module once, cast to `dtype` (None: as it is). On "fake" tensors, which is cheap at
-    any size; on the "cpu", which finds errors that those miss; or on the "meta" device, which is much
-    cheaper still, but refuses some modules without reason. `small` only marks the result: the caller has
-    replaced the file's constants. Raises BadTask if the module cannot be built or run."""
+    """Build the module and run it once, cast to `dtype` (None: as it is). On "fake" tensors, which is cheap
+    at any size; on the "cpu", which finds errors that those miss; or on the "meta" device, which is much
+    cheaper still, but refuses some modules that are fine. `small` only marks the result: the caller has
+    replaced the file's constants by smaller ones. Raises BadTask if the module cannot be built or run."""
     runner = _Runner(file, dtype, on)
     try:
         parameters = [(name, tuple(t.shape), dtype_name(t.dtype)) for name, t in runner.state.items()]
@@ -69,7 +70,8 @@ def learn(file: ModuleFile, dtype: torch.dtype | None, *, on: Where = "fake", sm
 
 
 class _Runner:
-    """A module built and run once on one kind of tensors; `run` runs it on other shapes. Raises BadTask."""
+    """A module built and run once on one kind of tensors (`on`); `run` runs it on other shapes. Raises
+    BadTask if it cannot be built or run."""
 
     def __init__(self, file: ModuleFile, dtype: torch.dtype | None, on: Where) -> None:
         self.file, self.dtype, self.on = file, dtype, on
@@ -118,9 +120,10 @@ class _Runner:
 
 
 def _quickest(runner: _Runner) -> Callable[[Shapes], Shapes | None]:
-    """A function like `runner.run`. It runs on the meta device alone where the runner has fake tensors, and
-    before it where it has real ones, so that these need not run on shapes that are refused; provided that
-    the meta device gives the same at the module's own shapes."""
+    """A function like `runner.run` (output shapes of input shapes) that is as quick as possible. If the meta
+    device gives the same shapes at the module's own inputs, it runs there: alone if the runner has fake
+    tensors, and before the runner if that has real ones, so that these need not run on shapes that are
+    refused."""
     try:
         light = _Runner(runner.file, runner.dtype, "meta")
     except BadTask:
@@ -134,8 +137,8 @@ def _quickest(runner: _Runner) -> Callable[[Shapes], Shapes | None]:
 
 
 def same_structure(one: Facts, other: Facts) -> bool:
-    """Whether two constructions have equally many inputs, parameters and outputs, with equal numbers of
-    dimensions."""
+    """Whether two constructions of a module have equally many inputs, parameters and outputs, with equal
+    numbers of dimensions."""
 
     def ranks(facts: Facts) -> list[list[int]]:
         return [

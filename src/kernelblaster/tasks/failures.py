@@ -53,7 +53,7 @@ def floating_types(
 
 
 def _types(module: torch.nn.Module, inputs: Sequence[Any]) -> str:
-    """Advice if the floating types of inputs and parameters differ; else ""."""
+    """Advice for the user if the floating types of inputs and parameters differ; else ""."""
     given, held = floating_types(module, inputs)
     if not given or not held or given == held:
         return ""
@@ -64,7 +64,7 @@ def _types(module: torch.nn.Module, inputs: Sequence[Any]) -> str:
 
 
 def _named(text: str) -> str:
-    """Advice for an error message that is known; else ""."""
+    """Advice for the user if the error message `text` is a known one; else ""."""
     if "missing" in text and "argument" in text:
         return "get_inputs() must return a value for each of forward()'s arguments."
     return ""

@@ -1,5 +1,5 @@
-"""Checks whether a task can be scored: its reference must be finite, deterministic, depend on every input
-and write to none."""
+"""Checks whether candidates can be judged for a task: its PyTorch module must be finite, deterministic,
+depend on every input and write to none."""
 
 import torch
 
@@ -9,10 +9,10 @@ from kernelblaster.tasks.values import fill, perturb
 
 
 def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
-    """Whether a task can be scored: the problems that were found (none: it is fit), and the parameters
-    that its output does not depend on. Runs the reference several times at its smallest workload, on
-    the CPU unless `device` is given. CUDA-source tasks always pass here: the judge checks them when it
-    runs their kernel."""
+    """Whether candidates can be judged for a task: the problems that were found (none: it is fit), and the
+    parameters that its output does not depend on. Runs the task's module several times at its smallest
+    workload, on the CPU unless `device` is given. CUDA-source tasks always pass here: they are checked when
+    their kernel is run."""
     if task.kind == "cuda":
         return Fitness()
     workload = task.small or min(task.workloads, key=lambda w: w.total_bytes(task.signature))
@@ -20,8 +20,8 @@ def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
 
 
 class _Check:
-    """The reference at one workload with the tensors of its inputs and parameters, which the checks
-    change and restore."""
+    """A task's module (the reference) at one workload, with the tensors of its inputs and parameters, which
+    the checks change and restore."""
 
     def __init__(self, task: Task, workload: Workload, device: torch.device) -> None:
         self.task = task
@@ -35,7 +35,8 @@ class _Check:
         self.parameters = [p.to(device).clone() for p in self.reference.parameters]
 
     def result(self) -> Fitness:
-        """Run all checks. Sensitivity is checked only if nothing else is wrong."""
+        """Run all checks and return what they found. Whether the output depends on inputs and parameters is
+        checked only if nothing else is wrong."""
         self._fill(seed=1)
         first, again = self._outputs(), self._outputs()
         problems = self._written_inputs()
@@ -55,7 +56,7 @@ class _Check:
         return Fitness(problems=tuple(problems), insensitive=insensitive)
 
     def _fill(self, seed: int) -> None:
-        """Draw all inputs from their pools."""
+        """Draw new values for all inputs from the values that the task's file draws."""
         for position, (target, pool) in enumerate(zip(self.inputs, self.reference.pools, strict=True)):
             fill(target, pool, "written", self.workload, seed + 1000 * position)
 
@@ -66,8 +67,8 @@ class _Check:
         return [o.clone() for o in self.reference.run([i.clone() for i in self.inputs])]
 
     def _written_inputs(self) -> list[str]:
-        """A problem for each input that the module changes in place: what a kernel may not do, since its
-        result would then depend on how often it ran."""
+        """A problem, in words, for each input that the module changes in place. A kernel may not do that,
+        since its result would then depend on how often it ran."""
         given = [i.clone() for i in self.inputs]
         self.reference.bind([p.clone() for p in self.parameters])
         self.reference.run(given)
@@ -80,8 +81,9 @@ class _Check:
         ]
 
     def _kept_state(self, first: list[torch.Tensor]) -> list[str]:
-        """A problem if the result of a call depends on the call before, through a tensor that the module
-        keeps: then a second call without fresh buffers differs from the outputs `first`."""
+        """A problem, in words, if the result of a call depends on the call before, through a tensor that the
+        module keeps: then a second call without fresh buffers differs from the outputs `first`. Empty
+        otherwise."""
         self.reference.bind([p.clone() for p in self.parameters])
         self.reference.run([i.clone() for i in self.inputs])
         again = self.reference.run([i.clone() for i in self.inputs])
@@ -93,8 +95,8 @@ class _Check:
         ]
 
     def _unresponsive_inputs(self, first: list[torch.Tensor]) -> list[str]:
-        """A problem for each input that can be drawn anew without changing the outputs `first`, or a
-        single one if that holds for all."""
+        """A problem, in words, for each input that can be drawn anew without changing the outputs `first`, or
+        a single one if that holds for all."""
         silent = []
         for position, tensor in enumerate(self.task.signature.input_tensors):
             saved = self.inputs[position].clone()
@@ -107,7 +109,8 @@ class _Check:
         return [self._insensitive(name) for name in silent]
 
     def _insensitive(self, name: str) -> str:
-        """The problem of an input that changes nothing: it may have no two different values in the file."""
+        """The problem, in words, that the output does not depend on input `name`; it says so if that input
+        has a single value throughout."""
         names = [tensor.name for tensor in self.task.signature.input_tensors]
         values = self.reference.pools[names.index(name)].values
         if len(values) and bool((values == values[0]).all()):
@@ -130,7 +133,7 @@ class _Check:
 
 
 def _same_numbers(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of floating or whole numbers are equal, NaN being equal to itself."""
+    """Whether two tensors of the same type are equal, NaN being equal to NaN."""
     if not one.is_floating_point():
         return torch.equal(one, other)
     return torch.equal(one.nan_to_num(), other.nan_to_num())

@@ -1,4 +1,4 @@
-"""The tables of format 1: no checksums, no counts."""
+"""Creates the tables of format 1: without checksums and counts of rows."""
 
 import sqlalchemy as sa
 from alembic import op

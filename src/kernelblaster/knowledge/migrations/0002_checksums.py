@@ -1,5 +1,5 @@
-"""Format 2: every row has a checksum, and the number of rows is known. Rows that are there are taken to be
-whole."""
+"""Migrates to format 2: every row gets a checksum, and kb_about the latest version and the counts of rows.
+Rows that are there are taken to be undamaged."""
 
 import sqlalchemy as sa
 from alembic import op

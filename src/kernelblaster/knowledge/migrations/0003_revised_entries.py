@@ -1,4 +1,5 @@
-"""Format 3: the same tables, with more kinds of events in them (revised entries and exemplars)."""
+"""Migrates to format 3: the same tables, with more kinds of events in them (revised entries and
+exemplars)."""
 
 import sqlalchemy as sa
 from alembic import op
