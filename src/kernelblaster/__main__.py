@@ -28,10 +28,10 @@ def main() -> None:
 
 
 def hide() -> None:
-    """Move what code of tasks must not see out of this process: the keys of model servers; for commands
-    that run tasks, also passwords in arguments, and environment variables that tasks do not need. If there
-    is any of it, it goes into a file in memory, for the keeper (keeper.py), and this process is
-    re-executed without it; then this does not return."""
+    """Move what code of tasks must not see out of this process: the API keys of model servers; for commands
+    that run tasks, also passwords in arguments, and environment variables that tasks do not need. If there is
+    any of it, it goes into a file in memory that only the keeper reads (keeper.py: a helper process that runs
+    no code of tasks), and this process is re-executed without it; then this does not return."""
     arguments, trusted = sys.argv[1:], bool(os.environ.get(TRUSTED))
     ahead = _before_verb(arguments)
     runs_tasks = arguments[len(ahead) : len(ahead) + 1] and arguments[len(ahead)] in RUN_TASKS
@@ -53,7 +53,8 @@ def hide() -> None:
 
 
 def _before_verb(arguments: list[str]) -> list[str]:
-    """The arguments before the command's name: options of all commands."""
+    """The arguments before the command's name (the verb, like `optimize`): options that all commands take.
+    All arguments if there is no verb."""
     for index, argument in enumerate(arguments):
         value = index > 0 and arguments[index - 1] == TAKES_VALUE
         if not (argument.startswith("-") or value):
@@ -62,8 +63,8 @@ def _before_verb(arguments: list[str]) -> list[str]:
 
 
 def _without_passwords(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The arguments with *** instead of passwords in database URLs, and the URLs that had one, by the form
-    that is left."""
+    """The arguments with *** instead of passwords in database URLs, and a dict from each URL in that form to
+    the URL with its password (empty if none has one)."""
     left, addresses = [], {}
     for argument in arguments:
         option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)

@@ -104,8 +104,8 @@ def _tasks() -> Finding:
 
 
 def _default(gpu: list[Finding]) -> Finding:
-    """The device that commands use if none is named, given the result of `_gpu`: the GPU, else the
-    emulator."""
+    """A finding on the device that commands use if none is named, given the result of `_gpu`: the GPU, else
+    the emulator, which runs a candidate's PTX on the CPU."""
     from kernelblaster.devices.emulated import DEFAULT_GPU
     from kernelblaster.devices.specs import gpu_specs
 

@@ -37,8 +37,9 @@ nothing."""
 
 @dataclass
 class _Way:
-    """This process's way to the keeper: the `door`, once there is one; what the keeper's process is to do;
-    the knowledge bases that it was told of."""
+    """How this process reaches the keeper (the helper process that holds keys and files): the `door`, a
+    socket to it, None until it is started; `serve`, the function that its process runs; `kept`, the knowledge
+    bases (paths or URLs) that it was told of."""
 
     door: socket.socket | None = None
     serve: Serve | None = None
@@ -60,20 +61,21 @@ def key_names() -> frozenset[str]:
 
 
 def is_running() -> bool:
-    """Whether this process was started with a keeper. It may have ended since: then `ask` raises
-    KeeperLost."""
+    """Whether this process was started with a keeper (the helper process that holds keys and files). The
+    keeper may have ended since: then `ask` raises KeeperLost."""
     return bool(keeper_address())
 
 
 def use(serve: Serve) -> None:
-    """Say what the keeper's process does. It is started when it is first asked for something, or by
-    `start`."""
+    """Set `serve` as the function that the keeper's process (the helper that holds keys and files) runs. The
+    process itself is started by the first request to it, or by `start`."""
     _way.serve = serve
 
 
 def start() -> None:
-    """Start the keeper's process, unless there is none to be, or it runs already: a fork of this one,
-    which must have one thread. What the command hid is from then on out of this process's reach."""
+    """Start the keeper, the helper process that holds keys and files, as a fork of this process, which must
+    have one thread. Does nothing if it runs already or this command has none. What the command hid is from
+    then on out of this process's reach. Raises KeeperLost if `use` was not called before."""
     if _way.door is not None or not is_running():
         return
     if _way.serve is None:
@@ -93,24 +95,26 @@ def start() -> None:
 
 
 def seal() -> None:
-    """Forbid the keeper to use servers, knowledge bases and files that were not claimed before. Called before
-    code of others runs. Does nothing if there is no keeper, or it has ended."""
+    """Forbid the keeper (the helper process that holds keys and files) to use servers, knowledge bases and
+    files that were not claimed before. Called before code of others runs. Does nothing if there is no keeper,
+    or it has ended."""
     if is_running():
         with suppress(KeeperLost):
             ask({"do": "seal"}, SHORT_S)
 
 
 def take_environment() -> None:
-    """Have back, in this process, the environment variables that the command hid, except keys of model
-    servers: for a command that talks to databases or other machines itself. Nothing without a keeper, or
-    after `seal`."""
+    """Restore, in this process, the environment variables that the command hid at its start, except API keys
+    of model servers: for a command that talks to databases or other machines itself. Does nothing without a
+    keeper (the helper process that holds them), or after `seal`."""
     if is_running():
         os.environ.update(ask({"do": "environment"}, SHORT_S).get("variables", {}))
 
 
 def claim(kind: str, name: str) -> None:
-    """Tell the keeper what the user named, so that it may be used after `seal`: a "server" by its address, a
-    "knowledge" base by its path or URL, a "file" to be written by its path. Nothing without a keeper."""
+    """Tell the keeper (the helper process that holds keys and files) of what the user named, so that it may
+    be used after `seal`: `kind` "server" with its address, "knowledge" with the path or URL of a knowledge
+    base, "file" with the path of a file to be written. Does nothing without a keeper."""
     if is_running():
         ask({"do": "claim", kind: name}, SHORT_S)
         if kind == "knowledge":
@@ -118,8 +122,8 @@ def claim(kind: str, name: str) -> None:
 
 
 def keeps(knowledge: str) -> bool:
-    """Whether this process has claimed the knowledge base at this path or URL, so that the keeper opens
-    it."""
+    """Whether this process has claimed the knowledge base at this path or URL, so that the keeper (the helper
+    process that holds keys and files) opens it on this process's behalf."""
     return knowledge in _way.kept
 
 
@@ -130,13 +134,14 @@ def build(what: str, tell: Callable[[str], None], **options: str) -> None:
 
 
 def write(path: Path, text: str, mode: int) -> None:
-    """Have the keeper write a claimed file atomically; `mode` is subject to the umask. Raises
-    KernelBlasterError."""
+    """Have the keeper, the helper process that may write where this one may not, write `text` atomically to
+    the file `path`, which was claimed before; `mode` is subject to the umask. Raises KernelBlasterError if it
+    cannot be written."""
     fail_by(ask({"do": "write", "file": str(path), "text": text, "mode": mode}, BUILD_S))
 
 
 def fail_by(reply: Data) -> Data:
-    """The reply, unless it reports a failure: then that is raised as a KernelBlasterError."""
+    """Return the keeper's reply; if it reports a failure, raise that as a KernelBlasterError instead."""
     if "failure" in reply:
         raise KernelBlasterError(str(reply["failure"]["message"]))
     return reply
@@ -165,7 +170,8 @@ def connected(limit_s: float) -> socket.socket:
 def exchange(
     connection: socket.socket, message: Data, tell: Callable[[str], None] = lambda text: None
 ) -> Data:
-    """As `ask`, on an open connection."""
+    """As `ask`, on a connection that is already open: send `message`, pass progress texts to `tell`, and
+    return the reply. Raises KeeperLost if the connection ends or times out."""
     try:
         send(connection, message)
         while True:
@@ -196,18 +202,18 @@ def receive(connection: socket.socket) -> Data:
 
 
 class Door:
-    """The way to the keeper for a new process of `multiprocessing`: made where that is started, opened in
-    it."""
+    """The way to the keeper (the helper process that holds keys and files) for a new process of
+    `multiprocessing`: pickled where that process is started, and opened in it by `open`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_Carried, (DupFd(_opened_door().fileno()),)) if is_running() else (Door, ())
 
     def open(self) -> None:
-        """Use this door in this process; nothing if there is no keeper."""
+        """Use this way to the keeper in this process from now on. Does nothing if there is no keeper."""
 
 
 class _Carried(Door):
-    """A door as it arrives in the new process."""
+    """A Door as it arrives in the new process, with the file descriptor of the socket to the keeper."""
 
     def __init__(self, carried: Any) -> None:
         self._carried = carried
@@ -217,7 +223,8 @@ class _Carried(Door):
 
 
 def _opened_door() -> socket.socket:
-    """The socket through which connections are handed over; starts the keeper if need be."""
+    """The socket through which connections are handed to the keeper; starts the keeper's process if it does
+    not run yet. Raises KeeperLost if there is none to start."""
     start()
     if _way.door is None:
         raise KeeperLost("there is no keeper.")
@@ -225,7 +232,8 @@ def _opened_door() -> socket.socket:
 
 
 class _Parent:
-    """The command's first process, made in it and followed in the keeper."""
+    """The command's first process, as the keeper sees it: made there before the fork, and watched by the
+    keeper, which ends with it."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -238,8 +246,9 @@ class _Parent:
             os.close(self._handle)
 
     def follow(self, mark: int | None) -> None:
-        """When it ends, end what it left behind, by its `mark`, and this process; without a handle, the
-        kernel ends this process, and nothing else."""
+        """Start watching for the end of the command's process: then the processes that it left behind, which
+        are recognized by `mark` (survivors.py), are killed, and this process exits. Where Linux has no pidfd,
+        the kernel kills only this process."""
         if self._handle is not None:
             threading.Thread(target=_follow, args=(self._handle, mark), daemon=True).start()
             return
@@ -248,14 +257,16 @@ class _Parent:
             os._exit(1)
 
     def wait(self) -> None:
-        """Wait for its end, after which this process ends."""
+        """Never returns: sleeps until this process is ended, which `follow` does when the command has
+        ended."""
         while True:
             signal.pause()
 
 
 def _live(serve: Serve, door: socket.socket, hidden: int, parent: _Parent, mark: int | None) -> NoReturn:
-    """The keeper's process, after the fork. It cannot be traced or dumped, and exits at once if that cannot
-    be set up; it ends after `parent`."""
+    """What the keeper's process does after the fork: call `serve` with its socket `door` and the descriptor
+    `hidden` of what the command hid. It cannot be traced or dumped, and exits at once if that cannot be set
+    up; it ends after `parent`."""
     try:
         _way.kept.clear()
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0:
@@ -272,7 +283,8 @@ def _live(serve: Serve, door: socket.socket, hidden: int, parent: _Parent, mark:
 
 
 def _follow(command: int, mark: int | None) -> NoReturn:
-    """Wait for the end of the command's first process; then end what it left behind, and this process."""
+    """Wait for the end of the command's first process (`command` is its pidfd); then kill the processes with
+    `mark` that it left behind (none if `mark` is None), and exit this process."""
     try:
         select.select([command], [], [])
         if mark is not None:

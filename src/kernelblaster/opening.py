@@ -37,8 +37,9 @@ def open_device(kind: DeviceKind = "auto", gpu: str | None = None) -> Device:
 
 @contextmanager
 def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[DeviceJudge]:
-    """A context with a judge on a device of its own; both are closed at the end. `kind` and `gpu` are as for
-    `open_device`, `options` are fields of `EvaluationOptions`. Raises DeviceLost if the GPU fails inside."""
+    """A context with a judge (it compiles, verifies and times candidates) on a device of its own; both are
+    closed at the end. `kind` and `gpu` are as for `open_device`, `options` are fields of `EvaluationOptions`.
+    Raises DeviceLost if the GPU fails inside."""
     with (
         _raise_device_lost(),
         closing(open_device(kind, gpu)) as device,
@@ -51,8 +52,8 @@ def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: obj
 def open_searching(
     kind: DeviceKind = "auto", gpu: str | None = None, **options: object
 ) -> Iterator[DeviceJudge]:
-    """As `open_judge`, for a search: evaluations include a profile only where that costs nothing (on the
-    emulated device). On a GPU the search asks for profiles itself."""
+    """As `open_judge`, for a search: the judge's evaluations include a profile only on the emulated device,
+    where it costs nothing. On a GPU the search asks for the profiles that it needs."""
     with open_judge(kind, gpu, **options) as judge:
         judge.options = replace(judge.options, profile=judge.device.modelled)
         yield judge

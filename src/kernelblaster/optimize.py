@@ -50,11 +50,12 @@ def optimize(
     watcher: Watcher = unwatched,
     make: StrategyMaker | None = None,
 ) -> Optimized:
-    """Search for a faster candidate, starting from the first one of `policy` (default: the expert policy).
-    The algorithm is MAIC-RL, or the strategy that `make` returns. Steps go into `run` and what they teach
-    into `knowledge`; a run that was begun before is continued without repeating what it recorded. `watcher`
-    is told of progress. If a budget for model calls is used up or a person stops the search, the best so far
-    is returned with `stopped` set."""
+    """Search for a faster candidate, starting from the first one of `policy`, which writes candidates
+    (default: the rule-based expert policy). The algorithm is MAIC-RL (in-context reinforcement learning:
+    techniques are chosen by what the knowledge base expects of them), or the strategy that `make` returns.
+    Steps go into `run` and what they teach into `knowledge`; a run that was begun before is continued without
+    repeating what it recorded. `watcher` is called with progress. If a budget for model calls is used up or a
+    person stops the search, the best so far is returned with `stopped` set."""
     session = Session(task, judge, knowledge, run, search, watcher)
     strategy: Strategy = make(session) if make else MaicRl(policy or expert_for(judge), session)
     stopped, by_person = None, False

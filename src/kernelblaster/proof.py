@@ -38,10 +38,11 @@ _cases: TypeAdapter[list[Case]] = TypeAdapter(list[Case])
 
 
 class Proof(Record):
-    """A document with the sources of a task and a candidate, and the verdict on them. `task_digest`
-    identifies the derived task. `cases` are the verification cases as they were drawn; `evaluation` holds the
-    seed, every comparison and every timing sample; `software` maps tools (and the judge's own source) to
-    versions. `checked` and `unchecked` say in words what was checked and what was not."""
+    """A document with the sources of a task and a candidate, and the verdict on them. `task_digest` is a hash
+    of the task as it was derived from its source. `cases` are the inputs (sizes and distributions) on which
+    the candidate was compared with the reference; `evaluation` holds the seed, every comparison and every
+    timing sample; `software` maps tools (and the judge's own source) to versions. `checked` and `unchecked`
+    say in words what was checked and what was not."""
 
     format: Literal[1] = 1
     task_name: str
@@ -117,9 +118,9 @@ def read_proof(path: Path) -> Proof:
 
 
 def repeat(proof: Proof, judge: DeviceJudge) -> Repeated:
-    """Judge a proof's candidate again, on the inputs that the proof names. Raises KernelBlasterError if the
-    proof has no seed, its cases are larger than the task's, or its source gives another task in this
-    version."""
+    """Judge a proof's candidate again, on the inputs that the proof names, and compare both verdicts. Raises
+    KernelBlasterError if the proof has no seed, its inputs are larger than the task allows, or this version
+    derives another task from its source."""
     seed = proof.evaluation.seed
     if seed is None:
         raise KernelBlasterError("the proof names no seed, so nothing can be repeated.")
@@ -146,9 +147,9 @@ def repeat(proof: Proof, judge: DeviceJudge) -> Repeated:
 
 
 def _within_plan(task: Task, cases: list[Case]) -> tuple[Case, ...]:
-    """The cases of a proof (untrusted input), unchanged. Raises KernelBlasterError if their sizes are not the
-    task's, if one is larger than LARGER times the task's largest workload, or if one runs more than MOST_RUNS
-    times."""
+    """The proof's verification cases (inputs by size and distribution; they come from an untrusted file),
+    unchanged. Raises KernelBlasterError if their sizes are not the task's, if one is larger than LARGER times
+    the task's largest workload, or if one runs more than MOST_RUNS times."""
     largest = LARGER * max(workload.total_bytes(task.signature) for workload in task.workloads)
     names = {size.name for size in task.signature.sizes}
     for case in cases:

@@ -15,7 +15,7 @@ from kernelblaster.records.record import Record
 
 class Readiness(Record):
     """Whether one command works on a task: `verb` is the command as it is typed (`optimize --device
-    emulated`), `why` what prevents it; None means that it will work."""
+    emulated`), `why` the reason why it would fail; None means that it will work."""
 
     verb: str
     why: str | None = None
@@ -27,8 +27,8 @@ class Readiness(Record):
 
 def readiness_of(task: Task, fitness: Fitness) -> tuple[Readiness, ...]:
     """For each command that takes a task, whether it will work, found by running its first stages. `fitness`
-    is the task's; a task that is unfit to be scored is refused by all commands. Takes a second or two; needs
-    no device."""
+    says whether the task's reference can be scored at all; if not, every command refuses it. Takes a second
+    or two; needs no device."""
     unfit = None if fitness.fit else f"unfit to be scored: {fitness.problems[0]}"
     expert = unfit or _problem(lambda: ExpertPolicy().initial(task))
     emulated = unfit or _problem(lambda: _emulated(task))
@@ -58,8 +58,8 @@ def _problem(attempt: Callable[[], object]) -> str | None:
 
 
 def _emulated(task: Task) -> None:
-    """Raise if the task cannot be judged on the emulated device: no small workload, or a module that cannot
-    be traced."""
+    """Raise if the task cannot be judged on the emulated device: none of its workloads is small enough, or
+    its module cannot be traced."""
     small_workload(task)
     if task.kind == "module":
         trace(task, task.primary)

@@ -147,8 +147,9 @@ def mark_confined(results: Path, scratch: Path) -> None:
 
 
 def task_environment() -> dict[str, str]:
-    """The environment variables that code of tasks may see: FOR_TASKS and those that begin like
-    FOR_TASKS_TOO, without any that looks like a secret, and those that KERNELBLASTER_PASS names."""
+    """The environment variables that code of tasks may see, by name: those listed in FOR_TASKS, and those
+    whose names begin like FOR_TASKS_TOO unless they look like secrets; also those that KERNELBLASTER_PASS
+    names, except API keys."""
     passed = {*os.environ.get(PASSED, "").replace(",", " ").split()} - {*KEYS}
     return {
         name: value
@@ -233,13 +234,15 @@ def building_environment(scratch: Path) -> dict[str, str]:
 
 
 def keeper_address() -> str:
-    """The descriptor of the keeper's socket, then the names of the variables whose keys it holds,
-    separated by spaces; empty if there is no keeper."""
+    """How this process reaches the keeper (the helper process that holds keys): the number of a file
+    descriptor of what the command hid (-1 if nothing), then the names of the variables whose keys the keeper
+    holds, separated by spaces; empty if there is no keeper."""
     return os.environ.get(KEEPER, "")
 
 
 def tool_environment() -> dict[str, str]:
-    """Environment variables for players on the GPU, and for NVIDIA's tools around them."""
+    """Environment variables for the processes that replay a candidate's launches on the GPU, and for NVIDIA's
+    tools around them: only the GPU, the library path and a minimal PATH."""
     return {
         "CUDA_VISIBLE_DEVICES": visible_device(),
         "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""),

@@ -1,8 +1,9 @@
-"""Processes that outlive their command: code of a task can leave one without a parent; the keeper ends it.
+"""Kills processes that outlive their command: code of a task can leave one without a parent, and the keeper
+(the command's helper process) ends it.
 
 A process inherits its `oom_score_adj` (/proc), and a confined one cannot write there: a value that no other
-process of the machine had when the command began is a mark that cannot be taken off. It also has the kernel
-end commands with tasks a little before others where memory runs out."""
+process of the machine had when the command began is a mark that cannot be taken off. The kernel also ends
+marked processes a little before others where memory runs out."""
 
 import contextlib
 import os
@@ -20,7 +21,8 @@ PAUSE_S = 0.02
 
 
 def free_mark() -> int | None:
-    """A mark that no process has; None where there is none, or the system does not tell."""
+    """An `oom_score_adj` value that no confined process has, as a mark for the processes of this command;
+    None if none is free, or /proc cannot be read."""
     try:
         least = int(OWN.read_text()) + 1
     except (OSError, ValueError):
@@ -31,14 +33,15 @@ def free_mark() -> int | None:
 
 
 def wear(mark: int) -> None:
-    """Give this process, and all that it starts from now on, a mark; nothing where the system refuses."""
+    """Give this process, and all that it starts from now on, the `oom_score_adj` value `mark`. Does nothing
+    where the system refuses."""
     with contextlib.suppress(OSError):
         OWN.write_text(str(mark))
 
 
 def end_survivors(mark: int) -> int:
-    """End all confined processes with this mark; returns how many there were. Those that start others
-    meanwhile are found again, for LIMIT_S seconds."""
+    """Kill all confined processes whose `oom_score_adj` is `mark`, except this one; returns how many there
+    were. Those that start others meanwhile are looked for again, for LIMIT_S seconds at most."""
     ended: set[int] = set()
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
@@ -54,7 +57,8 @@ def end_survivors(mark: int) -> int:
 
 
 def _marks() -> Iterator[tuple[int, int]]:
-    """The number and the mark of each confined process that lives."""
+    """The process id and the `oom_score_adj` of each live confined process (seccomp filter, no new
+    privileges) whose value is no multiple of 5."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):
             value = int((folder / "oom_score_adj").read_text())

@@ -1,4 +1,5 @@
-"""Judges the best candidate of a recorded run again, without the cache and on new inputs."""
+"""`verify` judges the best candidate of a recorded run again, without the cache and on new inputs, and says
+whether the recorded verdict holds."""
 
 from math import log
 

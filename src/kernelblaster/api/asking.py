@@ -36,9 +36,9 @@ NEUTRAL = 1.0  # predicted speedup of an unknown technique
 
 
 class AskTell:
-    """A search whose candidates you write, see `session`. Candidates are judged and recorded in a run, which
-    may have some already; a step with a named technique also teaches the knowledge base. `run` is the run's
-    folder."""
+    """A search whose candidates you write, see `session`. Each is judged (verified and timed) and recorded in
+    a run, which may have some already; a candidate that is told with the technique it applies also teaches
+    the knowledge base. `run` is the run's folder."""
 
     def __init__(self, run: Run, knowledge: KnowledgeBase, session: Session) -> None:
         self.run = run.folder
@@ -74,9 +74,9 @@ class AskTell:
         return evaluation
 
     def ask(self) -> Advice:
-        """Techniques to try next on the fastest correct candidate so far, for the kernel with the largest
-        possible gain, the most promising first. The same until `tell` is called. Raises KernelBlasterError if
-        there is no correct candidate yet."""
+        """Techniques to try next on the fastest correct candidate so far, for the kernel of it that has the
+        largest possible gain; the most promising first. The same until `tell` is called. Raises
+        KernelBlasterError if there is no correct candidate yet."""
         if self._parent is None:
             raise KernelBlasterError("there is no correct candidate yet: tell one first.")
         if self._advice is None:
@@ -113,9 +113,9 @@ class AskTell:
         self._parent = ranked[0][0] if ranked else None
 
     def _advise(self, parent: Candidate) -> Advice:
-        """Advice on a candidate: profiles it, picks the kernel with the largest possible gain, and ranks all
-        techniques known in its state and in those around it. Raises KernelBlasterError if it launches no
-        kernel."""
+        """Advice on a candidate: profiles it, picks the kernel with the largest possible gain, and ranks the
+        techniques that the knowledge base knows for the kernel's performance state (like "memory bound") and
+        for similar states. Raises KernelBlasterError if it launches no kernel."""
         session = self._session
         profile = session.judging.profile([parent])[0]
         kernels = extract_states(profile, session.judging.floor_bytes) if profile else ()
@@ -130,8 +130,8 @@ class AskTell:
         return replace(advice, options=tuple(sorted(advice.options, key=lambda one: -one.promise)))
 
     def _learn(self, parent: Candidate, child: Candidate, technique: str, advice: Advice) -> None:
-        """Record the step from `parent` to `child`, both judged, and teach the knowledge base its gain; a
-        technique that `advice` does not have is added to the state."""
+        """Record the step from `parent` to `child`, both judged, and teach the knowledge base its speedup in
+        the performance state of `advice`; a technique that `advice` does not list is added to that state."""
         session = self._session
         expected = {one.optimization.technique: one.prediction.speedup for one in advice.options}
         if technique not in expected:

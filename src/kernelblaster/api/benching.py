@@ -1,4 +1,5 @@
-"""`bench`: search every task of a suite, and measure the results against each baseline."""
+"""`bench`: search every task of a suite, and measure the results against each baseline (eager PyTorch,
+torch.compile, max-autotune, IREE)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ NAMED_BASELINES: tuple[BaselineName, ...] = (*BASELINES, "iree")  # the last onl
 @dataclass(frozen=True)
 class BenchResult:
     """Result of a bench so far: a row for each task and seed (also those not searched yet), their summaries
-    by group and baseline, and the throughput (`pace`). `modelled`: times come from the GPU model."""
+    by group of tasks and baseline, and the throughput (`pace`). `modelled`: times come from the GPU model."""
 
     folder: Path
     device: str
@@ -151,7 +152,7 @@ def check_teaching(start: str, teach: bool) -> None:
 
 def teach_from(folder: Path, knowledge: str) -> int:
     """Merge what the bench in `folder` learned into a knowledge base (a file or URL); returns the number of
-    new events. Repeating it changes nothing."""
+    learned results that were new to it. Repeating it changes nothing."""
     with (
         KnowledgeBase(bench_knowledge(folder), create=False) as own,
         open_knowledge(knowledge_at(knowledge)) as to,
@@ -166,9 +167,9 @@ def gpu_key(gpu: str | None) -> str | None:
 
 
 def chosen_baselines(given: str, kind: str) -> tuple[BaselineName, ...]:
-    """The baselines in a comma-separated list such as `eager,iree`; if empty, those of PyTorch that the
-    device (`kind`: `cuda` or `emulated`) supports. Always includes eager, which the searches are timed
-    against. Raises KernelBlasterError for unknown or unsupported ones."""
+    """The baselines (what speedups are measured against) in a comma-separated list such as `eager,iree`; if
+    empty, those of PyTorch that the device (`kind`: `cuda` or `emulated`) supports. Always includes eager,
+    which the searches are timed against. Raises KernelBlasterError for unknown or unsupported ones."""
     if not given:
         return BASELINES if kind == "cuda" else ("eager",)
     wanted = [name.strip() for name in given.split(",")]

@@ -1,4 +1,4 @@
-"""Judge, profile or emulate one candidate."""
+"""`evaluate`, `profile` and `emulate`: verify and time, profile, or check one candidate without a search."""
 
 from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
 from kernelblaster.devices.emulated import DEFAULT_GPU
@@ -17,12 +17,13 @@ def evaluate(
     inputs: Inputs | None = None,
     **options: object,
 ) -> Evaluation:
-    """Judge one candidate: correct or not, faster or not, by how much.
+    """Judge one candidate: is it correct, is it faster than the baseline (eager PyTorch, or the original CUDA
+    kernel), and by how much.
 
     `task` and `candidate` may be names, files or texts (see `load_task`, `load_candidate`). Without a GPU, or
-    with `device="emulated"`, the PTX machine stands for `gpu` and the time is modelled. `inputs` are examples
-    for a task that is given as a module; `options` are fields of `EvaluationOptions`.
-    """
+    with `device="emulated"`, the PTX machine (an emulator on the CPU) stands for `gpu` and the time is
+    modelled. `inputs` are examples for a task that is given as a module; `options` are fields of
+    `EvaluationOptions`."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge(device, gpu, **options) as judge:
@@ -37,8 +38,8 @@ def profile(
     *,
     inputs: Inputs | None = None,
 ) -> Profile | Outcome:
-    """Profile one candidate (a `.cu` file or its text): metrics of every kernel in launch order. Returns its
-    outcome instead if it fails verification. Arguments as for `evaluate`."""
+    """Profile one candidate (a `.cu` file or its text): metrics of every kernel in launch order. If it fails
+    verification, returns the outcome that says why instead. Arguments as for `evaluate`."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge(device, gpu) as judge:
@@ -52,9 +53,9 @@ def emulate(
     *,
     inputs: Inputs | None = None,
 ) -> Checked:
-    """Check one candidate at a small size on the PTX machine, which stands for `gpu`, without a GPU:
-    correctness, every memory access, and performance counters. `inputs` are examples for a task that is given
-    as a module."""
+    """Check one candidate at a small size on the PTX machine, an emulator on the CPU that stands for `gpu`:
+    correctness, every memory access, and performance counters. No GPU is needed. `inputs` are examples for a
+    task that is given as a module."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge("emulated", gpu) as judge:

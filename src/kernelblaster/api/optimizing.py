@@ -31,8 +31,8 @@ OnStep = Callable[[Progress], None]
 
 
 class StepWatch:
-    """Implements `Watch` for the Python API: calls `on_step` after each step, and ignores stages and
-    messages."""
+    """Implements `Watch` (who is told of a search's progress) for the Python API: calls `on_step` after each
+    step, and ignores the judge's stages and messages."""
 
     def __init__(self, on_step: OnStep | None) -> None:
         self._on_step = on_step

@@ -26,11 +26,11 @@ MODULE_FILE = "optimized.py"
 
 
 class OptimizeResult:
-    """A run with a correct candidate, read from its folder: its best, or the best so far if it has not ended.
-    Times are in microseconds; if `modelled`, they come from the GPU model.
+    """A run with a correct candidate, read from its folder: the best candidate, or the best so far if the run
+    has not ended. Times are in microseconds; if `modelled`, they come from the GPU model.
 
     `original` is the module that was optimized, if one was given: `module()` takes over its parameters.
-    """
+    Raises StoreError if no candidate is correct."""
 
     def __init__(self, run: Path, original: "torch.nn.Module | None" = None) -> None:
         self.run = run
@@ -60,8 +60,8 @@ class OptimizeResult:
 
     @property
     def verdict(self) -> str:
-        """The best candidate's outcome: `Accepted` (faster than the baseline), `Inconclusive` (the interval
-        contains 1), or `Slower`."""
+        """The best candidate's outcome: `Accepted` (faster than the baseline), `Inconclusive` (the confidence
+        interval of the speedup contains 1), or `Slower`."""
         return self.evaluation.outcome.kind
 
     @property
@@ -72,7 +72,7 @@ class OptimizeResult:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Lower and upper bound of the speedup."""
+        """Lower and upper bound of the speedup's confidence interval."""
         return self._speedup.low, self._speedup.high
 
     @property
@@ -82,7 +82,8 @@ class OptimizeResult:
 
     @property
     def timing(self) -> Timing:
-        """Times of the best candidate, the baseline and the floor, in microseconds."""
+        """Times in microseconds of the best candidate, the baseline (eager PyTorch or the original CUDA
+        kernel), and the floor, which is the least time that the GPU's bandwidth and peak rates allow."""
         assert self.evaluation.timing is not None
         return self.evaluation.timing
 
@@ -112,15 +113,15 @@ class OptimizeResult:
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """What the knowledge base learned from this run; None until it has ended."""
+        """What this run changed in the knowledge base, as JSON data; None until the run has ended."""
         return self._history.learned
 
     # To go on with
 
     @property
     def calls(self) -> list[ModelCall]:
-        """Every call to a language model: role, step, tokens, dollars and seconds; empty without a model. The
-        run's `question` and `answer` events have what was asked and answered."""
+        """Every call to a language model: its role in the search, step, tokens, dollars and seconds; empty
+        without a model. The run's `question` and `answer` events have what was asked and answered."""
         return calls_of(self.run)
 
     def export(self, path: str | Path | None = None, format: Format | None = None) -> str:

@@ -50,9 +50,9 @@ RESTARTS = 1  # of a device that was lost, in one call
 
 
 class Watch(Protocol):
-    """Receives the progress of a search: called with a `Progress` whenever a candidate goes to the judge, a
-    step has its result, or an iteration has been learned from; `stage` with what the judge is doing now;
-    `say` with messages for a person."""
+    """Interface of what receives a search's progress: called with a `Progress` whenever a candidate goes to
+    the judge, a step has its result, or the knowledge base has learned from an iteration; `stage` is called
+    with what the judge is doing now, `say` with messages for a person."""
 
     def __call__(self, progress: Progress) -> None: ...
 
@@ -65,8 +65,8 @@ class Watch(Protocol):
 class SearchRequest:
     """What a new run is to do. `task` is as the user named it, `knowledge` a file or a URL (see
     `knowledge_at`); `gpu` is the GPU that the emulated device stands for; `dtype` None: the task's own;
-    `models` None: no model takes part. `filter` and `sanitize` are as in `EvaluationOptions`. `by` says who
-    writes the candidates, if it is no search."""
+    `models` None: no language model takes part. `filter` and `sanitize` are as in `EvaluationOptions`. `by`
+    names who writes the candidates if that is not a search of this program."""
 
     task: str
     search: Search
@@ -81,7 +81,7 @@ class SearchRequest:
 
     @property
     def about(self) -> dict[str, Any]:
-        """The data of the run's first event; without passwords."""
+        """The settings as JSON data, for the first event of the run's log; without passwords."""
         data: dict[str, Any] = {"task": self.task, "dtype": self.dtype}
         data |= {"device": self.device, "gpu": self.gpu}
         data |= {"kb": shown(self.knowledge), "search": self.search.model_dump()}
@@ -96,7 +96,8 @@ def runs_folder(given: str | Path | None) -> Path:
 
 
 def named_models(model: str | ModelUse | None) -> ModelUse | None:
-    """The use of the model KIND:NAME in its usual roles; a `ModelUse` or None is returned as it is."""
+    """How the model KIND:NAME takes part: in its usual roles of a MAIC-RL search. A `ModelUse` or None is
+    returned as it is."""
     if isinstance(model, str):
         return model_use_of(ModelChoice(model=absolute_name(model)), (), "maic-rl")
     return model
@@ -114,8 +115,8 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 def new_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Run:
-    """A new run that keeps the task, open for writing, in a new folder under `runs`, or in `folder` if one
-    was reserved there. With `store`, the URL of a shared store, its events are there. Raises
+    """A new run with a copy of the task, open for writing, in a new folder under `runs`, or in `folder` if
+    that was reserved for it. With `store`, the URL of a shared database, its events are kept there. Raises
     KernelBlasterError for a model or GPU that cannot be used, before the run is created."""
     if wanted.models is not None:
         check_models(wanted.models)
@@ -132,7 +133,8 @@ def new_run(
 def start_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Iterator[Run]:
-    """As `new_run`, deleted again if nothing was judged in it when the block ends."""
+    """As `new_run`, in a context; the run is deleted again if no candidate was judged in it when the block
+    ends."""
     with new_run(task, wanted, runs, folder, store) as run:
         try:
             yield run
@@ -151,9 +153,10 @@ def search_run(
     watch: Watch,
     fleet: FleetChoice | None = None,
 ) -> Optimized:
-    """Search, or continue searching, and write the results into the run's folder. `knowledge` is the run's
-    own URL again, with the password that is not recorded; None if it needs none. With a `fleet`, its devices
-    judge. A lost device is restarted once, and the run continues; then DeviceLost is raised."""
+    """Search, or continue searching, and write the results into the run's folder. `knowledge` is the URL of
+    the run's knowledge base with its password, which the run does not record; None if it needs none. With a
+    `fleet`, its devices judge. A lost device is restarted once, and the run continues; if it is lost again,
+    DeviceLost is raised."""
     where = opened(run.events[0].data["kb"], knowledge)
     for _ in range(RESTARTS):
         try:
@@ -189,7 +192,8 @@ def _search_once(
 
 @contextmanager
 def _judging(run: Run, watch: Watch, fleet: FleetChoice | None) -> Iterator[Judge]:
-    """A context with the judge of a search: on a device of this process, or on those of a fleet."""
+    """A context with the judge of a search (it verifies and times candidates): on a device of this process,
+    or on the devices of `fleet`."""
     about = run.events[0].data
     device, gpu = about["device"], about["gpu"]
     checks = {name: about[name] for name in ("filter", "sanitize") if name in about}  # not in older runs
@@ -207,8 +211,8 @@ def _judging(run: Run, watch: Watch, fleet: FleetChoice | None) -> Iterator[Judg
 
 
 def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:
-    """The run's knowledge base, with the shipped seed in it; an empty one that learns nothing if the strategy
-    has no memory. Raises KnowledgeError."""
+    """The run's knowledge base at `where`, with the shipped initial knowledge in it. If the models' strategy
+    uses no memory, an empty one that learns nothing. Raises KnowledgeError if it cannot be opened."""
     if models is not None and not models.remembers:
         return FrozenKnowledge(run.folder / "no-memory.db")
     try:
@@ -225,8 +229,8 @@ def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:
 def _strategy(
     run: Run, models: ModelUse | None, judge: Judge, say: Callable[[str], None]
 ) -> AbstractContextManager[StrategyMaker | None]:
-    """A context that gives the strategy with the models that take part; None: the default one, without
-    models."""
+    """A context that gives a function that makes the search strategy with these models; it gives None if
+    `models` is None, which means the default strategy without models."""
     if models is None:
         return nullcontext()
     check_ledger(run)
@@ -234,8 +238,8 @@ def _strategy(
 
 
 def check_device(run: Run, name: str) -> None:
-    """Record the device's name in a new run. Raises NoDevice if the run was begun on another one: the times
-    could not be compared."""
+    """Record the device's name in a new run. Raises NoDevice if the run was begun on a device of another
+    name, because times of both could not be compared."""
     first = run.once("device", "begun", lambda: {"name": name})["name"]
     if first != name:
         raise NoDevice(f"the run was begun on {first}; this is {name}, and the two cannot be compared.")

@@ -56,15 +56,16 @@ def stop(
     run: str | Path, *, now: bool = False, runs: str | Path | None = None, by: str = "python"
 ) -> SteeringCommand | None:
     """Stop a search that runs in another process of this machine; what it has judged is kept, and `resume`
-    goes on. By default it is asked to stop, and does before its next candidate. With `now`, its process is
-    interrupted as by Ctrl-C, and ended if it does not end by that; returns None then, when it has ended. A
-    search of a bench is only asked. Raises StoreError if the run is not running, or cannot be stopped."""
+    continues it. By default it is asked to stop, which it does before its next candidate; returns that
+    request. With `now`, its process is interrupted as by Ctrl-C, and killed if that does not end it; returns
+    None once it has ended. A search of a bench can only be asked. Raises StoreError if the run is not
+    running, or cannot be stopped."""
     return stop_run(_folder(run, runs), now=now, by=by)
 
 
 def steering_of(run: str | Path, *, runs: str | Path | None = None) -> list[tuple[SteeringCommand, bool]]:
-    """What was asked of a run, the oldest first, each with whether the search has taken it. Raises StoreError
-    if there is no such run."""
+    """The requests that `steer` and `stop` made of a run, the oldest first, each with whether the search has
+    obeyed it yet. Raises StoreError if there is no such run."""
     return asked_of(_folder(run, runs))
 
 

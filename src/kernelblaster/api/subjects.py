@@ -34,12 +34,12 @@ def load_task(
     init: str | None = None,
     name: str | None = None,
 ) -> Task:
-    """The task, with its signature and workloads derived. Raises BadTask.
+    """The task, with its signature (arguments and types) and workloads (the sizes it is timed at) derived.
+    Raises BadTask.
 
     A module needs example `inputs`, which also determine its types. Files and names have inputs of their own,
     and are cast to `dtype` if given; for a file without inputs, `inputs` and `init` are Python expressions
-    (text) for the inputs and the constructor's arguments. `name` is for modules and source text.
-    """
+    (text) for the inputs and the constructor's arguments. `name` is for modules and source text."""
     if isinstance(task, str | Path | Task):
         if inputs is not None and not isinstance(inputs, str):
             raise BadTask("example inputs go with a module; for a file, give them as text.")
@@ -59,9 +59,10 @@ def load_task(
 
 
 def load_candidate(candidate: CandidateLike, task: Task | None = None) -> Candidate:
-    """The candidate in a `.cu` file or a text (anything with a line break). Raises KernelBlasterError if it
-    cannot be read or does not define the launch function. If `task` is a CUDA source, the candidate may
-    instead have the launch function of that file and is adapted."""
+    """The candidate in a `.cu` file or a text (anything with a line break); a Candidate is returned as it is.
+    Raises KernelBlasterError if it cannot be read or does not define the launch function
+    (launch_gpu_implementation). If `task` is a CUDA source, the candidate may instead have the launch
+    function of that file and is adapted."""
     if isinstance(candidate, Candidate):
         return candidate
     if isinstance(candidate, str) and "\n" in candidate:

@@ -44,13 +44,15 @@ class AblationPlan(Record):
 
     @property
     def halves(self) -> tuple[list[Entry], list[Entry]]:
-        """The tasks to train on, and those to search; each sorted by name."""
+        """The tasks of each half: those to train a knowledge base on, and those to search; each sorted by
+        name. The halves are drawn at random by `split`."""
         shuffled = Random(self.split).sample(self.entries, len(self.entries))
         half = len(shuffled) // 2
         return sorted(shuffled[:half], key=_name), sorted(shuffled[half:], key=_name)
 
     def tasks_of(self, study: Study) -> Sequence[Entry]:
-        """The tasks that a study searches: the second half if it trains on the first, else all."""
+        """The tasks that a study searches: the second half of the tasks if one of its arms (the settings it
+        compares) starts from knowledge trained on the first half, else all."""
         return self.halves[1] if study.trains else self.entries
 
 
@@ -85,12 +87,12 @@ class Ablation(WorkFolder):
 
     @property
     def results(self) -> dict[str, JobResult]:
-        """The results so far by job key, training included."""
+        """The results so far by the key of the search (arm, task and seed), those of training included."""
         return {e.key: JobResult.model_validate(e.data) for e in self._run.events if e.kind == "result"}
 
     @property
     def jobs(self) -> list[Job]:
-        """Every search of the ablation, training first."""
+        """Every search of the ablation, as jobs; those that train a knowledge base come first."""
         return [*self._training(), *(job for study in self.studies for job in self._jobs_of(study))]
 
     def run(
@@ -103,17 +105,19 @@ class Ablation(WorkFolder):
         machines: Machines | None = None,
         store: str | None = None,
     ) -> None:
-        """Train, then search the jobs without a result, with `workers` processes. No search is started after
-        `seconds`; the rest is done by the next call. `tell` is called with progress; `apart` and `machines`
-        are as in `Bench.run`. With `store`, the URL of a shared store, verdicts are kept there for all who
-        use it; else in the ablation's folder."""
+        """Train the knowledge bases that arms start from, then do the searches that have no result yet, with
+        `workers` processes. No search is started after `seconds`; the rest is done by the next call. `tell`
+        is called with progress; `apart` and `machines` are as in `Bench.run`. With `store`, the URL of a
+        shared database, the judge's evaluations are kept there for all who use it; else in the ablation's
+        folder."""
         with open_fleet(machines, self.plan.setup.device, self._run, tell) as dispatcher:
             until = None if seconds is None else time.monotonic() + seconds
             verdicts = store or self.folder / "verdicts"
             self._search(WorkerPool(self.folder, workers, until, verdicts, apart), tell, dispatcher)
 
     def _search(self, pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None) -> None:
-        """As `run`, by the workers of a pool, with the devices that `dispatcher` leads, if there is one."""
+        """As `run`, by the processes of a pool, on the devices of the fleet behind `dispatcher`; None: on
+        this machine's own device."""
         start_knowledge(EMPTY, self._knowledge_path("empty"))
         start_knowledge(SEED, self._knowledge_path("seed"))
         for jobs in (self._training(), [job for study in self.studies for job in self._jobs_of(study)]):
@@ -134,8 +138,8 @@ class Ablation(WorkFolder):
                 return
 
     def _share(self, jobs: Sequence[Job], record: Tell) -> None:
-        """Record the results that are known for jobs that do the same search in another arm: studies have
-        arms in common. `record` is called with each."""
+        """For each of `jobs` without a result, take over the result of a job that did the same search in
+        another arm (studies have arms in common), and call `record` with it."""
         done = self.results
         known = {job.asks: done[job.key] for job in jobs if job.key in done}
         for job in jobs:
@@ -144,11 +148,12 @@ class Ablation(WorkFolder):
                 record(News("ended", job.key, result=shared))
 
     def _knowledge_path(self, start: Start) -> Path:
-        """The file of the knowledge base that arms with this start copy."""
+        """The file of the initial knowledge base that every arm with this `start` copies."""
         return self.folder / "knows" / f"{start.replace(' ', '-')}.db"
 
     def _training(self) -> list[Job]:
-        """Searches of the first half of the tasks; they teach one knowledge base for each GPU."""
+        """The jobs that search the first half of the tasks, to train knowledge bases: one for the GPU of the
+        study, and one for the GPU `elsewhere`, each only if an arm starts from it."""
         starts = {arm.start for study in self.studies for arm in study.arms}
         wanted: list[tuple[Start, str | None]] = []
         if "trained" in starts:
@@ -179,8 +184,8 @@ class Ablation(WorkFolder):
         ]
 
     def job(self, study: Study, arm: Arm, entry: Entry, seed: int) -> Job:
-        """The job of one arm on one task with one seed: the common setup with the arm's settings and
-        knowledge."""
+        """The job of one arm (a way to search) on one task with one seed: the plan's setup with the arm's
+        settings and initial knowledge base."""
         setup = self.plan.setup
         own = {
             "search": arm.search(setup.search),

@@ -59,7 +59,7 @@ class Bench(WorkFolder):
 
     @property
     def knowledge(self) -> str:
-        """The address of the knowledge base that the searches share."""
+        """The address (file path or URL) of the knowledge base that the searches of this bench share."""
         return bench_knowledge(self.folder)
 
     # Working
@@ -96,7 +96,8 @@ class Bench(WorkFolder):
             self._measure(workers, until, tell_measured, apart, dispatcher)
 
     def _with_knowledge(self, job: Job) -> Job:
-        """The job with the address of this bench's knowledge base, wherever its folder is now."""
+        """The job with the present address of this bench's knowledge base, which changes when its folder is
+        moved."""
         setup = job.setup.model_copy(update={"knowledge": self.knowledge})
         return job.model_copy(update={"setup": setup})
 
@@ -108,8 +109,9 @@ class Bench(WorkFolder):
         apart: bool,
         dispatcher: Dispatcher | None,
     ) -> None:
-        """Measure the valid results that have no measurements yet, until `until` (a `time.monotonic`). A lost
-        device is started again once; then DeviceLost is raised."""
+        """Measure the valid results that have no measurements yet, until `until` (a `time.monotonic`; None:
+        all), and call `tell` with each measurement. A lost device is started again once; then DeviceLost is
+        raised."""
         known = self.record.measurements()
         waiting = [r for r in self.record.results().values() if r.status == "valid" and r.job not in known]
         if not waiting or (until is not None and time.monotonic() > until):
@@ -142,12 +144,12 @@ class Bench(WorkFolder):
 
     @property
     def record(self) -> BenchRecord:
-        """What is recorded so far."""
+        """Everything that this bench has recorded so far, read from its event log."""
         return BenchRecord(self.plan, self._run.events)
 
     @property
     def done(self) -> set[str]:
-        """The keys of the jobs whose search has ended."""
+        """The keys (arm, task and seed) of the searches that have ended."""
         return self.record.done
 
     def rows(self) -> list[Row]:
@@ -157,12 +159,13 @@ class Bench(WorkFolder):
 
     @property
     def device(self) -> str:
-        """The device's name from a result; until there is one, the requested GPU or kind of device."""
+        """Name of the device, from a recorded result; until there is one, the GPU that was asked for, or the
+        kind of device ("cuda", "emulated")."""
         return self.record.device
 
     @property
     def pace(self) -> Pace:
-        """The throughput over all searches and all interruptions."""
+        """How many candidates were judged in how much time, over all searches and all interruptions."""
         return self.record.pace
 
 
@@ -181,7 +184,8 @@ def is_bench(folder: Path) -> bool:
 
 
 def _counting(busy: Counter[str], tell: Tell) -> Tell:
-    """`tell`, which also adds the busy seconds of each message to `busy`."""
+    """A function that adds the device seconds in each message to `busy`, by kind of work, and passes it to
+    `tell`."""
 
     def count(news: News) -> None:
         busy.update(news.busy)

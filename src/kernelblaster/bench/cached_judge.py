@@ -1,4 +1,5 @@
-"""A judge that keeps verdicts, so that a candidate of several searches is judged once."""
+"""A judge that keeps its evaluations, so that a candidate that turns up in several searches is judged
+once."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +13,7 @@ from kernelblaster.store.verdicts import VerdictKey, Verdicts
 class CachedJudge:
     """A `Judge` that keeps the evaluations of another one, by GPU, task and candidate code, and returns a
     kept one instead of judging again. For studies that compare many searches of one task: all see the same
-    verdict on the same candidate. Profiles are not kept."""
+    result for the same candidate. Profiles are not kept."""
 
     def __init__(self, judge: Judge, verdicts: Verdicts) -> None:
         self._judge = judge
@@ -34,8 +35,8 @@ class CachedJudge:
         return self._judge.estimate(task, candidates)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """The evaluations in the order of `jobs`; those that are not kept are judged together first, then
-        kept, except where there is no verdict because the process that judged was lost."""
+        """The evaluations in the order of `jobs`. Those not kept yet are judged first, in one batch, then
+        kept; one that was abandoned, because the judging process was lost, is not."""
         keys = [self._key(task, candidate) for task, candidate in jobs]
         known = {key: self._verdicts.get(key) for key in keys}
         missing = {key: job for key, job in zip(keys, jobs, strict=True) if known[key] is None}

@@ -1,4 +1,5 @@
-"""Which tasks can be searched, and what is wrong with the others."""
+"""`covered` divides the tasks of a suite into those that can be searched and the others, with what is wrong
+with them. Benches and ablations use it before they begin."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -45,7 +46,8 @@ def covered(
 
 def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
     """Why a task cannot be searched with this setup; None if it can. If a model may write the first
-    candidate, every fit task can."""
+    candidate, every task that can be scored can be searched; else the rule-based policy must have kernels for
+    its operators."""
     try:
         task = load_entry(entry, setup.dtype)
     except BadTask as error:
@@ -74,7 +76,8 @@ def status_of(error: KernelBlasterError) -> Status:
 def _refusals(
     entries: Sequence[Entry], setup: Setup, workers: int, apart: bool
 ) -> Iterator[tuple[int, LeftOut | None]]:
-    """(position of the entry, refusal or None) for each entry, in any order."""
+    """For each entry, in any order: its position in `entries`, and why it cannot be searched (None if it
+    can)."""
     if workers == 1 and not apart:
         yield from ((index, refusal(entry, setup)) for index, entry in enumerate(entries))
         return
@@ -87,6 +90,7 @@ def _refusals(
 
 
 def _look(pipe: JobPipe, setup: Setup) -> None:
-    """A worker process: sends the refusal of each entry that it receives."""
+    """Body of a worker process: for each entry that it receives, sends back why that cannot be searched (None
+    if it can)."""
     for index, entry in pipe.jobs():
         pipe.tell((index, refusal(entry, setup)))

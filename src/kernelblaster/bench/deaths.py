@@ -1,4 +1,4 @@
-"""The message for a task whose code crashed the process in which it ran."""
+"""`death`: the message for a task whose code crashed the process in which it ran."""
 
 import signal
 
@@ -6,7 +6,7 @@ from kernelblaster.devices.player_process import ended
 
 
 def death(code: int) -> str:
-    """The reason that a result shows, from the exit code of the second attempt; a negative code is a signal's
-    number."""
+    """A sentence for a task whose code crashed its process twice, from the exit code of the second crash; a
+    negative code is a signal's number."""
     hint = " (where it does not do so itself, memory may have run out)" if code == -signal.SIGKILL else ""
     return f"its code ended the process in which it ran, and once more alone: it {ended(code)}{hint}."

@@ -1,4 +1,5 @@
-"""Results of a study: the statistics of each arm, and a verdict on each claim of the paper."""
+"""Results of an ablation study: statistics of each arm (a way to search), and for each claim of the paper
+whether the results agree with it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,9 +58,9 @@ class StudyAnswer:
 
 @dataclass(frozen=True)
 class StudyFindings:
-    """Results of one study so far. `tasks` is the number that all arms have; `left_out` the others, with the
-    reason. `seeds` is how many of the `planned` seeds are complete enough to count; `budget` the evaluations
-    of each search, at most."""
+    """Results of one study so far. `tasks` is the number of tasks that were searched in all arms; `left_out`
+    are the others, with the reason. `seeds` is how many of the `planned` seeds are complete enough to count;
+    `budget` is the most candidates that a search may judge."""
 
     study: Study
     tasks: int
@@ -108,9 +109,9 @@ def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
 
 
 def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, JobResult]) -> list[int]:
-    """The seeds that count: as many as possible such that MOST_TASKS of the tasks (of those that the most
-    complete seed has) are searched in all arms with all of them. So a study that is still searching its last
-    seed reports the others."""
+    """The seeds that count in the findings: as many as possible such that at least MOST_TASKS (a fraction) of
+    the tasks that the most complete seed has are searched in all arms with all of them. So a study that is
+    still searching its last seed reports the others."""
     done: dict[int, set[str]] = {
         seed: {
             entry.name
@@ -128,8 +129,8 @@ def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, JobR
 
 class _Searches:
     """The searches of a study on the tasks that all arms have, and statistics of them. `results` are by arm,
-    task and seed; `budgets` are the evaluations of a search, by arm. The goal of a task is the best speedup
-    that any of its searches reached."""
+    task and seed; `budgets` say for each arm how many candidates a search may judge. The goal of a task is
+    the best speedup over its baseline that any of its searches reached."""
 
     def __init__(
         self,
@@ -148,7 +149,7 @@ class _Searches:
         }
 
     def arm(self, arm: Arm) -> ArmFindings:
-        """The statistics of one arm."""
+        """The statistics of one arm (a way to search) over all its tasks and seeds."""
         every = [(task, self._results[arm.name, task, seed]) for task in self.tasks for seed in self._seeds]
         missed = sum(
             evaluations_until(result.judged, REACHED * self._goals[task]) is None for task, result in every
@@ -181,8 +182,9 @@ class _Searches:
         return geometric_mean_interval([[a / b for a, b in zip(x, y, strict=True)] for x, y in pairs])
 
     def _value(self, arm: str, task: str, result: JobResult, measure: Measure) -> float:
-        """The measure of one search: tokens, best speedup, or evaluations until 95 % of the task's goal (the
-        budget if never)."""
+        """The value of `measure` for one search: "tokens" it used, "best" speedup over the baseline, or
+        "evaluations", the candidates judged until 95 % of the best speedup that any search of the task
+        reached (the arm's whole budget if it never did)."""
         if measure == "tokens":
             return float(result.spent.tokens)
         if measure == "best":
@@ -190,8 +192,9 @@ class _Searches:
         return float(evaluations_until(result.judged, REACHED * self._goals[task]) or self._budgets[arm])
 
     def _curve(self, arm: str) -> tuple[Interval, ...]:
-        """The best so far relative to the goal, after 1, 2, ... evaluations, as means over the tasks; empty
-        without tasks."""
+        """After 1, 2, ... evaluations: the best speedup so far as a fraction of the goal (the best that any
+        search of the task reached), as a geometric mean over the tasks with its interval; empty without
+        tasks."""
         if not self.tasks:
             return ()
         curves = {
@@ -216,12 +219,14 @@ def _positive(groups: Sequence[Sequence[float]]) -> bool:
 
 
 def _interval(groups: Sequence[Sequence[float]]) -> Interval | None:
-    """The geometric mean over tasks with its interval; None if a value is not positive."""
+    """The geometric mean over tasks with its confidence interval; None if a value is not positive or there is
+    none."""
     return geometric_mean_interval(groups) if _positive(groups) else None
 
 
 def _answer(claim: Claim, searches: _Searches) -> StudyAnswer:
-    """The answer to a claim; undecided with fewer than LEAST_TASKS tasks."""
+    """What the results say about a claim of the paper, with a sentence; "undecided" with fewer than
+    LEAST_TASKS tasks, or if there is nothing to compare."""
     ratio = searches.ratio(claim)
     if ratio is None:
         why = "no tokens were counted" if searches.tasks else "nothing was searched"
@@ -257,8 +262,9 @@ def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
 
 
 def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
-    """What the confidence interval says about a claim: it agrees or contradicts if the whole interval is on
-    one side of 1 (for `little`, of LITTLE), else undecided."""
+    """Whether the confidence interval of `ratio` agrees with a claim: "agrees" or "contradicts" if the whole
+    interval is on one side of 1 (of LITTLE if the claim is a `little` difference), else "undecided"; "no
+    claim" if the paper makes none."""
     if not claim.words:
         return "no claim"
     low, high = _as_claimed(claim, ratio)

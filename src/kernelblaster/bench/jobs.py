@@ -25,10 +25,11 @@ which it ran, twice. `unfinished`: not searched yet."""
 
 
 class Setup(Record):
-    """How tasks are searched, the same for all jobs of an arm. `knowledge` is the file of the knowledge base
-    that all searches read and teach; with `alone`, each search has a copy of its own. `gpu` is the GPU that
-    an emulated device stands for. `search.seed` is replaced by each job's seed. If the policy is `llm`,
-    `models` say which models take part, and `roles` who plays which role."""
+    """How tasks are searched, the same for all jobs of an arm (one of the ways to search that are compared).
+    `knowledge` is the file of the knowledge base that all searches read and teach; with `alone`, each search
+    has a copy of its own. `gpu` is the GPU that an emulated device stands for. `search.seed` is replaced by
+    each job's seed. If the policy is `llm`, `models` say which models take part, and `roles` who plays which
+    role."""
 
     policy: PolicyName = "expert"
     strategy: StrategyName = "maic-rl"
@@ -43,13 +44,14 @@ class Setup(Record):
 
     @property
     def model_use(self) -> ModelUse | None:
-        """How a model takes part; None if none does."""
+        """Which language models take part, and in which roles; None if the policy is `expert`, which uses
+        none."""
         if self.policy == "expert":
             return None
         return ModelUse(choice=self.models, roles=self.roles, strategy=self.strategy)
 
     def asking(self, model_use: ModelUse | None) -> "Setup":
-        """This setup with a model as `model_use` says; unchanged if that is None."""
+        """A copy of this setup in which models take part as `model_use` says; unchanged if that is None."""
         if model_use is None:
             return self
         asked = {"models": model_use.choice, "roles": model_use.roles, "strategy": model_use.strategy}
@@ -86,19 +88,19 @@ class Job(Record):
 
     @property
     def asks(self) -> str:
-        """A digest that is equal for jobs that do the same search, whatever their arms are called: one result
+        """A hash of everything but the arm's name: equal for jobs that do the same search, so that one result
         serves all of them."""
         return self.digest_without("arm")
 
     @property
     def file_name(self) -> str:
-        """The key as a file name."""
+        """The job's key with `/` and `:` replaced, so that it can be a file's name."""
         return self.key.replace("/", "-").replace(":", "-")
 
     @property
     def model_use(self) -> ModelUse | None:
-        """The setup's use of models, with a folder of recorded answers for this job alone; None if no model
-        takes part."""
+        """The setup's use of models, where recorded answers are in a subfolder for this job alone; None if no
+        model takes part."""
         use = self.setup.model_use
         if use is None:
             return None
@@ -128,10 +130,11 @@ NOTHING = Spent(evaluations=0, device_seconds=0.0, seconds=0.0)
 
 
 class JobResult(Record):
-    """Result of one search. `job` is the job's key, `run` the name of its run. Times are in microseconds,
-    `gain` is the speedup over the first candidate; None without a candidate. `judged` are the speedups over
-    eager in the order of judging, None for each failure or candidate that a review rejected. For a valid
-    result, `reason` says why the search stopped early, if it did; else why there is none."""
+    """Result of one search. `job` is the job's key, `run` the name of its run. Times are in microseconds;
+    `floor_us` is the least that the GPU's bandwidth and peak rates allow; `gain` is the speedup over the
+    first candidate; None without a candidate. `judged` are the speedups over eager PyTorch in the order of
+    judging, None for each failure or candidate that a review rejected. For a valid result, `reason` says why
+    the search stopped early, if it did; else why there is none."""
 
     job: str
     arm: str
@@ -170,7 +173,8 @@ class Measured(Record):
 
 
 def result_of(job: Job, status: Status, reason: str = "") -> JobResult:
-    """The result of a job that has no candidate."""
+    """The result of a job whose search found no correct candidate: its names, `status` and `reason`, no
+    times."""
     return JobResult(
         job=job.key,
         arm=job.arm,

@@ -1,9 +1,8 @@
-"""Final measurements: the best candidate of each search, judged again against each baseline.
+"""Final measurements of a bench: the best candidate of each search, judged again against each baseline.
 
-Candidate and baseline alternate within one measurement (judge/timing.py). The initial candidate is not a
-module that the judge could alternate with: it is judged against eager PyTorch too, and the ratio of the two
-speedups is the gain over it.
-"""
+Candidate and baseline alternate within one measurement (judge/timing.py). The search's first candidate is not
+a module that the judge could alternate with: it is judged against eager PyTorch too, and the ratio of the two
+speedups is the gain over it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -35,7 +34,8 @@ OPTIONAL: tuple[BaselineName, ...] = (*COMPILED, "iree")
 
 
 class Measuring:
-    """Measures candidates with a judge for each baseline."""
+    """Measures candidates against several baselines (eager PyTorch, torch.compile and so on), with one judge
+    for each."""
 
     def __init__(self, judges: "Mapping[BaselineName, DeviceJudge | FleetJudge]") -> None:
         self._judges = judges
@@ -68,8 +68,9 @@ class Measuring:
         return measurements
 
     def _beside(self, name: BaselineName, judge: Judge, task: Task, best: Candidate, job: str) -> Measured:
-        """The measurement against one baseline. One of OPTIONAL that does not run is `absent`. If
-        eager PyTorch does not run, nothing is known of the candidate."""
+        """The measurement of the candidate `best` against one baseline. If the baseline does not run, the
+        outcome is "Absent"; `absent` is set only for a baseline of OPTIONAL, since without eager PyTorch
+        nothing is known of the candidate. Raises DeviceLost, and CUDA errors."""
         try:
             return _measured(_evaluated(judge, task, best), name, job)
         except DeviceLost:
@@ -111,8 +112,8 @@ class Measuring:
 def open_judges(
     job: Job, baselines: Sequence[BaselineName], line: PipeLine | None
 ) -> "Iterator[Mapping[BaselineName, DeviceJudge | FleetJudge]]":
-    """A context with a judge for each baseline on the device of `job`'s setup: over `line`, or on a device of
-    this process."""
+    """A context with a judge for each baseline on the kind of device that `job` names: with `line`, a
+    connection to the process that owns the devices, on those; else on a device of this process."""
     setup = job.setup
     if line is not None:
         with closing(line):
@@ -139,10 +140,10 @@ def measure_all(
     dispatcher: Dispatcher | None = None,
     workers: int = 1,
 ) -> Iterator[list[Measured]]:
-    """The measurements of each result (see `Measuring.measure`), on the device of `job`: one after another,
-    or with a `dispatcher` by `workers` processes on the devices of its fleet. With `apart`, they are done in
-    another process too, which code of a task may crash; after two crashes on a result, its measurements have
-    the outcome `Died`."""
+    """The measurements of each result (see `Measuring.measure`), on the kind of device of `job`: one after
+    another, or with a `dispatcher` by `workers` processes on the devices of its fleet. With `apart`, another
+    process does them too, because code of a task may crash it; after two crashes on a result, its
+    measurements have the outcome `Died`."""
     if dispatcher is None and not apart:
         with open_judges(job, baselines, None) as judges:
             for result in results:
@@ -158,7 +159,8 @@ def measure_all(
 
 
 def _measured_apart(told: Iterator[Any], baselines: tuple[BaselineName, ...]) -> Iterator[list[Measured]]:
-    """The measurements that processes tell. Raises the error that one tells instead."""
+    """The measurements that worker processes send, one list for each result. A result whose worker crashed
+    twice has the outcome `Died` for each baseline. Raises an error that a worker sends."""
     for news in told:
         if isinstance(news, KernelBlasterError):
             raise news
@@ -172,8 +174,8 @@ def _measured_apart(told: Iterator[Any], baselines: tuple[BaselineName, ...]) ->
 def _measure(
     pipe: JobPipe, line: PipeLine | None, job: Job, baselines: tuple[BaselineName, ...], folder: Path
 ) -> None:
-    """A worker process: measures each result that it receives; an error that no task is to blame for is sent
-    instead, and ends it."""
+    """Body of a worker process: measures each result that it receives, and sends the measurements back. An
+    error that no task is to blame for (a lost device, say) is sent instead, and ends the worker."""
     try:
         with open_judges(job, baselines, line) as judges:
             for result in pipe.jobs():
@@ -205,7 +207,8 @@ def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], worker
 
 
 def _warm(pipe: JobPipe) -> None:
-    """A worker process: compiles each baseline that it receives."""
+    """Body of a worker process: compiles each baseline that it receives, and sends back whether that
+    worked."""
     for what in pipe.jobs():
         pipe.tell(_compile_baseline(*what))
 
@@ -232,7 +235,8 @@ def _compile_baseline(folder: Path, name: str, baseline: BaselineName) -> bool:
 
 
 def _measured(evaluation: Evaluation, baseline: str, job: str) -> Measured:
-    """An evaluation against `baseline` as a measurement."""
+    """The judge's evaluation against `baseline` as a measurement; without times, but with a reason, if the
+    candidate was not correct."""
     outcome, timing = evaluation.outcome, evaluation.timing
     if timing is None or not isinstance(outcome, CORRECT):
         reason = getattr(outcome, "reason", "") or getattr(outcome, "stage", "")
@@ -249,6 +253,6 @@ def _measured(evaluation: Evaluation, baseline: str, job: str) -> Measured:
 
 
 def _evaluated(judge: Judge, task: Task, candidate: Candidate) -> Evaluation:
-    """The evaluation of one candidate."""
+    """The judge's evaluation of one candidate, verified and timed."""
     [evaluation] = judge.evaluate_many([(task, candidate)])
     return evaluation

@@ -64,7 +64,7 @@ def summarize(speedups: Sequence[float | None]) -> BenchSummary:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of at least one value; all must be positive."""
+    """The geometric mean of at least one value; all must be positive."""
     return exp(fmean(log(value) for value in values))
 
 
@@ -77,7 +77,8 @@ def against_best(speedups: Mapping[str, float | None]) -> float | None:
 
 
 def of_light(us: float, floor_us: float) -> float:
-    """The floor's time over the measured time: 1 is the speed of light, 0.5 takes twice as long."""
+    """The fraction of the speed of light that a kernel reaches: `floor_us`, the least time that the GPU's
+    bandwidth and peak rates allow, over `us`, its time. 1 is the limit; 0.5 takes twice as long."""
     return floor_us / us
 
 

@@ -1,5 +1,6 @@
-"""Parallel searches. On a GPU, or on a fleet, processes own the devices and judge for the others, which
-search; the emulated device is cheap, so on one machine each process has its own."""
+"""Runs the searches of a bench or an ablation in parallel. On a GPU, or on a fleet, processes of their own
+hold the devices and judge for the others, which search; the emulated device is cheap, so on one machine each
+process has its own."""
 
 import os
 import time
@@ -38,9 +39,9 @@ RESTARTS = 2  # of a device that was lost
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """How jobs are worked on: by `workers` processes, in the bench's `folder`; none is started after `until`
-    (a `time.monotonic`; None: no limit). With `verdicts`, a folder or the URL of a store, evaluations are
-    kept there, so that a candidate of several searches is judged once. A single worker is this process
+    """How jobs are worked on: by `workers` processes, in the bench's `folder`; no job is started after
+    `until` (a `time.monotonic`; None: no limit). With `verdicts`, a folder or a database's URL, evaluations
+    are kept there, so that a candidate of several searches is judged once. A single worker is this process
     itself, unless `apart`, which keeps code of tasks, which may crash its process, out of it."""
 
     folder: Path
@@ -51,7 +52,7 @@ class WorkerPool:
 
     @property
     def over(self) -> bool:
-        """Whether the time is over."""
+        """Whether the time limit `until` has passed, so that no further job may be started."""
         return self.until is not None and time.monotonic() > self.until
 
 
@@ -69,10 +70,10 @@ def search_all(
     jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None = None
 ) -> None:
     """Search all jobs, which must be for the same kind of device; `tell` is called with progress and each
-    result. With a `dispatcher`, its fleet judges. Jobs that cannot be started in time are left out. A lost
-    device is restarted; DeviceLost is raised after more than RESTARTS losses, if no job ended since the last
-    one, and if a fleet has no device left. Raises errors that stop a worker once the others have ended, and
-    `ModelError` if a model cannot be used."""
+    result. With a `dispatcher`, the devices of its fleet judge. Jobs that cannot be started in time are left
+    out. A lost device is restarted; DeviceLost is raised after more than RESTARTS losses if no job ended
+    since the last one, and at once if a fleet has no device left. Raises an error that stopped a worker once
+    the others have ended, and `ModelError` if a model cannot be used."""
     for model_use in {job.setup.model_use for job in jobs}:
         if model_use is not None:
             check_models(model_use)
@@ -119,8 +120,9 @@ def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispat
 def _search_in_workers(
     jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None
 ) -> None:
-    """Search the jobs in worker processes, whose judges ask the dispatcher; without one, each has a device of
-    its own. A job whose worker crashed is tried once more alone, then reported as `died`."""
+    """Search the jobs in worker processes, which have the dispatcher's devices judge their candidates;
+    without a dispatcher, each has a device of its own. A job whose worker crashed is tried once more alone,
+    then reported as `died`."""
     messages = _Messages(tell)
     workers = min(pool.workers, len(jobs))
     if dispatcher is None:
@@ -176,14 +178,14 @@ def open_fleet(
 
 
 def _say(tell: Tell, words: str) -> None:
-    """Tell a person words that are about no single job."""
+    """Call `tell` with a message for a person that is about no single job."""
     tell(News("lost", "", words=words))
 
 
 class Judges:
-    """The judge for each job, opened when first needed, one for each device and modelled GPU: over `line`, or
-    in this process; with cached verdicts if the pool has a folder for them. A context manager that closes
-    those it opened."""
+    """The judge for each job, opened when first needed, one for each kind of device and GPU that is stood
+    for: over `line` (a connection to the process that owns the devices), or in this process; with kept
+    evaluations if the pool has a place for them. A context manager that closes those it opened."""
 
     def __init__(self, pool: WorkerPool, line: PipeLine | None = None) -> None:
         self._pool = pool
@@ -198,7 +200,8 @@ class Judges:
         self._open.close()
 
     def of(self, job: Job) -> Judge:
-        """The judge for this job; frees what the same judge had prepared for the task before."""
+        """The judge for this job. The same judge may serve several jobs; what it had prepared for the one
+        before is freed."""
         where = (job.setup.device, job.setup.gpu)
         judge: Any = self._known.get(where)
         if judge is None:
@@ -227,7 +230,8 @@ def _in_time(jobs: Sequence[Job], pool: WorkerPool) -> Iterator[Job]:
 
 
 def _work(pipe: JobPipe, line: PipeLine | None, pool: WorkerPool) -> None:
-    """A worker process: searches each job that it receives, with a judge over `line` or its own."""
+    """Body of a worker process: searches each job that it receives, and sends progress and results. Its judge
+    is reached over `line`, a connection to the process that owns the devices; None: it opens its own."""
     try:
         with share_work_lock(pool.folder), Judges(pool, line) as judges:
             begun = begun_runs(pool.folder)

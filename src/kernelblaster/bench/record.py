@@ -117,7 +117,8 @@ class Pace:
 
 
 class BenchRecord:
-    """A bench as its events tell it, as of when they were read."""
+    """A bench as its log of `events` has it: results, measurements and throughput at the time they were
+    read."""
 
     def __init__(self, plan: BenchPlan, events: Sequence[RunEvent]) -> None:
         self.plan = plan
@@ -125,7 +126,7 @@ class BenchRecord:
 
     @property
     def done(self) -> set[str]:
-        """The keys of the jobs whose search has ended."""
+        """The keys (arm, task and seed) of the searches that have ended."""
         return set(self.results())
 
     def rows(self) -> list[Row]:
@@ -139,14 +140,15 @@ class BenchRecord:
 
     @property
     def device(self) -> str:
-        """The device's name from a result; until there is one, the requested GPU or kind of device."""
+        """Name of the device, from a recorded result; until there is one, the GPU that was asked for, or the
+        kind of device ("cuda", "emulated")."""
         known = (result.device for result in self.results().values() if result.device)
         return next(known, self.plan.setup.gpu or self.plan.setup.device)
 
     @property
     def pace(self) -> Pace:
-        """Over all searches and all interruptions. A process that was killed counts up to its last result;
-        `busy` covers only those that ended."""
+        """Throughput over all searches and all interruptions. The time of a process that was killed counts up
+        to its last result; the device's `busy` shares cover only processes that ended by themselves."""
         busy: Counter[str] = Counter()
         seconds = known = mark = 0.0
         for event in self._events:
@@ -180,8 +182,8 @@ class BenchRecord:
 
 
 def _row(result: JobResult, measured: dict[str, Measured]) -> Row:
-    """A row for the reports. A candidate that is not correct in a final measurement makes the result
-    `invalid`; a valid result without measurements is `unfinished`."""
+    """A row for the reports: a result with its final measurements by baseline. A candidate that is not
+    correct in one of them makes the result `invalid`; a valid result without measurements is `unfinished`."""
     wrong = [one for one in measured.values() if one.speedup is None and not one.absent]
     if wrong:
         reason = f"judged afresh: {wrong[0].outcome}: {wrong[0].reason}"

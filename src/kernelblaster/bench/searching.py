@@ -48,9 +48,10 @@ BROKEN = (DeviceLost, NoDevice, NoCompiler, Shortage, KnowledgeError, StoreError
 @dataclass(frozen=True)
 class News:
     """A progress message about the job with the key `job`. Kinds: `began` (again when its run is opened, with
-    the evaluations so far), `stepped`, `says` (it waits for a person), `ended` (with `result`); without a
-    job, `lost` (the device or a process), `busy` (seconds that a shared device spent on each kind of work).
-    `words` are for a person. Times are in microseconds, None until something was timed."""
+    the evaluations so far), `stepped` (a candidate was tried), `says` (a message of this search for a
+    person), `ended` (with `result`); without a job, `lost` (the device or a process), `busy` (seconds that a
+    shared device spent on each kind of work). `words` are for a person. Times are in microseconds, None until
+    something was timed."""
 
     kind: Literal["began", "stepped", "says", "ended", "lost", "busy"]
     job: str
@@ -146,8 +147,9 @@ def _run(job: Job, folder: Path, begun: str | None) -> Iterator[Run]:
 
 
 def _strategy(job: Job, run: Run, judge: Judge, tell: Tell) -> AbstractContextManager[StrategyMaker | None]:
-    """A context that gives the strategy with the models that take part; None without a model: the default
-    strategy. With `alone`, the model's answers are not shared with other searches."""
+    """A context that gives a function that makes the search strategy with the job's models; without models it
+    gives None, which means the default strategy. If the setup says `alone`, the model's answers are not
+    shared with other searches."""
     if job.model_use is None:
         return nullcontext()
     check_ledger(run)
@@ -157,7 +159,7 @@ def _strategy(job: Job, run: Run, judge: Judge, tell: Tell) -> AbstractContextMa
 
 
 def _say(tell: Tell, job: Job, words: str) -> None:
-    """Tell the person words about a job."""
+    """Call `tell` with a message for a person about a job."""
     tell(News("says", job.key, words=words))
 
 

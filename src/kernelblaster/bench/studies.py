@@ -19,9 +19,10 @@ LITTLE = 1.1  # a smaller factor between two arms counts as little
 @dataclass(frozen=True)
 class Arm:
     """One way to search, to be compared with others. `settings` are the fields of `Search` in which it
-    differs from the common setup; with `budget_each`, each of its rollouts has the budget of evaluations that
-    others have in all. `start` is its initial knowledge: nothing, the seed, what the first half of
-    the tasks taught, or what they taught for another GPU; a strategy without memory ignores it."""
+    differs from the common setup; with `budget_each`, each of its rollouts (chains of steps) may judge as
+    many candidates as a search of the others in all. `start` is its initial knowledge: nothing, the shipped
+    seed, what the first half of the tasks taught, or what they taught for another GPU; a strategy without
+    memory ignores it."""
 
     name: str
     start: Start = "seed"
@@ -30,7 +31,7 @@ class Arm:
     budget_each: bool = False
 
     def search(self, common: Search) -> Search:
-        """The settings of the arm's searches, where those of the common setup are `common`."""
+        """The settings of this arm's searches: `common`, those of all arms, with the arm's own changes."""
         own = common.model_copy(update=self.settings)
         return (
             own.model_copy(update={"evaluations": own.evaluations * own.rollouts})
@@ -195,7 +196,8 @@ STUDIES = (
 
 
 def studies_named(names: list[str]) -> list[Study]:
-    """The studies of these names; without names, all that need no model. Raises KernelBlasterError."""
+    """The studies of these names; without names, all that need no language model. Raises KernelBlasterError
+    for an unknown name."""
     known = {study.name: study for study in STUDIES}
     unknown = [name for name in names if name not in known]
     if unknown:

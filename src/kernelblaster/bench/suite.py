@@ -80,7 +80,8 @@ def load_entry(entry: Entry, dtype: Dtype | None) -> Task:
 
 
 def ranges(text: str) -> set[int]:
-    """The numbers of `1-20,33`. Raises BadTask."""
+    """The set of numbers in a text like `1-20,33`. Raises BadTask if a part is neither a number nor a range,
+    or a number is too long."""
     numbers: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
@@ -108,7 +109,8 @@ def _named(suite: str) -> list[tuple[str, Path]]:
 
 
 def _numbered(files: Iterable[tuple[str, Path]]) -> list[Entry]:
-    """The files as entries; the group is the name of the file's folder."""
+    """The files, given as (name, path), as entries of a suite; an entry's group is the name of its file's
+    folder."""
     counted: dict[str, int] = {}
     entries = []
     for name, file in files:

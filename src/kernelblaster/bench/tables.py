@@ -14,7 +14,8 @@ COLUMNS = ("valid", "average", "geomean", "median", "min", "max", "> 1x", "< 1x"
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """The speedups of a group of tasks against one baseline; group `all` is all tasks."""
+    """Statistics of the speedups of a group of tasks (a level or folder) over one baseline; the group `all`
+    has all tasks."""
 
     group: str
     baseline: str
@@ -22,12 +23,14 @@ class GroupSummary:
 
 
 def baselines_of(plan: BenchPlan) -> list[str]:
-    """The baselines in the order of the tables: `best` first if there are several, `initial` last."""
+    """The baselines in the order of the tables' columns: `best` (the fastest of each task) first if there are
+    several, and `initial` (the search's first candidate) last."""
     return [*([BEST] if len(plan.baselines) > 1 else []), *plan.baselines, INITIAL]
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:
-    """The groups of the rows by name, and `all` at the end if there is more than one."""
+    """The names of the groups (levels or folders of tasks), sorted, and `all` at the end if there are
+    several."""
     groups = sorted({row.result.group for row in rows})
     return [*groups, ALL] if len(groups) > 1 else groups
 
@@ -51,7 +54,7 @@ def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
 
 
 def summaries(plan: BenchPlan, rows: Sequence[Row]) -> list[GroupSummary]:
-    """The summary for each group against each baseline."""
+    """The statistics of the speedups for each group of tasks against each baseline."""
     return [
         GroupSummary(group, baseline, summarize(task_speedups(in_group(rows, group), baseline)))
         for group in groups_of(rows)
@@ -60,7 +63,7 @@ def summaries(plan: BenchPlan, rows: Sequence[Row]) -> list[GroupSummary]:
 
 
 def cells(summary: BenchSummary) -> list[str]:
-    """The cells for COLUMNS; empty without data."""
+    """The texts of a table's row, one for each of COLUMNS; empty texts where there is no data."""
     numbers = (summary.average, summary.geometric_mean, summary.median, summary.minimum, summary.maximum)
     return [
         f"{summary.valid} of {summary.tasks}",

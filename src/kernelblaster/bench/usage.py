@@ -1,5 +1,5 @@
-"""Usage statistics: how often techniques were applied and paid, which states were visited, and which
-technique pays after which."""
+"""`usage_of` counts, over recorded searches, how often techniques were applied and paid, which performance
+states were visited, and which technique pays after which. Reports of benches show it."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ class Uses:
     speedups: list[float] = field(default_factory=list)
 
     def add(self, result: StepResult) -> None:
-        """Count one attempt."""
+        """Count one attempt: as failed, paid (faster by more than PAID) or idle."""
         if isinstance(result, Failed):
             self.failures[result.kind] += 1
             return
@@ -45,7 +45,7 @@ class Uses:
 
     @property
     def median_speedup(self) -> float | None:
-        """The median over the valid attempts; None if there is none."""
+        """The median speedup of the valid attempts; None if there is none."""
         return median(self.speedups) if self.speedups else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -74,8 +74,9 @@ class Transition:
 
 @dataclass(frozen=True)
 class TechniqueUsage:
-    """What searches tried: uses by technique, by state and by (state, technique). `visited` are the states of
-    each task in order of first visit; `transitions` say which technique pays after which."""
+    """What searches tried: attempts by technique, by performance state (like "memory bound") and by (state,
+    technique). `visited` are the states of each task in order of first visit; `transitions` say which
+    technique pays after which."""
 
     techniques: dict[str, Uses]
     states: dict[str, Uses]
@@ -85,7 +86,8 @@ class TechniqueUsage:
 
     @property
     def states_a_task(self) -> float | None:
-        """The mean number of distinct states of a task; None without tasks."""
+        """The mean number of distinct performance states that a task's candidates were in; None without
+        tasks."""
         counts = [len(states) for states in self.visited.values()]
         return sum(counts) / len(counts) if counts else None
 
@@ -105,8 +107,9 @@ class TechniqueUsage:
 
 
 def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
-    """Statistics from the steps of each task. Steps that the device could not judge are ignored; the same
-    technique between the same two candidates counts once, even if several rollouts tried it."""
+    """Statistics from the steps that were tried for each task. A step whose failure says nothing of its
+    technique (the device could not judge it) is ignored; the same technique between the same two candidates
+    counts once, even if several rollouts (chains of steps) tried it."""
     techniques: defaultdict[str, Uses] = defaultdict(Uses)
     states: defaultdict[str, Uses] = defaultdict(Uses)
     pairs: defaultdict[tuple[str, str], Uses] = defaultdict(Uses)
@@ -149,8 +152,9 @@ def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
 def _transitions(
     followed: Mapping[tuple[str, str], Uses], techniques: Mapping[str, Uses]
 ) -> list[Transition]:
-    """The transitions, the largest median speedup first, never valid ones last. `followed` are uses by
-    (technique before, technique)."""
+    """The pairs of techniques that followed each other, the largest median speedup first, never valid ones
+    last. `followed` has the attempts by (technique before, technique), `techniques` those of each technique
+    anywhere."""
     transitions = [
         Transition(
             before=before,

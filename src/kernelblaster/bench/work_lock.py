@@ -1,5 +1,5 @@
-"""The lock of a bench folder, shared by its processes: a new command waits until those of a killed one have
-ended."""
+"""The lock of a bench folder, which all processes that work on the bench hold: a new command waits until
+those of a killed one have ended."""
 
 import fcntl
 import os
@@ -18,9 +18,9 @@ WORKING = ".working"
 
 
 def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
-    """Take the lock as a bench's main process, which already holds the lock of the event log. Waits up to
-    `limit_s` seconds for workers of an earlier command to end; then raises StoreError. The returned file
-    holds a shared lock until it is closed."""
+    """Take the lock as a bench's main process, which must already hold the lock of the event log. Waits up to
+    `limit_s` seconds for workers of an earlier command to end; then raises StoreError. Returns the open lock
+    file, which holds the lock (shared with this command's workers) until it is closed."""
     file = _opened(folder)
     until = time.monotonic() + limit_s
     while True:

@@ -11,15 +11,16 @@ ENVIRONMENT = Path(__file__).parent / "alembic"
 
 @dataclass(frozen=True)
 class Revisions:
-    """The revisions of one set of tables: the `folder` with one file for each, the `latest` one, and the
-    table that holds which one a database has."""
+    """The revisions (schema versions) of one set of tables: the `folder` with a file for each, the `latest`
+    one, and the name of the `table` in which a database records which one it has."""
 
     folder: Path
     latest: str
     table: str
 
     def present(self, connection: Connection) -> str | None:
-        """The revision that a database has; None if it does not say."""
+        """The revision that is recorded in a database; None if it has no table of revisions, or an empty
+        one."""
         if not inspect(connection).has_table(self.table):
             return None
         found: str | None = connection.execute(select(self._table().c.version_num)).scalar()
@@ -33,8 +34,8 @@ class Revisions:
         connection.execute(table.insert().values(version_num=revision or self.latest))
 
     def upgrade(self, connection: Connection) -> None:
-        """Bring the tables to the latest revision, from the one that is recorded (none: from nothing), in the
-        transaction of the caller."""
+        """Bring the tables to the latest revision, from the one that is recorded (or from no tables at all if
+        none is), in the transaction of the caller."""
         from alembic import command
         from alembic.config import Config
 
@@ -46,5 +47,5 @@ class Revisions:
         command.upgrade(config, "head")
 
     def _table(self) -> Table:
-        """Alembic's own table, under this name."""
+        """The table that Alembic keeps the present revision in, under this set's own name."""
         return Table(self.table, MetaData(), Column("version_num", String(32), primary_key=True))
