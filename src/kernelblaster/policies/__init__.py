@@ -1,1 +1,2 @@
-"""Who fills the roles of the search: the built-in expert policy, and language models."""
+"""The policies of a search, which name states, choose techniques and write candidate kernels: the built-in
+expert (`expert`), language models (`llm`), and rewrites of a user's own CUDA source (`rewrites`)."""

@@ -1,4 +1,4 @@
-"""Axes: the loops of a kernel."""
+"""Axes: the loops of a planned kernel, each with a variable and an extent."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,8 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a reduced axis: `length` elements, counted by the kernel's axis of this name."""
+    """Marks an axis that is cut into pieces (as in split-K): each has `length` elements, and the kernel's
+    axis `name` counts the pieces."""
 
     name: str
     length: Index
@@ -16,9 +17,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop: its variable and how far it runs. With `part` it runs over one piece of that only, from
-    `begin` to `end`; an axis of the kernel says which one (techniques/split_k.py). A piece may be
-    empty."""
+    """A loop: its variable `name` and its `extent`. With `part` it runs over only one piece of that extent,
+    from `begin` to `end`; the kernel's axis `part.name` says which piece (techniques/split_k.py). The last
+    pieces may be empty."""
 
     name: str
     extent: Index
@@ -38,7 +39,7 @@ class Axis:
 
     @property
     def index(self) -> Index:
-        """The loop's position; nothing to count where it runs only once."""
+        """The loop's variable as an index; the constant 0 when the loop runs only once."""
         return indices.ZERO if self.once else indices.variable(self.name)
 
     @property

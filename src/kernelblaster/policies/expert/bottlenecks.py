@@ -1,5 +1,6 @@
-"""What bounds a kernel, and what else is characteristic of it: a decision procedure on its signals. It is
-told in words in docs/states.md; the numbers and their reasons are in state_thresholds.toml."""
+"""Names what bounds a kernel (its bottleneck) and what else is characteristic of it, by a decision procedure
+on signals from its profile. docs/states.md describes the procedure; its thresholds, with reasons, are in
+state_thresholds.toml."""
 
 import tomllib
 from collections.abc import Iterator
@@ -40,7 +41,8 @@ def thresholds() -> dict[str, Any]:
 
 
 def leader(s: Signals) -> tuple[str, float]:
-    """The part of the GPU that is busy for the largest share of the time."""
+    """The part of the GPU ("dram", "l2", "l1", "issue" or a pipe) with the highest utilization, and that
+    utilization (0 to 1). DRAM wins near-ties. Raises ValueError when no utilization is known."""
     parts = {"dram": s.dram, "l2": s.l2, "l1": s.l1, "issue": s.issue, **s.pipes}
     uses = {name: use for name, use in parts.items() if use is not None}
     name = max(uses, key=lambda part: uses[part])
@@ -50,7 +52,8 @@ def leader(s: Signals) -> tuple[str, float]:
 
 
 def primary_of(s: Signals) -> Bottleneck:
-    """The first that holds, from what leaves nothing else to say to what is left when nothing is found."""
+    """The bottleneck of a kernel. Tested in order, first match wins: so short that the launch dominates, a
+    unit busy with wasted work, a unit at its limit, and last `latency`, when nothing else was found."""
     t = thresholds()["primary"]
     if s.duration_us is not None and s.duration_us <= t["launch_us"]:
         return "launch-overhead"
@@ -65,7 +68,9 @@ def primary_of(s: Signals) -> Bottleneck:
 
 
 def _waste(s: Signals, name: str, bound: bool) -> Bottleneck | None:
-    """Why the leading part is busy, where it is busy with what nobody needs."""
+    """The bottleneck when the busiest part `name` is busy with avoidable work (spills, atomics, uncoalesced
+    access, bank conflicts, divergence, redundant traffic); None otherwise. `bound`: the part is near its
+    limit."""
     t = thresholds()["primary"]
     memory = name in MEMORY
     if _spilled(s, t) and (memory or not bound):
@@ -84,7 +89,7 @@ def _waste(s: Signals, name: str, bound: bool) -> Bottleneck | None:
 
 
 def _bound(s: Signals, name: str) -> Bottleneck:
-    """The leading part has no more to give."""
+    """The bottleneck when the busiest part, `name`, is at its limit and does no avoidable work."""
     if name == "dram":
         return "memory-bandwidth"
     if name == "l2":
@@ -102,7 +107,8 @@ def _bound(s: Signals, name: str) -> Bottleneck:
 
 
 def _idle(s: Signals) -> Bottleneck:
-    """Nothing is busy: the kernel waits."""
+    """The bottleneck when no part of the GPU is busy, so that the kernel waits: barriers, uneven blocks,
+    registers that limit occupancy, or else plain latency."""
     t = thresholds()["primary"]
     if _at_least(s.barrier_share, t["barrier_share"]):
         return "barriers"
@@ -114,8 +120,9 @@ def _idle(s: Signals) -> Bottleneck:
 
 
 def _primary_unmeasured(s: Signals) -> Bottleneck:
-    """Durations, resources or counters alone: only what they prove. `latency` is what is left, and the
-    word `unmeasured` beside it says so."""
+    """The bottleneck when utilizations were not measured and only durations, resources or counters are known:
+    only what these prove. `latency` when they prove nothing; `secondary_of` then adds the word
+    `unmeasured`."""
     alone, t = thresholds()["alone"], thresholds()["primary"]
     if s.copy or _at_least(s.floor_rate, thresholds()["busy"]["bound"]):
         return "memory-bandwidth"
@@ -131,7 +138,8 @@ def _primary_unmeasured(s: Signals) -> Bottleneck:
 
 
 def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
-    """Sorted words; the most telling ones where there are many."""
+    """Further words that describe the kernel, sorted, without those that `primary` implies; only the most
+    telling ones when there are many. Empty for "launch-overhead"."""
     if primary == "launch-overhead":
         return ()
     if s.copy:
@@ -142,7 +150,7 @@ def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
 
 
 def _words(s: Signals, primary: Bottleneck) -> Iterator[str]:
-    """From the most telling to the least."""
+    """Secondary words for a kernel, the most telling first; they may include `primary` itself."""
     t = thresholds()["secondary"]
     if not s.measured:
         yield "unmeasured"
@@ -165,7 +173,8 @@ def _words(s: Signals, primary: Bottleneck) -> Iterator[str]:
 
 
 def _shape_words(s: Signals, primary: Bottleneck) -> Iterator[str]:
-    """What the launch's shape and resources mean."""
+    """Secondary words that follow from the launch's shape and resources: tail effect, occupancy and its
+    limiter, small blocks."""
     t = thresholds()["secondary"]
     uneven = _below(s.balance, t["balance"]) and not _at_least(s.dram, thresholds()["busy"]["bound"])
     if uneven:
@@ -182,7 +191,8 @@ def _shape_words(s: Signals, primary: Bottleneck) -> Iterator[str]:
 
 
 def _busy_words(s: Signals) -> Iterator[str]:
-    """Parts that are busy beside the one that leads, or the one that leads where it has no better word."""
+    """Secondary words for memory levels and pipes that are near their limit, including the busiest one, whose
+    pipe may have no bottleneck of its own."""
     bound = thresholds()["busy"]["bound"]
     for word, use in (("memory-bandwidth", s.dram), ("l2-bandwidth", s.l2), ("load-store-pipe", s.l1)):
         if _at_least(use, bound):
@@ -193,10 +203,10 @@ def _busy_words(s: Signals) -> Iterator[str]:
 
 
 def headroom_of(s: Signals, primary: Bottleneck, launches: int) -> float | None:
-    """The part of a kernel's time that no work of its own requires; None where the tier does not tell.
-
-    Required are the bytes that the task needs, at the rate that device memory reaches, arithmetic in the
-    lanes that do it, and a launch, but for a small one among others, which can be merged away."""
+    """Fraction of the kernel's time (0 to 0.99) that could be saved; None when utilizations and the floor's
+    rate are unknown. Not saved can be: moving the bytes that the task needs at the DRAM rate that is
+    reachable, the arithmetic of active lanes, and one launch (unless it is a short one of several
+    `launches`, which can be merged away)."""
     if primary == "launch-overhead":
         assert s.duration_us is not None
         return MOST_HEADROOM if launches > 1 else max(0.0, 1 - LAUNCH_US / max(s.duration_us, LAUNCH_US))
@@ -215,8 +225,8 @@ def _spilled(s: Signals, t: dict[str, Any]) -> bool:
 
 
 def _divergent(s: Signals, lanes: float) -> bool:
-    """Whether less than the share `lanes` of the lanes are active because branches diverge. Where branches
-    were not counted, only lanes count that have a thread: the last warp of a small block is not full."""
+    """Whether branches leave less than the fraction `lanes` of a warp's lanes active. Where branches were not
+    counted, lanes without a thread (the last warp of a block that is no multiple of 32) are not blamed."""
     if not _below(s.active_lanes, lanes):
         return False
     if s.branch_efficiency is not None:

@@ -1,5 +1,5 @@
-"""What the lowering of an operator works with: operands as values, and a plan's kernels and buffers to add
-to."""
+"""What the lowering of a PyTorch operator works with: its operands as values that can be indexed
+symbolically, and a `Builder` that collects the plan's kernels and buffers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,8 @@ Position = tuple[Index, ...]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor as something that can be asked for any of its elements."""
+    """A tensor during lowering: its symbolic shape, and `at`, which gives the expression of the element at a
+    position. `buffer` is its name in memory; None when it is only computed."""
 
     shape: tuple[Index, ...]
     dtype: Dtype
@@ -43,7 +44,8 @@ def kind_of(dtype: Dtype) -> Kind:
 
 
 class Builder:
-    """What an operator's lowering works with: operands as values, kernels to be added."""
+    """Collects the kernels and buffers of a plan while the operators of `graph` are lowered, and gives each
+    lowering its operands as values."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -67,7 +69,7 @@ class Builder:
         return Value(buffer.shape, buffer.dtype, lambda position: Load(name, position, kind), name)
 
     def value(self, argument: Any) -> Value:
-        """An operand: a tensor, or a number as a tensor without dimensions."""
+        """An operand as a value: a tensor of the graph, or a number as a tensor without dimensions."""
         if isinstance(argument, Reference):
             return self._values[argument]
         return number_value(as_expression(argument))
@@ -76,14 +78,15 @@ class Builder:
         self._values[Reference(node.name, result)] = value
 
     def same(self, left: Index, right: Index) -> bool:
-        """Whether two extents are equal at every size."""
+        """Whether two symbolic extents are equal at all sizes of the graph's workloads."""
         return left == right or self.graph.values(left) == self.graph.values(right)
 
     def is_one(self, extent: Index) -> bool:
         return self.same(extent, ONE)
 
     def spread(self, value: Value, shape: Sequence[Index], position: Position) -> Expression:
-        """The element of `value` broadcast to `shape` at a position."""
+        """The expression of the element at `position` (a position in `shape`) of `value` broadcast to
+        `shape`."""
         own = position[len(shape) - value.rank :]
         kept = tuple(
             ZERO if self.is_one(extent) and not self.is_one(whole) else place
@@ -92,7 +95,8 @@ class Builder:
         return value.at(kept)
 
     def buffer(self, node: Node, result: int = 0) -> str:
-        """The buffer for a node's result: an output where it is one, otherwise scratch."""
+        """Adds the buffer for a node's result and returns its name: the output's where the result is an
+        output of the task, otherwise that of new scratch memory."""
         reference = Reference(node.name, result)
         if reference in self.graph.outputs:
             name = self.graph.signature.outputs[self.graph.outputs.index(reference)].name
@@ -104,7 +108,8 @@ class Builder:
         return name
 
     def pointwise(self, node: Node, make: Callable[[Position], Expression]) -> None:
-        """A kernel that computes each element of the result on its own."""
+        """Adds a kernel that computes each element of the node's result independently, as `make` gives it for
+        a position."""
         axes = axes_of(node.results[0].shape)
         position = tuple(axis.index for axis in axes)
         store = Store(self.buffer(node), position, make(position))
@@ -121,8 +126,9 @@ class Builder:
         self.kernels.append(Kernel(kernel_name(node), axes, tuple(stores), tuple(stages), schedule))
 
     def _reduction_schedule(self, axes: tuple[Axis, ...], stages: Sequence[Stage]) -> Schedule:
-        """By which axis runs along memory in the largest tensor: neighbours in memory should go to
-        neighbouring threads."""
+        """The first layout of a reduction: a block per row where the reduced axes run along memory in the
+        largest tensor, otherwise a thread per column, so that neighbouring threads read neighbouring
+        memory. Sums accumulate in double."""
         exact = any(stage.combine == SUM for stage in stages)
         accumulate: Accumulate = "double" if exact else "float"
         if all(self.is_one(axis.extent) for axis in axes):
@@ -161,7 +167,8 @@ LOWERINGS: dict[str, Lowering] = {}
 
 
 def lowers(*operators: str) -> Callable[[Lowering], Lowering]:
-    """Registers a lowering for aten operators, overload included (`sum.dim_IntList`)."""
+    """Decorator: registers a function as the lowering of these aten operators, overload included
+    (`sum.dim_IntList`)."""
 
     def register(lowering: Lowering) -> Lowering:
         LOWERINGS.update(dict.fromkeys(operators, lowering))

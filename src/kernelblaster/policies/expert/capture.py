@@ -1,8 +1,9 @@
-"""Capture: a task's module as a graph (graph.py).
+"""Captures a task's PyTorch module as a graph with symbolic sizes (graph.py).
 
-The module is traced (tracing.py) at every workload of the task, and where these leave two sizes equal at one
-more, on tensors without content, so that nothing is computed; the traces must agree in their operators, and
-what differs between them (extents, slices, factors made of extents) is explained by the sizes (unify.py).
+The module is traced (tracing.py) on tensors without content, so that nothing is computed: at every
+workload of the task, and at one more where these leave two sizes equal. The traces must agree in their
+operators; what differs between them (extents, slices, factors made of extents) is explained by the sizes
+(unify.py).
 """
 
 from collections import Counter
@@ -51,7 +52,8 @@ RESIZED = ("view.default", "_unsafe_view.default", "reshape.default", "expand.de
 
 @dataclass(frozen=True)
 class _Trace:
-    """The calls that outputs depend on, and the numbers among the inputs."""
+    """One trace of the module: the operator calls that outputs depend on, the outputs, and the inputs that
+    are plain numbers."""
 
     calls: list[TracedCall]
     outputs: list[TracedValue]
@@ -59,7 +61,8 @@ class _Trace:
 
 
 def capture(task: Task) -> Graph:
-    """The graph of a task of kind `module`."""
+    """The graph of a task of kind `module`. Raises NotUniform when the module runs other operators at other
+    sizes, UncoveredOperators when it uses something that cannot be captured."""
     file = ModuleFile(task.source, task.path)
     workloads = (*_workloads(task), *_telling_apart(task))
     traces: list[_Trace] = []
@@ -84,8 +87,8 @@ def capture(task: Task) -> Graph:
 
 
 def _workloads(task: Task) -> Iterator[Workload]:
-    """The task's workloads, but with larger sizes for those that are 1 in held-out ones only: a tensor with
-    such an extent has another layout, for which PyTorch runs other operators."""
+    """The task's workloads to trace. Held-out ones with an extent of 1 that is larger in the primary workload
+    get larger sizes instead: PyTorch runs other operators for the layout of such tensors."""
     free = [size.name for size in task.signature.sizes if size.kind == "free"]
     for workload in task.workloads:
         ones = [name for name in free if workload.sizes[name] == 1 < task.primary.sizes[name]]
@@ -94,8 +97,8 @@ def _workloads(task: Task) -> Iterator[Workload]:
 
 
 def _telling_apart(task: Task) -> Iterator[Workload]:
-    """Further workloads, at which free sizes differ that are equal in all of the task's own: the height and
-    width of images, where only square ones are among them."""
+    """Further workloads in which free sizes differ that are equal in all of the task's own, such as the
+    height and width of images when all of them are square; none when no sizes are alike."""
     alike: dict[tuple[int, ...], list[str]] = {}
     for size in task.signature.sizes:
         if size.kind == "free":
@@ -119,7 +122,7 @@ def _check_uniform(task: Task, first: _Trace, trace: _Trace) -> None:
 
 def _trace(file: ModuleFile, task: Task, workload: Workload, place: int) -> _Trace:
     """The trace of one workload, the `place`th: on the meta device, or on fake tensors if the module does not
-    run there."""
+    run there. Raises UncoveredOperators when it uses what cannot be captured."""
     try:
         return _traced(file, task, workload, place, meta=True)
     except UncoveredOperators:
@@ -163,7 +166,7 @@ def _names(signature: Signature, module: torch.nn.Module, inputs: list[Any]) -> 
 
 
 class _Reader:
-    """Reads the same node in all traces at once."""
+    """Turns one call, seen in the traces of all workloads, into one node of the graph with symbolic sizes."""
 
     def __init__(
         self,
@@ -200,13 +203,15 @@ class _Reader:
         return Reference(source.call.name, source.result)
 
     def _counts(self, operator: str, given: Sequence[Mapping[str, Any]]) -> list[WindowCount]:
-        """Of a node with windows, if they lie alike in all traces."""
+        """How many windows (of a convolution or pool) fit along each dimension of the operand; empty when the
+        operator has no windows or they differ between the traces."""
         counts = [window_counts(operator, found) for found in given]
         return counts[0] if all(other == counts[0] for other in counts) else []
 
     def _likely(self, arguments: Mapping[str, Any], counts: Sequence[WindowCount]) -> list[Index | None]:
-        """What the extents of a node's result probably are: counts of its operand's windows, or the same as
-        the operand's, where that comes from windows. Extents of other origin may have the same values."""
+        """The probable extents of a node's result, None where unknown: the counts of its operand's windows,
+        or the operand's own extents where these come from windows. Used to choose among expressions that
+        happen to have the same values."""
         if counts:
             operand = arguments["input"] if "input" in arguments else arguments["self"]
             *leading, channels = self._shapes[operand][: -len(counts)]
@@ -225,7 +230,8 @@ class _Reader:
         return Result(shape, dtype_name(tensors[0].dtype))
 
     def _extent(self, values: tuple[int, ...], likely: Index | None) -> Index:
-        """An expression with these values, the likely one if it has them."""
+        """An expression of the sizes that has these values in the traced workloads; `likely` where that has
+        them."""
         if likely is not None and values == tuple(indices.evaluate(likely, sizes) for sizes in self._sizes):
             return self._unifier.whole(values, likely)
         return self._unifier.whole(values)
@@ -248,7 +254,8 @@ class _Reader:
 
 
 def _given(call: TracedCall, schema: Sequence[Any]) -> dict[str, Any]:
-    """A call's arguments by name, with defaults, and extents in the place of -1."""
+    """A call's arguments by name, with defaults; a `size` that may hold -1 is replaced by the result's
+    extents."""
     named = {a.name: call.kwargs.get(a.name, a.default_value) for a in schema[len(call.args) :]}
     given = {a.name: value for a, value in zip(schema, call.args, strict=False)} | named
     return given | {"size": list(call.results[0].shape)} if call.operator in RESIZED else given

@@ -1,4 +1,5 @@
-"""Sums of products over several axes, as their kernels see them: convolutions above all."""
+"""Recognizes kernels that are sums of products over several axes, such as convolutions, and sorts their axes
+into those of a matrix product."""
 
 from dataclasses import dataclass
 
@@ -15,8 +16,9 @@ SHORTEST = 16  # terms of the inner K axes, at least, where there are so many
 
 @dataclass(frozen=True)
 class Contraction:
-    """results[batch, rows, columns] = sum over outer and inner of left[batch, rows, ...] * right[batch,
-    columns, ...]. Columns run along the result's memory. The longest K axes are the inner ones."""
+    """results[batch, rows, columns] = sum over `outer` and `inner` of left[batch, rows, ...] * right[batch,
+    columns, ...]. `columns` hold the axis that runs along the result's memory; `inner` are the longest of
+    the K (summed) axes."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]
@@ -32,7 +34,8 @@ class Contraction:
 
 
 def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
-    """The kernel as a sum of products of two factors; None where it is something else."""
+    """The kernel as a sum of products of two factors; None when it is something else or a factor has no axis
+    of its own."""
     if len(kernel.stages) != 1 or kernel.stages[0].combine != SUM or any(s.over for s in kernel.stores):
         return None
     body = kernel.stages[0].body
@@ -56,7 +59,8 @@ def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
 
 
 def _ordered(k_axes: list[Axis], plan: Plan) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
-    """Shorter axes before longer ones; the last ones that have enough terms together are the inner ones."""
+    """The K axes sorted from short to long and split into (outer, inner): inner are the last ones that have
+    at least SHORTEST terms together, all of them when there are fewer."""
     ordered = sorted(k_axes, key=lambda axis: plan.extent(axis.extent))
     for place in reversed(range(len(ordered))):
         inner = tuple(ordered[place:])
@@ -70,5 +74,5 @@ def extent(axes: tuple[Axis, ...]) -> Index:
 
 
 def number(axes: tuple[Axis, ...]) -> Index:
-    """The running number of several axes, the last one fastest."""
+    """The row-major linear index over several axes, the last one fastest."""
     return indices.row_major((axis.index for axis in axes), (axis.extent for axis in axes))

@@ -1,7 +1,7 @@
-"""Axes divided in two: one that counts pieces of a length, and one within a piece.
+"""Splits an axis in two: one that counts pieces of a fixed length, and one within a piece.
 
-What a kernel computes by quotients and remainders of an axis (the group of a channel, the phase of a
-transposed convolution) depends on one of the two axes only."""
+What a kernel computes from quotients and remainders of an axis (the group of a channel, the phase of a
+transposed convolution) then depends on only one of the two."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,7 +16,8 @@ from kernelblaster.policies.expert.polynomial import ZERO, polynomial
 
 
 def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
-    """By what the kernel's stages divide an axis, where pieces of that length fill it in every workload."""
+    """The index by which the kernel's stages divide `axis` (with / or %), if it divides the axis's extent
+    evenly in every workload; None when there is none."""
     found = [index for stage in kernel.stages for index in _indices(stage.body)]
     for part in (part for index in found for part in _parts(index)):
         if part.operator in ("/", "%") and _rest(part.operands[0], axis) is not None:
@@ -28,7 +29,7 @@ def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
 
 
 def divided(kernel: Kernel, axis: Axis, by: Index) -> Kernel:
-    """The kernel with an axis divided into pieces of that length, which fill it."""
+    """The kernel with `axis` split into pieces of length `by`, which must divide its extent."""
     outer = Axis(f"{axis.name}_piece", indices.divide(axis.extent, by))
     inner = Axis(f"{axis.name}_within", by)
     whole = {axis.name: indices.add(indices.multiply(outer.index, by), inner.index)}
@@ -56,7 +57,8 @@ def divided(kernel: Kernel, axis: Axis, by: Index) -> Kernel:
 
 
 def _rest(index: Index, axis: Axis) -> Index | None:
-    """What is added to an axis in an index that is nothing else, and never below it."""
+    """What `index` adds to the variable of `axis` when it is that variable plus something non-negative; None
+    otherwise."""
     rest = polynomial(index) - polynomial(axis.index)
     plain = rest.is_non_negative and not any(axis.name in indices.names(atom.index) for atom in rest.atoms())
     return (rest.index() if rest != ZERO else indices.ZERO) if plain else None

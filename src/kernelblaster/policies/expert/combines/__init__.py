@@ -1,2 +1,2 @@
-"""How stages combine their elements, a file for each kind; a new one is one new file (combine.py says what is
-asked of it)."""
+"""Combines: how the elements of a reduction or scan become one result (sum, max, argmax, online softmax,
+...), one file for each kind. combine.py says what a new one must define."""

@@ -1,4 +1,4 @@
-"""Sums, products, extremes, and whether any or all elements are true."""
+"""Combines that are one binary operation: sum, product, max, min, any, all."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -48,7 +48,7 @@ def _functor(name: str, value: str, truth: bool) -> DeviceFunction:
 
 @dataclass(frozen=True)
 class Arithmetic(Combine):
-    """A binary operation: sum, product, max, min, any, all."""
+    """The combine of one binary operation, by `name`: sum, product, max, min, any, all."""
 
     name: str
 

@@ -1,5 +1,5 @@
-"""What is asked of a combine: what a stage's running result is, how elements and other running results are
-taken into it, and what comes of it."""
+"""`Combine`, the interface of every reduction operator: the type of its running result, how elements and
+other running results are taken into it, and how the final result follows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from kernelblaster.policies.expert.expression import Expression, Gather, Kind, L
 
 @dataclass(frozen=True)
 class Running:
-    """A stage's running result in a kernel. `stage` is the stage's name, `element` the type of its elements,
-    `place` the number of an element within the reduction, `count` how many there are. A `wide` sum is kept
-    in double."""
+    """A stage's running result (accumulator) in a kernel, where a stage is one reduction. `stage` is the
+    stage's name, `element` the type of its elements, `place` the index of the current element within the
+    reduction, `count` how many there are. A `wide` sum is kept in double."""
 
     stage: str
     kind: Kind
@@ -30,8 +30,8 @@ class Running:
 
 @dataclass(frozen=True)
 class VectorTake:
-    """How a thread takes vectors of elements: statements before all of them, before and after those of each
-    vector, and after all. `element` takes one element."""
+    """Statements by which a thread takes vectors of elements into its running result: `first` once before all
+    vectors, `before` and `after` around each vector, `last` once after all; `element` takes one element."""
 
     element: Callable[[Term], list[Statement]]
     first: tuple[Statement, ...] = ()
@@ -42,9 +42,9 @@ class VectorTake:
 
 @dataclass(frozen=True)
 class PartResults:
-    """What the parts of a reduction have found: a stage's own results, those of its companion (by name), how
-    many elements a part has, and all of them together. `chosen` is the stage's result in the part that a
-    stage finds."""
+    """The results of a reduction that was split into parts, to be combined: `own` reads the stage's result of
+    a part, `beside` the companion stage's name and result, `members` is the number of elements of a part,
+    `whole` of all parts. `chosen` gives the stage's result in the part whose number a given stage finds."""
 
     name: str
     own: Load
@@ -59,36 +59,37 @@ PartStage = tuple[str, "Combine", Expression]  # a stage over the parts: name, c
 
 @dataclass(frozen=True)
 class Combine:
-    """How elements become one result. It is associative: elements may be combined in any groups, but are
-    in order."""
+    """How elements become one result. It is associative, so elements may be grouped in any way, but their
+    order must be kept."""
 
     each: ClassVar[bool] = False  # whether it has a result for each element of its axes (prefix.py)
 
     @property
     def placed(self) -> bool:
-        """Whether it asks for the elements' places."""
+        """Whether the combine needs the index of each element (as argmax does)."""
         return False
 
     @property
     def may_be_wide(self) -> bool:
-        """Whether its running result of float32 numbers may be kept in double."""
+        """Whether its running result of float32 elements may be kept in double."""
         return False
 
     @property
     def companion(self) -> "tuple[str, Combine] | None":
-        """What the parts of a reduction must find out beside, so that the whole follows: the end of its name,
-        and how it combines the same elements."""
+        """What each part of a split reduction must compute besides its own result, so that the whole can be
+        combined: the suffix of the companion stage's name, and its combine over the same elements. None
+        when nothing is needed."""
         return None
 
     def result_kind(self, body: Kind) -> Kind:
         return body
 
     def type(self, running: Running) -> CudaType:
-        """The type of the running result."""
+        """The C++ type of the running result."""
         return running.element
 
     def start(self, running: Running) -> Term:
-        """The running result of no elements."""
+        """The running result before any element was taken (the identity)."""
         raise NotImplementedError
 
     @property
@@ -97,25 +98,28 @@ class Combine:
         raise NotImplementedError
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
-        """Takes one element into a running result."""
+        """Statements that take the element `value` into the running result `into`."""
         raise NotImplementedError
 
     def single(self, running: Running, value: Term) -> Term:
-        """The running result of one element."""
+        """The running result after the single element `value`."""
         return cast(self.type(running), value)
 
     def take_vector(self, running: Running, width: str) -> VectorTake:
-        """The same for vectors of elements: more cheaply than one by one, where that can be."""
+        """Statements that take whole vectors of `width` elements (a constant's name in the kernel), where
+        possible more cheaply than one by one."""
         return VectorTake(lambda value: self.take(running, running.name, value))
 
     def given(self, other: "Combine") -> str | None:
-        """The field of the running result that is another combine's running result of the same elements."""
+        """The field of this running result that equals the running result of `other` over the same elements;
+        None when there is none."""
         return None
 
     def result(self, running: Running, of: Term) -> Declaration:
-        """Declares the stage's result."""
+        """Declares the stage's final result, computed from the running result `of`."""
         return const(running.element, running.stage, of)
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Stages over the results of parts, and the result that the whole has of them."""
+        """The stages that combine the results of a split reduction's parts, and the expression of the whole's
+        result."""
         return [(parts.name, self, parts.own)], Reduced(parts.name, self.result_kind(parts.own.kind))

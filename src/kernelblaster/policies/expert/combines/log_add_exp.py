@@ -1,4 +1,4 @@
-"""The logarithm of a sum of exponentials, as it is added to."""
+"""The combine of logcumsumexp: log(exp(a) + exp(b)), without overflow."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ struct LogAddExp {
 
 @dataclass(frozen=True)
 class LogAddExp(Combine):
-    """log(exp(a) + exp(b)) of two results."""
+    """Combines two results a, b to log(exp(a) + exp(b))."""
 
     def start(self, running: Running) -> Term:
         return LiteralTerm("-INFINITY")

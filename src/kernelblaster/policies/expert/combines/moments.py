@@ -1,4 +1,4 @@
-"""The sum of squared differences from the mean, in one pass."""
+"""The combine of variances: the sum of squared differences from the mean, in one pass over the elements."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,8 @@ NAN_MAX = DeviceFunction("nan_max", header("nan_extremes"))
 
 @dataclass(frozen=True)
 class Moments(Combine):
-    """Sum and sum of squares, both in double; a thread finds them of a few values at a time."""
+    """Keeps sum and sum of squares, both in double; with vectors, a thread sums differences from a value of
+    its own first. The result is the sum of squared differences from the mean, at least 0."""
 
     @property
     def companion(self) -> tuple[str, Combine]:
@@ -83,7 +84,8 @@ class Moments(Combine):
         return const(running.element, running.stage, NAN_MAX(left, LiteralTerm("0.0")))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """The squares within each part, and those of the parts' means from the mean of all."""
+        """Adds the squared differences within each part and those of the parts' means from the overall mean
+        (Chan's formula)."""
         assert parts.beside is not None
         name, sums = parts.beside
         mean = operation("div", Reduced(name, "real"), parts.whole)

@@ -1,5 +1,5 @@
-"""The sum of exponentials of the differences from the largest element, in one pass: it is scaled anew
-whenever a larger element comes."""
+"""The combine of softmax's denominator, the sum of exp(x - max), in one pass: the sum is rescaled whenever a
+larger element comes (online softmax)."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ HEADER = header("exponentials")
 
 @dataclass(frozen=True)
 class OnlineSoftmax(Combine):
-    """The largest element, and the sum of exponentials of differences from it."""
+    """Keeps the largest element and the sum of exp(element - largest); the result is that sum."""
 
     @property
     def companion(self) -> tuple[str, Combine]:
@@ -63,7 +63,7 @@ class OnlineSoftmax(Combine):
         return const(running.element, running.stage, of.field("sum"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """The sums of the parts, scaled to the largest element of all."""
+        """Sums the parts' results, each scaled by exp(its largest - the largest of all)."""
         assert parts.beside is not None
         name, largest = parts.beside
         scale = operation("exp", operation("sub", largest, Reduced(name, "real")))

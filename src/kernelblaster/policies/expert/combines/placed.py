@@ -1,4 +1,4 @@
-"""The place of the largest or smallest element: the first one on a tie."""
+"""The combine of argmax and argmin: the index of the largest or smallest element."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -47,7 +47,8 @@ def _functor(name: str, better: str, tie: str) -> DeviceFunction:
 
 @dataclass(frozen=True)
 class PlaceOf(Combine):
-    """Where the largest element is, or the smallest: the first of them, or the `last`, where NaN wins."""
+    """The index of the largest (or smallest) element. Of equal ones the first wins; with `last` (as in cummax
+    and cummin), the last wins, and NaN beats every number."""
 
     largest: bool
     last: bool = False
@@ -79,7 +80,8 @@ class PlaceOf(Combine):
         return _functor(f"First{name}", f"b.value {sign} a.value", tie)
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
-        """A thread takes its elements in order."""
+        """Relies on each thread taking its elements in ascending order, so that a later equal element need
+        not be compared by its index."""
         if self.last:
             return [assign(into, Call(self.join(), (into, self.single(running, value))))]
         found = Local(f"{running.stage}_value")
@@ -98,7 +100,7 @@ class PlaceOf(Combine):
         return const(INT64, running.stage, of.field("place"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """The part that has the best value, and the place that it has found."""
+        """Finds the part with the best value, and reads the index that this part has found."""
         assert parts.beside is not None
         winner = f"{parts.name}_part"
         return [(winner, self, parts.beside[1])], parts.chosen(winner)

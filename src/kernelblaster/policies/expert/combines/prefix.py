@@ -1,4 +1,4 @@
-"""Prefixes: for each element of a stage's axes, what it and all elements before it give together."""
+"""The combine of scans (cumsum and the like): for each element, the result of it and all elements before it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,8 +12,9 @@ from kernelblaster.policies.expert.expression import Kind
 
 @dataclass(frozen=True)
 class Prefix(Combine):
-    """The running result `of` another combine after each element; with `reverse`, from the last element on.
-    The stage's result at an element is known there only: where something is stored for each element."""
+    """Gives the running result of another combine, `of`, after each element; with `reverse`, from the last
+    element backwards. Unlike a reduction's, the result exists only at the element, where a store writes
+    one for each."""
 
     of: Combine
     reverse: bool = False
@@ -47,12 +48,12 @@ class Prefix(Combine):
 
 
 class HasCombine(Protocol):
-    """A stage."""
+    """Anything with a combine, such as a stage of a kernel."""
 
     @property
     def combine(self) -> Combine: ...
 
 
 def is_reversed(stages: Iterable[HasCombine]) -> bool:
-    """Whether stages are prefixes from the last element on."""
+    """Whether any of the stages is a scan that runs from the last element backwards."""
     return any(isinstance(stage.combine, Prefix) and stage.combine.reverse for stage in stages)

@@ -1,2 +1,2 @@
-"""CUDA C++ as a tree: terms (terms.py), statements (statements.py), sources (source.py), and the printer that
-writes them. Emission builds trees; nothing reads the text that comes out."""
+"""CUDA C++ as a syntax tree: terms (terms.py), statements (statements.py), functions (source.py), and the
+printer that writes them as text. Emitters build these trees; nothing parses the text afterwards."""

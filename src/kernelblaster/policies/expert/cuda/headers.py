@@ -1,7 +1,7 @@
-"""Device code: functions and types that emitted kernels use, written by hand in files of CUDA.
+"""Hand-written device code (functions and types, in device_code/*.cuh) that emitted kernels use.
 
-A file includes those that it builds on (`#include "pack.cuh"`); a source gets every file that it needs once,
-after what that includes."""
+A file includes those that it builds on (`#include "pack.cuh"`); an emitted source contains every file it
+needs once, after the files that it includes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ INCLUDE = '#include "'
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """A piece of device code and what it includes."""
+    """A piece of device code: its name, its CUDA text, and the headers it includes."""
 
     name: str
     text: str
@@ -23,7 +23,7 @@ class Header:
 
 @cache
 def header(name: str) -> Header:
-    """A file of the folder `device_code`."""
+    """Reads `name`.cuh from the folder device_code, with all that it includes."""
     lines = (FOLDER / f"{name}.cuh").read_text().rstrip("\n").split("\n")
     included = [line for line in lines if line.startswith(INCLUDE)]
     names = [line.removeprefix(INCLUDE).removesuffix('.cuh"') for line in included]
@@ -32,8 +32,8 @@ def header(name: str) -> Header:
 
 
 def in_order(needed: Iterable[Header]) -> list[Header]:
-    """All that is needed, with what it includes, each once and after what it includes. Of several with one
-    name, the first is taken, after what any of them includes."""
+    """All needed headers and what they include, each once and after its includes. Where several headers share
+    a name, the first one's text is taken, after what any of them includes."""
     includes: dict[str, dict[Header, None]] = {}
     waiting = list(needed)
     first = list(waiting)

@@ -1,5 +1,5 @@
-"""Writes trees as CUDA text: two spaces for each scope, lines of readable length, parentheses where they are
-needed."""
+"""Writes trees of terms and statements as CUDA text: two spaces per scope, lines of readable length,
+parentheses only where they are needed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -64,9 +64,9 @@ SIMPLE = Assignment | Do | Return | Jump  # statements that may stand behind a c
 
 
 class Printer:
-    """Writes one function. `renamed` are the names of given things that the function calls otherwise. What it
-    has written so far uses these names: `given` ones, those that it has `declared` (with those of functions
-    that it calls), and the device code that it `needs`."""
+    """Writes one function. `renamed` maps names of given things (tensors, sizes, arguments) to the names this
+    function uses instead. It records what it has written: the `given` names used, the names `declared`
+    (and of functions called), and the device code that it `needs`."""
 
     def __init__(self, renamed: Mapping[str, str]) -> None:
         self._renamed = renamed
@@ -108,7 +108,7 @@ class Printer:
         return self._forms[type(term)](term)[0]
 
     def body(self, body: Body, depth: int = 1) -> list[str]:
-        """The lines of a body, indented."""
+        """The lines of a body, indented by `depth` steps of two spaces."""
         indent = STEP * depth
         found: list[str] = []
         for statement in body:
@@ -247,8 +247,9 @@ class Printer:
         yield from self._headed(f"for ({start};{condition};{step})", found.body)
 
     def _headed(self, head: str, body: Body, *, must: bool = False) -> Iterator[str]:
-        """A body behind its head: on one line where it is a single short statement. With `must` it is in
-        braces, the last of which something follows."""
+        """The lines of a body behind `head` (an if or for): on the same line where it is a single short
+        statement, else in braces. With `must` there are always braces, and the caller writes the closing
+        one (for an `else`)."""
         if len(body) == 1 and isinstance(body[0], SIMPLE) and not must:
             only = self.body(body, 0)
             if len(only) == 1 and len(head) + len(only[0]) < WIDTH - 10:
@@ -269,7 +270,7 @@ def _behind(remark: str) -> str:
 
 
 def wrapped(parts: Sequence[str], indent: int, width: int = WIDTH - 14) -> str:
-    """A list in lines of readable length."""
+    """The parts joined by commas, in lines of at most `width` letters, each indented by `indent` spaces."""
     lines, line = [], ""
     for part in parts:
         if line and len(line) + len(part) > width - indent:

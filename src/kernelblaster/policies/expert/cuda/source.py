@@ -1,7 +1,8 @@
-"""Kernels and the launch function as text.
+"""Writes kernels and the host's launch function as CUDA text.
 
-A kernel's parameters are those of the given names that its body uses, in the order of the launch function's;
-where the kernel itself declares such a name, the parameter has another one."""
+A kernel's parameters are those of the given names (tensors, sizes, arguments) that its body uses, in the
+order of the launch function's parameters. Where the body declares a variable of the same name, the
+parameter is renamed."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,8 +23,8 @@ class TemplateParameter:
 
 @dataclass(frozen=True)
 class Variant:
-    """A kernel template's arguments, the sizes at which it is launched with them (all where `condition` is
-    None), and its blocks then."""
+    """One instance of a kernel template: the template `arguments`, the `condition` under which the host
+    launches it (None: always), and its number of `blocks`."""
 
     arguments: tuple[Term, ...]
     condition: Term | None
@@ -32,10 +33,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Emitted:
-    """A kernel's body, and how it is launched: with so many `threads`, and `blocks` as a host term. `shared`
-    are the bytes of shared memory that the launch gives it; `blocks_per_sm` how many of its blocks must fit
-    on an SM, if that matters; `cluster` how many of them run together; `remark` says where its axes run. A
-    kernel with `parameters` is a template and is launched as the first of its `variants` that applies."""
+    """A kernel's body and launch: `threads` per block, `blocks` as a host term, `shared` bytes of dynamic
+    shared memory, `blocks_per_sm` that must fit on an SM (0: any), `cluster` size in blocks, and a
+    `remark` on where its axes run. With `parameters` it is a template, launched as the first of its
+    `variants` whose condition holds."""
 
     body: Body
     blocks: Term
@@ -50,7 +51,7 @@ class Emitted:
 
 @dataclass(frozen=True)
 class FunctionText:
-    """A function as it is written: its parameters are `given`, in their order, and it needs device code."""
+    """A function as CUDA text, the names of its parameters in order (`given`), and the device code it needs."""
 
     text: str
     given: tuple[str, ...]
@@ -60,8 +61,9 @@ class FunctionText:
 def kernel_text(
     name: str, emitted: Emitted, types: Mapping[str, str], constants: Mapping[str, int]
 ) -> FunctionText:
-    """A kernel. `types` are the C++ types of all that it may be given; of these, `constants` have the given
-    values in its first variant."""
+    """The text of a kernel. `types` maps all names that it may be given to their C++ types. When `constants`
+    are not empty, the kernel becomes a template on a bool: if true, these sizes are compiled in with the
+    given values."""
     templates = [parameter.name for parameter in emitted.parameters]
     renamed, printer, lines = printed(emitted.body, types, (CONSTANT.name, *templates))
     given = [found for found in types if found in printer.given]
@@ -89,7 +91,8 @@ def _constant(name: str, value: int, otherwise: str) -> str:
 
 
 def host_function_text(head: str, body: Body, types: Mapping[str, str], last: str) -> FunctionText:
-    """A function of the host with a fixed list of parameters; `last` is one more, after them."""
+    """The text of a host function with all of `types` (name to C++ type) as parameters, and `last` ("type
+    name") after them."""
     renamed, printer, lines = printed(body, types, (last.rpartition(" ")[2],))
     parameters = [f"    {kind} {renamed.get(name, name)}" for name, kind in types.items()]
     text = "\n".join([f"{head}(", ",\n".join([*parameters, f"    {last}"]) + ") {", *lines, "}"])
@@ -99,7 +102,8 @@ def host_function_text(head: str, body: Body, types: Mapping[str, str], last: st
 def printed(
     body: Body, given: Iterable[str], declared: Iterable[str]
 ) -> tuple[dict[str, str], Printer, list[str]]:
-    """A body's lines; given names that it, or what is around it, declares as well have other ones."""
+    """The lines of `body`, with the printer that wrote them and the renamings: `given` names that the body
+    declares too, or that are in `declared`, are replaced by others."""
     printer = Printer({})
     lines = printer.body(body)
     taken = printer.declared | set(declared)

@@ -1,7 +1,7 @@
-"""Statements: what a kernel's body is made of, with the scopes that C++ gives them.
+"""C++ statements as a tree: what a kernel's body is made of.
 
-A body is a sequence of statements; loops, branches, scopes and lambdas have bodies of their own, and what is
-declared in one is known there and within, and nowhere else."""
+A body is a sequence of statements; loops, branches, scopes and lambdas have bodies of their own. A name is
+visible in the body that declares it and in bodies within."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ Body = tuple["Statement", ...]
 
 @dataclass(frozen=True, slots=True)
 class Declarator:
-    """One name of a declaration: with array extents, and an initial value if it has one. `constructed` values
-    are written in parentheses behind the name."""
+    """One name of a declaration, with array extents and an initial value if it has one. A `constructed` value
+    is written in parentheses, `name(value)`, instead of after `=`."""
 
     name: str
     value: Term | None = None
@@ -36,7 +36,8 @@ class Declarator:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """`qualifiers` come before the type: const, constexpr, __shared__; `remark` is a comment behind it."""
+    """Declares `names` of one type. `qualifiers` come before the type (const, constexpr, __shared__);
+    `remark` is a comment at the end of the line."""
 
     type: CudaType
     names: tuple[Declarator, ...]
@@ -61,7 +62,7 @@ class Do:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """`constexpr` is decided when the kernel is compiled."""
+    """A branch; with `constexpr` it is an `if constexpr`, decided when the kernel is compiled."""
 
     condition: Term
     body: Body
@@ -71,8 +72,8 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """A loop: what it declares, how long it goes on, what it does after each turn. `unroll` is 0 where the
-    compiler chooses, "all", or how often."""
+    """A for loop: its declaration, its condition, and what is done after each iteration. `unroll` is 0 where
+    the compiler chooses, "all", or the factor."""
 
     start: Declaration | None
     condition: Term | None
@@ -83,7 +84,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Statements in braces."""
+    """Statements in braces, `{ ... }`."""
 
     body: Body
 
@@ -107,14 +108,14 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """An instruction of PTX without operands."""
+    """A PTX instruction without operands, as inline assembly."""
 
     instruction: str
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A launch of a kernel, by host code. `shared` are bytes."""
+    """A kernel launch in host code; `shared` is its dynamic shared memory in bytes."""
 
     kernel: Term
     blocks: Term
@@ -125,7 +126,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class LambdaParameter:
-    """A parameter of a lambda; by reference it is written with &."""
+    """A parameter of a lambda; with `reference` it is passed as `const T&`."""
 
     type: CudaType
     name: str
@@ -134,7 +135,7 @@ class LambdaParameter:
 
 @dataclass(frozen=True, slots=True)
 class Lambda(Term):
-    """A function within a kernel, which sees everything around it."""
+    """A C++ lambda within a kernel, which captures everything around it by reference."""
 
     parameters: tuple[LambdaParameter, ...]
     body: Body
@@ -146,7 +147,7 @@ BARRIER = Do(Call(Local("__syncthreads"), ()))
 
 
 def declare(type_: CudaType, name: str, value: Operand | None = None, *extents: Operand) -> Declaration:
-    """A variable, or an array of them."""
+    """Declares a variable, or with `extents` an array; without `value` it is uninitialized."""
     given = None if value is None else term(value)
     return Declaration(type_, (Declarator(name, given, tuple(term(extent) for extent in extents)),))
 
@@ -156,7 +157,7 @@ def const(type_: CudaType, name: str, value: Operand, remark: str = "") -> Decla
 
 
 def consts(type_: CudaType, **values: Operand) -> Declaration:
-    """Several of one type, on one line."""
+    """Declares several constants of one type on one line."""
     return Declaration(type_, tuple(Declarator(name, term(v)) for name, v in values.items()), "const")
 
 
@@ -165,13 +166,15 @@ def constexpr(name: str, value: Operand, remark: str = "") -> Declaration:
 
 
 def shared(type_: CudaType, name: str, *extents: Operand, align: int = 0) -> Declaration:
-    """An array, or without extents a variable, in shared memory."""
+    """Declares an array (a variable without `extents`) in static shared memory, aligned to `align` bytes if
+    not 0."""
     qualifiers = f"__shared__ __align__({align})" if align else "__shared__"
     return Declaration(type_, (Declarator(name, None, tuple(term(e) for e in extents)),), qualifiers)
 
 
 def shared_memory(type_: CudaType, name: str, align: int = 0) -> Declaration:
-    """The shared memory that the launch gives to a block, as an array without an extent."""
+    """Declares the dynamic shared memory of a launch as an array without extent (`extern __shared__`),
+    aligned to `align` bytes if not 0."""
     qualifiers = f"extern __shared__ __align__({align})" if align else "extern __shared__"
     return Declaration(type_, (Declarator(name, None, (LiteralTerm(""),)),), qualifiers)
 
@@ -206,15 +209,15 @@ def loop(
 
 
 def unrolled(name: str, count: Operand, body: Iterable[Statement]) -> For:
-    """A loop from 0 that the compiler writes out."""
+    """A loop from 0 to `count` that the compiler unrolls fully."""
     return loop(name, 0, count, body, unroll="all")
 
 
 def once_or_unrolled(name: str, count: int, body: Sequence[Statement]) -> list[Statement]:
-    """The body as often as `count`: without a loop where that is once."""
+    """The body `count` times, in an unrolled loop; without a loop when `count` is 1."""
     return list(body) if count == 1 else [unrolled(name, count, body)]
 
 
 def function(name: str, parameters: tuple[LambdaParameter, ...], body: Iterable[Statement]) -> Declaration:
-    """A function within a kernel: auto name = [&](...) {...};"""
+    """Declares a function within a kernel: auto name = [&](...) {...};"""
     return Declaration(AUTO, (Declarator(name, Lambda(parameters, tuple(body))),))

@@ -1,9 +1,9 @@
-"""Terms: C++ expressions as a tree.
+"""C++ expressions as a tree of terms.
 
-Python's operators build them, so that `block * 128 + row` is the term for that; numbers become literals, and
-what changes nothing (`+ 0`, `* 1`) is left out. A name is either a local one (`Local`), which the kernel
-declares itself, or one that the kernel is given (`Given`): a tensor, a size, an argument. The printer renames
-what is given where a local name is the same."""
+Python's operators build them: `block * 128 + row` is the term for that expression; numbers become
+literals, and what changes nothing (`+ 0`, `* 1`) is left out. A name is either `Local`, declared by the
+kernel or by CUDA, or `Given`, a tensor, size or argument passed to the kernel. Where both are alike, the
+printer renames the given one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ class Term:
     __slots__ = ()
 
     def __add__(self, other: Operand) -> "Term":
-        """A sum of whole numbers, or of a pointer and such, written without parentheses."""
+        """A sum of whole numbers, or of a pointer and an offset; nested sums are rebuilt so that no
+        parentheses are needed. Adding 0 gives the term itself."""
         if isinstance(other, Infix) and other.operator in ("+", "-"):
             return Infix(other.operator, self + other.left, other.right)
         return self if other == 0 else Infix("+", self, term(other))
@@ -42,7 +43,7 @@ class Term:
         return self if other == 1 else Infix("*", term(other), self)
 
     def __truediv__(self, other: Operand) -> "Term":
-        """A quotient as in C++: of whole numbers, rounded towards zero."""
+        """A quotient as in C++: whole numbers are rounded towards zero."""
         return self if other == 1 else Infix("/", self, term(other))
 
     def __mod__(self, other: Operand) -> "Term":
@@ -82,7 +83,7 @@ class Term:
         return Field(self, name)
 
     def call(self, method: str, *arguments: Operand) -> "Term":
-        """A call of a method."""
+        """A call of this object's method with arguments."""
         return Call(Field(self, method), terms(arguments))
 
 
@@ -102,7 +103,7 @@ class Given(Term):
 
 @dataclass(frozen=True, slots=True)
 class LiteralTerm(Term):
-    """A literal as it is written."""
+    """A literal, with the text as it appears in the source."""
 
     text: str
 
@@ -133,7 +134,7 @@ class Choice(Term):
 
 @dataclass(frozen=True, slots=True)
 class CudaType:
-    """A type as it is written, and the device code that defines it, if it is not CUDA's own."""
+    """A C++ type as text, and the header that defines it (None for CUDA's own types)."""
 
     text: str
     needs: Header | None = None
@@ -150,8 +151,8 @@ class Conversion(Term):
 
 @dataclass(frozen=True, slots=True)
 class DeviceFunction(Term):
-    """A function of the device code, a type that is constructed, or without a header a kernel of this source.
-    Template arguments follow the name."""
+    """A function of the device code, a type that is constructed, or (with no header) a kernel of this source;
+    `template` are its template arguments."""
 
     name: str
     header: Header | None
@@ -161,7 +162,7 @@ class DeviceFunction(Term):
         return Call(self, terms(arguments))
 
     def of(self, *template: Operand) -> "DeviceFunction":
-        """With template arguments."""
+        """The same function with these template arguments."""
         return DeviceFunction(self.name, self.header, terms(template))
 
 
@@ -193,7 +194,7 @@ class Braces(Term):
 
 @dataclass(frozen=True, slots=True)
 class Reinterpreted(Term):
-    """A pointer as one to another type, const or not."""
+    """A reinterpret_cast of a pointer to `type`, const or not."""
 
     type: CudaType
     const: bool
@@ -221,12 +222,12 @@ def terms(values: Sequence[Operand]) -> tuple[Term, ...]:
 
 
 def kind(text: str) -> CudaType:
-    """A type that CUDA has."""
+    """A type that CUDA or C++ defines itself, by its text."""
     return CudaType(text)
 
 
 def call(function: str, *arguments: Operand) -> Call:
-    """A call of a function that CUDA has, or of a local one."""
+    """A call of a function that CUDA defines, or that the kernel declares, by name."""
     return Call(Local(function), terms(arguments))
 
 
@@ -235,7 +236,7 @@ def cast(to: str | CudaType, operand: Operand) -> Conversion:
 
 
 def read(pointer: Term) -> Term:
-    """What a pointer points to."""
+    """The value that a pointer points to (`*pointer`)."""
     return Prefixed("*", pointer)
 
 
@@ -244,12 +245,12 @@ def address_of(place: Term) -> Term:
 
 
 def vector_pointer(to: CudaType, operand: Term, *, const: bool = True) -> Term:
-    """A pointer as one to another type."""
+    """A pointer cast to a pointer to the type `to` (reinterpret_cast), const unless told otherwise."""
     return Reinterpreted(to, const, operand)
 
 
 def all_of(conditions: Sequence[Term]) -> Term | None:
-    """Whether all hold; None where there are none."""
+    """The conditions joined with &&; None when there are none."""
     found: Term | None = None
     for condition in conditions:
         for part in _joined(condition):
@@ -258,7 +259,7 @@ def all_of(conditions: Sequence[Term]) -> Term | None:
 
 
 def _joined(condition: Term) -> list[Term]:
-    """The conditions that && joins."""
+    """The operands of a chain of &&; the condition alone when it is no such chain."""
     if isinstance(condition, Infix) and condition.operator == "&&":
         return [*_joined(condition.left), condition.right]
     return [condition]

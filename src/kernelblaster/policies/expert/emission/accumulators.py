@@ -1,4 +1,5 @@
-"""Running results: what a stage's reduction keeps while it goes over the elements."""
+"""Accumulators: the running results that the stages (reductions) of a kernel keep while they go over
+elements."""
 
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from kernelblaster.policies.expert.schedules.reductions import Accumulating
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A stage with its running result."""
+    """A stage (one reduction of a kernel) with its running result."""
 
     stage: Stage
     running: Running
@@ -35,16 +36,17 @@ class Accumulator:
 
     @property
     def join(self) -> Term:
-        """The functor that combines two running results."""
+        """The C++ functor that combines two running results."""
         return self.stage.combine.join()
 
     @property
     def is_wide(self) -> bool:
-        """Whether it is kept in a wider type than its elements."""
+        """Whether the running result is kept in double although its elements are float32."""
         return self.running.wide
 
     def declared(self, *extents: Operand) -> Statement:
-        """The running result of no elements; of arrays, the elements are set later."""
+        """Declares the running result with its start value; with `extents`, an array of them that is set
+        later."""
         return declare(self.type, self.name.name, None if extents else self.start, *extents)
 
     def take(self, into: Term, value: Term) -> list[Statement]:
@@ -54,7 +56,8 @@ class Accumulator:
         return self.stage.combine.take_vector(self.running, width)
 
     def given(self, stage: Stage) -> Term | None:
-        """Another stage's running result where this one has it anyway."""
+        """The field of this running result that equals that of `stage`, which reduces the same elements; None
+        when it has none."""
         part = self.stage.combine.given(stage.combine) if stage.body == self.stage.body else None
         return self.name.field(part) if part is not None else None
 
@@ -63,7 +66,7 @@ class Accumulator:
 
 
 def accumulators(kernel: Kernel, plan: Plan) -> list[Accumulator]:
-    """One for each stage of a kernel."""
+    """The accumulators of a kernel's stages, one each, in their order."""
     sizes, values, schedule = plan.sizes[0], values_of(plan), kernel.schedule
     extents = [axis.extent for axis in kernel.reduced]
     place = index_term(indices.row_major((axis.index for axis in kernel.reduced), extents), sizes)

@@ -1,7 +1,9 @@
-"""Cluster kernels: one row split over a thread-block cluster, slices resident in registers and shared memory.
+"""Emits kernels that reduce one row with a thread-block cluster: each block keeps its slice of the row in
+registers and shared memory.
 
-Threads come back to what they copied themselves, so that there is no barrier but those of the cluster. A
-persistent cluster reads a vector of its next row in the place of each that has been used for the last time.
+Threads read back only what they copied themselves, so that the only barriers are the cluster's. A
+persistent cluster goes over several rows, and prefetches the next row's vector in place of each one used
+for the last time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,7 +67,8 @@ THREAD_IN_ROW = Local("thread")
 
 
 def blocks(schedule: ClusterRows, total: Term) -> Term:
-    """Blocks of a launch for so many rows."""
+    """Blocks of a launch for `total` rows: a cluster per row, or as many clusters as are resident if
+    persistent."""
     most = schedule.resident
     return (Choice(total < most, total, term(most)) if schedule.persistent else total) * schedule.blocks
 
@@ -80,8 +83,8 @@ def head(schedule: ClusterRows, total: Term) -> list[Statement]:
 
 
 def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
-    """Declares the cluster's next row, once this one's results are known, and arrives at the cluster
-    barrier."""
+    """Declares the cluster's next row, once this row's results are known, and arrives at the cluster barrier
+    if there is one."""
     return [
         const(number, NEXT.name, Local(row) + GRID / BLOCKS),
         const(BOOL, "more", NEXT < total),
@@ -90,7 +93,8 @@ def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
 
 
 def step_to_next_row(row: str) -> list[Statement]:
-    """The step to the next row: stop if there is none, else advance and wait at the cluster barrier."""
+    """Goes on to the next row: breaks the loop if there is none, else advances and waits at the cluster
+    barrier."""
     return [
         when(Prefixed("!", MORE), BREAK),
         assign(Local(row), NEXT),
@@ -103,7 +107,7 @@ def _wait(remark: str) -> Statement:
 
 
 def slice_of_row(number: CudaType, elements: Term) -> list[Statement]:
-    """The vectors of this block: whole lines of memory."""
+    """Declares which vectors of the row this block has, `begin` to `packs`: whole cache lines."""
     row_packs, share, line = local("row_packs", "share", "LINE")
     return [
         constexpr("LINE", term(LINE) / WIDTH),
@@ -115,15 +119,16 @@ def slice_of_row(number: CudaType, elements: Term) -> list[Statement]:
 
 @dataclass(frozen=True)
 class Resident:
-    """The type of a tensor's vectors, and the address of the one with the number `at`."""
+    """A tensor whose slice a cluster keeps on chip: the type of its vectors, and the address of the vector
+    number `at`."""
 
     pack: CudaType
     place: Term
 
 
 def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, Resident]) -> list[Statement]:
-    """Starts to read the vectors of each name: the first of a thread into registers, the next into shared
-    memory."""
+    """Starts to read the slice of each tensor: the first vectors of a thread into registers, the next ones
+    into shared memory by asynchronous copies."""
     found: list[Statement] = []
     start = BEGIN + THREAD_IN_ROW
     if packs and schedule.register_elements:
@@ -161,8 +166,8 @@ def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, 
 def over_registers(
     number: CudaType, start: Term, take: Statement, following: Mapping[str, Term]
 ) -> Statement:
-    """The loop over vectors in registers; where all threads have them, nothing is asked for each. After that
-    come those of the next row, if addresses are given."""
+    """The loop over the vectors in registers, without bounds checks where every thread has all of them. With
+    addresses in `following`, each vector is then replaced by that of the next row."""
     held = [when(MORE, assign(Local(f"{n}_held")[K], read(place))) for n, place in following.items()]
     taken = [take, *held]
     sure, unsure = (over_packs(number, HELD, start, found) for found in (taken, [when(AT < PACKS, *taken)]))
@@ -172,10 +177,10 @@ def over_registers(
 def over_shared(
     number: CudaType, before: Term | None, take: Statement, following: Mapping[str, Term]
 ) -> list[Statement]:
-    """The loops over vectors in shared memory, of which the first is `before` vectors behind the thread's
-    first: what has come is taken while the rest is under way; of each batch, first the vectors that all
-    threads have. After that come those of the next row, if addresses are given: then, all of this row is
-    there already."""
+    """The loops over the vectors in shared memory, which start `before` vectors after the thread's first.
+    They go in batches: each is processed as soon as its copies have arrived, the vectors that all threads
+    have first, without bounds checks. With addresses in `following`, each is then replaced by a copy of
+    the next row's, and nothing is waited for."""
     moved: Operand = 0 if before is None else before
     here = const(number, "at", BEGIN + THREAD_IN_ROW + moved + K * THREADS)
     copies = [
@@ -208,7 +213,7 @@ def over_packs(number: CudaType, count: Term, start: Term, body: Sequence[Statem
 
 
 def _places(packs: Mapping[str, Resident]) -> list[Statement]:
-    """The addresses of the thread's vectors in shared memory."""
+    """Declares the addresses of the thread's vectors in shared memory, one pointer for each tensor."""
     found: list[Statement] = [shared_memory(kind("uint4"), "kept")]
     start: Term = Local("kept")
     for name, one in packs.items():
@@ -220,7 +225,8 @@ def _places(packs: Mapping[str, Resident]) -> list[Statement]:
 
 
 def combine(slots: Mapping[int, Accumulator]) -> list[Statement]:
-    """Combines running results of all blocks at one cluster barrier."""
+    """Combines the running results of all blocks of the cluster at one cluster barrier; the keys are slots in
+    shared memory."""
     tell = [Do(tell_cluster.of(THREADS, BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     hear = [Do(hear_cluster.of(BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     return [*tell, Do(meet_cluster()), *hear]

@@ -1,5 +1,6 @@
-"""Columns: reductions across memory. The lanes of a warp take neighbouring columns, a vector each, and the
-warps of a block share the rows; what they found is combined in shared memory."""
+"""Emits reductions across memory (over rows, a result per column): the lanes of a warp take neighbouring
+columns, a vector each, the warps of a block share the rows, and their results are combined in shared
+memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -66,7 +67,7 @@ WARPS, WIDTH, INSIDE, ROW, TURN = local("WARPS", "WIDTH", "inside", "row", "turn
 
 @dataclass(frozen=True)
 class ColumnWriter:
-    """A kernel as columns, with what is needed to write it."""
+    """A kernel with a `Columns` schedule, with what is needed to write it."""
 
     kernel: Kernel
     plan: Plan
@@ -119,7 +120,7 @@ def _nest(columns: ColumnWriter, width: int) -> Nest:
 
 
 def _place(columns: ColumnWriter) -> list[Statement]:
-    """Which columns this thread has; threads beyond the last one work on none."""
+    """Declares which columns this thread has; `inside` is false for threads beyond the last column."""
     *outer, last = columns.kernel.axes
     narrow = fits(columns.plan, indices.product(axis.extent for axis in columns.kernel.axes))
     kind = UNSIGNED if narrow else INT64
@@ -140,8 +141,8 @@ def _place(columns: ColumnWriter) -> list[Statement]:
 
 @dataclass(frozen=True)
 class ShortSums:
-    """Sums of a few rows in the elements' own type: where they begin, the taking, and how they are added to
-    the long ones, which are kept in double."""
+    """Sums of a few rows in the elements' own type: `before` starts them, `body` takes a row, `after` adds
+    them to the long sums, which are kept in double."""
 
     before: Sequence[Statement]
     body: Sequence[Statement]
@@ -154,8 +155,8 @@ def _over_rows(
     body: Sequence[Statement],
     short: ShortSums | None = None,
 ) -> Statement:
-    """The loop over this warp's rows: their vectors, then what is done with them. With `short`, several rows
-    are summed up shortly first."""
+    """The loop over this warp's rows: reads their vectors, then runs `body`. With `short`, the rows of one
+    unrolled step are summed in the elements' own type first."""
     unroll = columns.schedule.unroll
     early, packs = _packs(columns, expressions)
     rows = _row_loop(columns)
@@ -188,7 +189,8 @@ def _over_rows(
 
 
 def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[Statement], list[Statement]]:
-    """The reads of vectors that the expressions need: those that are the same in all rows, and the others."""
+    """Declarations that read the vectors the expressions need: first those that are the same in all rows,
+    then those that differ by row."""
     kernel = columns.kernel
     used = {load for expression in expressions for load in loads(expression)}
     reduced = {axis.name for axis in kernel.reduced}
@@ -207,7 +209,8 @@ def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[S
 
 @dataclass(frozen=True)
 class RowLoop:
-    """The loop over rows: its variable, from where to where, and the reduced axes' variables in it."""
+    """The loop over rows: its variable, its first value and end, and statements that give the reduced axes'
+    variables."""
 
     name: str
     first: Term
@@ -235,7 +238,8 @@ def _row_loop(columns: ColumnWriter) -> RowLoop:
 
 
 def _lanes(columns: ColumnWriter, expressions: list[Expression], body: Sequence[Statement]) -> Statement:
-    """A loop over the columns of a vector, with the results of earlier stages and the column's number."""
+    """A loop over the columns of a thread's vector, with declarations of the earlier stages' results and the
+    column's number where the expressions use them."""
     along = columns.access.along.name
     needed = {part.stage for e in expressions for part in walk(e) if isinstance(part, Reduced)}
     named: list[Statement] = [a.result(a.name[LANE]) for a in columns.found if a.stage.name in needed]
@@ -245,7 +249,8 @@ def _lanes(columns: ColumnWriter, expressions: list[Expression], body: Sequence[
 
 
 def _pass(columns: ColumnWriter, group: list[Stage]) -> list[Statement]:
-    """One pass for stages that do not need each other, and their results for every thread."""
+    """One pass over the rows for stages that do not depend on each other; afterwards every thread has their
+    results."""
     found = [accumulator for accumulator in columns.found if accumulator.stage in group]
     bodies = [stage.body for stage in group]
     starts = [assign(a.name[LANE], a.start) for a in found]
@@ -262,7 +267,8 @@ def _pass(columns: ColumnWriter, group: list[Stage]) -> list[Statement]:
 def _taken(
     columns: ColumnWriter, found: Sequence[Accumulator], short: Sequence[Accumulator] = ()
 ) -> Statement:
-    """What is done with the vectors of a row; some sums are `short` ones."""
+    """Statements that take a row's vectors into the running results; those in `short` go to the short sums
+    instead."""
     lane: list[Statement] = []
     for a in found:
         name = _here(a) if a in short else a.name
@@ -275,8 +281,9 @@ def _here(accumulator: Accumulator) -> Local:
 
 
 def _short(columns: ColumnWriter, found: Sequence[Accumulator]) -> ShortSums | None:
-    """The rows of one unrolled step are summed first, and that is added to the double accumulator once, since
-    an addition in double takes longer than a load; None if nothing is unrolled or in double."""
+    """Short sums: the rows of one unrolled step are summed in float and added to the double accumulator once,
+    because an addition in double takes longer than a load. None when nothing is unrolled or kept in
+    double."""
     wide = [a for a in found if a.is_wide]
     if columns.schedule.unroll == 1 or not wide:
         return None
@@ -300,7 +307,7 @@ def _column_stores(columns: ColumnWriter) -> list[Statement]:
 
 
 def _stored(columns: ColumnWriter, stores: list[Store]) -> list[Statement]:
-    """Vectors of results, or single ones where they are not contiguous."""
+    """Statements that write the stores' results: as vectors where they are contiguous, otherwise one by one."""
     before: list[Statement] = []
     after: list[Statement] = []
     for store in stores:

@@ -1,4 +1,4 @@
-"""The device functions and types that emitters use, with the headers that define them (device_code/)."""
+"""The device functions and types that emitters call, each with the header in device_code/ that defines it."""
 
 from kernelblaster.policies.expert.cuda.headers import Header, header
 from kernelblaster.policies.expert.cuda.terms import CudaType, DeviceFunction, Operand
@@ -9,7 +9,7 @@ SPLIT_TERMS, CUDA_PIPELINE = header("split_terms"), Header("cuda_pipeline", "#in
 
 
 def _own(name: str) -> DeviceFunction:
-    """A function that is alone in its header."""
+    """The function `name`, which is alone in the header of the same name."""
     return DeviceFunction(name, header(name))
 
 
@@ -35,5 +35,6 @@ SCALES_TYPE = CudaType("Scales", SCALES)
 
 
 def pack_type(element: CudaType, width: Operand | str) -> CudaType:
-    """A vector of neighbouring elements; the width is a number, or a name in the kernel."""
+    """The type of a vector of `width` neighbouring elements; the width is a number or a constant's name in
+    the kernel."""
     return CudaType(f"Pack<{element}, {width}>", PACK)
