@@ -1,4 +1,5 @@
-"""The combine of scans (cumsum and the like): for each element, the result of it and all elements before it."""
+"""The combine of scans (cumsum and the like): for each element, the result of it and all elements before
+it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

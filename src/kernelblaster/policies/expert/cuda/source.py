@@ -51,7 +51,8 @@ class Emitted:
 
 @dataclass(frozen=True)
 class FunctionText:
-    """A function as CUDA text, the names of its parameters in order (`given`), and the device code it needs."""
+    """A function as CUDA text, the names of its parameters in order (`given`), and the device code it
+    needs."""
 
     text: str
     given: tuple[str, ...]

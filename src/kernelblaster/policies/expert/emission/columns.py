@@ -307,7 +307,8 @@ def _column_stores(columns: ColumnWriter) -> list[Statement]:
 
 
 def _stored(columns: ColumnWriter, stores: list[Store]) -> list[Statement]:
-    """Statements that write the stores' results: as vectors where they are contiguous, otherwise one by one."""
+    """Statements that write the stores' results: as vectors where they are contiguous, otherwise one by
+    one."""
     before: list[Statement] = []
     after: list[Statement] = []
     for store in stores:
