@@ -1,4 +1,4 @@
-"""`kernelblaster ablate SUITE...`."""
+"""`kernelblaster ablate SUITE...`: ablation studies, which compare ways to learn and to search."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""`kernelblaster bench SUITE...`."""
+"""`kernelblaster bench SUITE...`: search every task of a suite, and measure the results."""
 
 import json
 from dataclasses import asdict
@@ -147,8 +147,9 @@ def bench(
 
 
 def _model_use(policy: str | None, models: ModelOptions, strategy: StrategyName) -> ModelUse | None:
-    """How a model takes part, from the options; None if none does. `policy` None: the model if one is named,
-    else the expert. Raises KernelBlasterError for options that contradict each other."""
+    """Which language models take part, from the options; None if none does. With `policy` None, the model
+    writes candidates if one is named, else the rule-based expert policy. Raises KernelBlasterError for
+    options that contradict each other."""
     expert_can = policy != "llm" and strategy in BY_ROLES
     use = models.use("maic-rl" if expert_can else strategy)
     if use is None and policy == "llm":
@@ -159,7 +160,8 @@ def _model_use(policy: str | None, models: ModelOptions, strategy: StrategyName)
 
 
 def numbers(text: str, option: str) -> list[int]:
-    """The numbers of `1,2,3`. Raises KernelBlasterError that names the `option`."""
+    """The numbers in a text like `1,2,3`. Raises KernelBlasterError, which names the `option`, if one is not
+    a whole number."""
     try:
         return [int(part) for part in text.split(",") if part.strip()]
     except ValueError as error:
@@ -167,7 +169,8 @@ def numbers(text: str, option: str) -> list[int]:
 
 
 def _as_dict(result: "BenchResult", learned: int | None) -> dict[str, Any]:
-    """The result for `--json`; `learned` is the number of events taught, None without `--teach`."""
+    """The result as JSON data for `--json`; `learned` is the number of results that were new to the knowledge
+    base that --kb names, None without `--teach`."""
     taught = {} if learned is None else {"taught_events": learned}
     return {
         "folder": str(result.folder),
@@ -198,8 +201,8 @@ def _as_dict(result: "BenchResult", learned: int | None) -> dict[str, Any]:
 
 
 def _show(result: "BenchResult", learned: int | None, knowledge: str) -> None:
-    """Print the result for people; `learned` is the number of events taught to `knowledge`, None without
-    `--teach`."""
+    """Print the result for people; `learned` is the number of results that were new to the knowledge base
+    `knowledge`, None without `--teach`."""
     from kernelblaster.bench.tables import COLUMNS, cells
 
     table = Table("", "vs", *COLUMNS, box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")

@@ -78,7 +78,7 @@ def confine_command(
 
 
 def confine_to_run(run: Run, *, device: DeviceName | None = None, **more: Any) -> None:
-    """As `confine_command`, for the task that a run keeps. `device` None: the run's own."""
+    """As `confine_command`, for the task of which a run keeps a copy. `device` None: the run's own."""
     device = device or (run.events[0].data.get("device") if run.events else None)
     stranger = "" if keeps_shipped_task(run) else str(run.folder)
     more["fills"] = (run.folder, *more.get("fills", ()))
@@ -87,15 +87,15 @@ def confine_to_run(run: Run, *, device: DeviceName | None = None, **more: Any) -
 
 
 def store_of(folder: Path) -> str:
-    """The shared store that has the events of the run or bench in a folder, in words; empty if they are in
-    the folder."""
+    """The shared database that has the events of the run or bench in a folder, as words for a message; empty
+    if they are in the folder itself."""
     pointer = pointer_of(folder)
     return "" if pointer is None else f"its store {pointer.store}"
 
 
 def reserved_run(runs: Path) -> Path | None:
-    """The folder of a new run under `runs`, made before the command is confined to it, and removed when the
-    command ends if nothing was put there. None unless called by a command line."""
+    """The path of a new, empty folder for a run under `runs`, made before the command is confined to it, and
+    removed when the command ends if nothing was put there. None unless called by a command line."""
     if not keeper.is_running():
         return None
     folder = reserve_run(runs.absolute())
@@ -124,8 +124,9 @@ def _remove_empty(folder: Path) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a file that the user named, atomically; a confined command has the keeper do so, to which it must
-    have been claimed. Raises KernelBlasterError."""
+    """Write a file that the user named, atomically. A confined command, which may not write there, has the
+    keeper (its helper process) do so, and must have told it of the file before. Raises KernelBlasterError if
+    it fails."""
     if settings().confined:
         keeper.write(path.absolute(), text, 0o666)
     else:
@@ -133,8 +134,8 @@ def write_output(path: Path, text: str) -> None:
 
 
 def _files(name: str) -> list[Path]:
-    """The files of the tasks that a name stands for; for a class of a package, a file in the working folder.
-    Empty for a name that stands for nothing, which is reported when it is loaded."""
+    """The files of the tasks that a name stands for; for a class of a package, a path in the working folder.
+    Empty for a name that stands for nothing: that is an error later, when it is loaded."""
     where, module = class_in(name)
     if module and Path(where).suffix not in (".py", ".pt2"):
         return [Path.cwd() / where]
@@ -149,8 +150,8 @@ def _is_shipped(path: Path) -> bool:
 
 
 def _own_folders(folders: Iterable[Path]) -> list[Path]:
-    """The folders that a command fills. Raises KernelBlasterError for one that holds more: code of a task
-    could fill it with anything."""
+    """The real paths of the folders that a command fills. Raises KernelBlasterError for one that is not the
+    command's alone (like the home folder), since code of a task could fill it with anything."""
     found = [Path(os.path.realpath(folder)) for folder in folders]
     for folder in found:
         if is_wide(folder):
@@ -159,8 +160,9 @@ def _own_folders(folders: Iterable[Path]) -> list[Path]:
 
 
 def _digest(own: Sequence[str]) -> str:
-    """A digest of tasks and runs, by their paths and by what is in them and in the sources beside them: what
-    code at a path left in the cache is not found by other code that is later at the same path."""
+    """A hash of tasks and runs: their paths, their content and that of the sources beside them. It names the
+    part of the cache that their code may fill, so that other code later at the same path does not find what
+    they left."""
     paths = [Path(path) for path in own]
     files = {path for path in paths if path.is_file()}
     for folder in {path.parent for path in files}:
@@ -177,9 +179,9 @@ def _digest(own: Sequence[str]) -> str:
 
 
 def _cache_part(own: Sequence[str]) -> list[Path]:
-    """Make the part of the cache that the command may fill, with its folder for temporary files: for tasks
-    that are not shipped (`own`), a part of their own, since they could put anything there. Returns its
-    folders."""
+    """Make the part of the cache that the command may fill, with a folder for temporary files, and return its
+    folders. Tasks that are not shipped (paths `own`) get a part of their own, since they could put anything
+    there."""
     root = settings().cache
     part = root
     if own:

@@ -1,4 +1,5 @@
-"""Confines commands that search: with language models, a knowledge base to start from, and many tasks."""
+"""Confines the commands that search (`optimize`, `bench`, `ablate`) to what they need: folders of language
+models, a knowledge base to start from, and the files of many tasks."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +21,9 @@ from kernelblaster.store.run import first_event_of
 
 
 def model_folders(use: ModelUse | None) -> tuple[list[Path], list[Path]]:
-    """(what is read, folders that are filled) where a model takes part; the latter are made. Claims its
-    servers."""
+    """(files and folders that are read, folders that are filled) where language models take part; both empty
+    if `use` is None. Makes the latter, checks that the models can be used, and tells the keeper (the helper
+    process that calls them) of their servers."""
     if use is None:
         return [], []
     check_models(use)
@@ -36,8 +38,8 @@ def model_folders(use: ModelUse | None) -> tuple[list[Path], list[Path]]:
 
 
 def claim_knowledge(start: str | None, folder: Path) -> None:
-    """Claim the knowledge base that a bench in a folder starts from, as its plan records it, to be copied
-    there; nothing for one that is shipped."""
+    """Tell the keeper (the helper process of confined commands) that the knowledge base `start` may be read,
+    and copied into the bench's `folder`. Does nothing for None, "empty" and "seed", which is shipped."""
     if start not in (None, EMPTY, SEED):
         keeper.claim("knowledge", str(start))
         keeper.claim("file", str(folder / "knowledge.db"))

@@ -100,7 +100,8 @@ def _show_machine() -> None:
 
 
 def _show_race() -> None:
-    """Emulate the example with a race, and print what was found with the source lines."""
+    """Run an example kernel that has a race on the emulator, and print the race that it found with its source
+    lines."""
     from kernelblaster.api import emulate
 
     task, name = RACY
@@ -149,7 +150,7 @@ def _path_to_best(result: "OptimizeResult") -> list[Step]:
 
 
 def _sources(result: "OptimizeResult") -> dict[str, str]:
-    """The source of every candidate by its code, in the order of judging."""
+    """The source text of every candidate by the hash of its code, in the order of judging."""
     with open_run(result.run.parent, result.run) as run:
         history = History(run)
         return {judged.code: history.source_of(judged) for judged in history.judged}
@@ -184,7 +185,8 @@ def _show_speed(task: str, result: "OptimizeResult") -> None:
 
 
 def _show_path(result: "OptimizeResult", folder: Path) -> None:
-    """Print the steps to the best candidate: state, technique, expected speedup and what came of it."""
+    """Print the steps to the best candidate: the performance state, the technique, its expected and its
+    actual speedup."""
     with KnowledgeBase(folder.absolute() / "knowledge.db") as knowledge:
         content = knowledge.content()
     for number, step in enumerate(_path_to_best(result), 1):
@@ -195,12 +197,13 @@ def _show_path(result: "OptimizeResult", folder: Path) -> None:
 
 
 def _expected(step: Step, result: "OptimizeResult") -> str:
-    """The speedup that was expected of a step, as text; it is learned from times of the same kind."""
+    """The speedup that the knowledge base expected of a step, as text, marked as modelled if the run's times
+    are."""
     return _marked(f"{step.predicted:.2f}x", result.modelled)
 
 
 def _gained(step: Step, result: "OptimizeResult") -> str:
-    """The speedup of a step as text, or its failure."""
+    """The speedup of a step as text, marked if modelled; if it failed, the kind of failure."""
     return step.failure or _marked(f"{step.speedup:.2f}x", result.modelled)
 
 
@@ -232,8 +235,8 @@ def _show_difference(result: "OptimizeResult") -> None:
 
 
 def _show_transfer(first: "OptimizeResult", second: "OptimizeResult") -> None:
-    """Print what the second search took from the first: the recipe that it used, if it did, and the
-    candidates saved."""
+    """Print what the second search took from the first: the recipe (techniques that pay together) that it
+    used, if any, and how many candidates that saved."""
     recipe = next((step for step in _path_to_best(second) if is_recipe(step.technique)), None)
     needed = _needed(first)
     if recipe is None:

@@ -1,4 +1,4 @@
-"""`kernelblaster doctor`."""
+"""`kernelblaster doctor`: what works on this machine."""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""`kernelblaster evaluate TASK CANDIDATE.cu`."""
+"""`kernelblaster evaluate TASK CANDIDATE.cu`: is a candidate correct, and is it faster?"""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""`kernelblaster export RUN`."""
+"""`kernelblaster export RUN`: the best candidate of a run as a file of its own."""
 
 import json
 import sys

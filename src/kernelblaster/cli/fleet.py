@@ -110,7 +110,7 @@ def token(path: TokenOption = None, json_: JsonOption = False) -> None:
 
 
 def _show(node: "NodeStatus") -> None:
-    """Print a node for people."""
+    """Print a machine of the fleet for people: its address, state, cores, GPUs and devices."""
     from kernelblaster.fleet.status import device_line
 
     state = "alive" if node.alive else "lost"
@@ -125,7 +125,7 @@ def _show(node: "NodeStatus") -> None:
 
 
 def _as_dict(node: "NodeStatus") -> dict[str, Any]:
-    """A node for `--json`."""
+    """A machine of the fleet as JSON data for `--json`; its GPUs are None if they could not be asked for."""
     gpus = None if node.gpus is None else [{"name": g.name} | g.health.model_dump() for g in node.gpus]
     return {
         "address": node.address,

@@ -18,7 +18,8 @@ from typing import Any, get_type_hints
 
 
 def grouped(verb: Callable[..., None]) -> Callable[..., None]:
-    """The command with the fields of its groups as keyword parameters, which Typer turns into options."""
+    """Decorator of a command: each parameter whose type is an option group (a dataclass) is replaced by
+    keyword parameters for its fields, which Typer turns into options."""
     hints = get_type_hints(verb, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     flat: list[inspect.Parameter] = []
@@ -56,7 +57,8 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
 
 
 def _default(field: "Field[Any]") -> Any:
-    """The default of a field as `inspect` has it; empty if the option is required."""
+    """The default of a dataclass field for `inspect.Parameter`: `Parameter.empty` if the option is
+    required."""
     return inspect.Parameter.empty if field.default is MISSING else field.default
 
 

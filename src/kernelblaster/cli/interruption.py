@@ -1,4 +1,4 @@
-"""Tell how to continue a long command that was interrupted or failed."""
+"""`explain_resuming`: tells how to continue a long command that was interrupted or failed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

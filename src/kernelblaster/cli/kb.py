@@ -269,7 +269,8 @@ def _read(path: Path) -> bytes:
 
 
 def _say_taken(count: int, version: int, json_: bool) -> None:
-    """Print how many events were taken over, and the version that the knowledge base now has."""
+    """Print how many events (learned results and other changes) were taken over from another knowledge base,
+    and the version that this one now has."""
     if json_:
         print(json.dumps({"new_events": count, "version": version}))
     else:
@@ -277,7 +278,7 @@ def _say_taken(count: int, version: int, json_: bool) -> None:
 
 
 def _show_states(content: Content, json_: bool) -> None:
-    """Print a table of the states with the best technique of each; with `json_` as JSON."""
+    """Print a table of the performance states with the best technique of each; with `json_` as JSON."""
     if json_:
         print(json.dumps([entry.model_dump(mode="json") for entry in content.living], indent=1))
         return
@@ -299,12 +300,13 @@ def _show_states(content: Content, json_: bool) -> None:
 
 
 def _attempts(entry: OptimizationEntry) -> str:
-    """The attempts behind a prediction, measured and modelled ones apart."""
+    """The number of attempts behind a prediction, as text, with measured and modelled ones counted apart."""
     return f"{entry.evidence.clocks or 'no'} attempts"
 
 
 def _scored(item: Scored, entry: OptimizationEntry) -> dict[str, object]:
-    """A technique's prediction as JSON data; gains are log speedups."""
+    """A technique's prediction as JSON data; `gain`, `log_mean` and `log_spread` are natural logs of
+    speedups."""
     prediction = item.prediction
     return {
         **item.optimization.model_dump(mode="json"),
@@ -323,7 +325,8 @@ def _show_scored(
     scored: list[Scored], entries: Mapping[str, OptimizationEntry], expected: str = "expected"
 ) -> None:
     """Print a table with a line for each technique, whose attempts are those of `entries`; `expected` is the
-    title of the column of predictions. Its last note stands in the table if there is room, else below it."""
+    title of the column of predictions. A technique's last note stands in the table if there is room, else
+    below it."""
     beside = not out.is_terminal or out.width >= ROOM_FOR_NOTES
     table = Table(box=None, header_style="dim", pad_edge=False)
     titles = ("technique", expected, "likely range", "valid", "attempts", *(["note"] if beside else []))
@@ -346,7 +349,8 @@ def _show_scored(
 
 
 def _line(event: KnowledgeEvent) -> str:
-    """An event of the knowledge base as one line."""
+    """An event of the knowledge base as one line: version, time, kind of change, its data and where it came
+    from."""
     change = event.change.model_dump(
         mode="json", exclude={"kind", "evidence", "entries"}, exclude_defaults=True
     )
@@ -385,7 +389,7 @@ def _print_difference(changes: Difference) -> None:
 
 
 def _short(technique: str, expected: Score | None) -> str:
-    """A prediction with the attempts behind it, as text; `none` for None."""
+    """The speedup expected of a technique with the number of attempts behind it, as text; `none` for None."""
     return (
         "none"
         if expected is None

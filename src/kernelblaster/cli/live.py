@@ -1,4 +1,4 @@
-"""Progress of one search: a live view on a terminal, lines otherwise."""
+"""Shows the progress of one search: a live view on a terminal, lines otherwise."""
 
 import time
 from collections import deque
@@ -28,7 +28,8 @@ QUIET_SECONDS = 2  # after which a stage says how long it takes
 
 
 class SearchView(Protocol):
-    """Receives progress of the search, stages of the judge (`stage`), and messages for a person (`say`)."""
+    """Interface of what shows a search: called with its progress; `stage` is called with what the judge is
+    doing, `say` with messages for a person."""
 
     def __call__(self, progress: "Progress") -> None: ...
 
@@ -38,7 +39,7 @@ class SearchView(Protocol):
 
 
 class SilentSearch:
-    """For `--json`: only messages for a person, on standard error."""
+    """View of a search for `--json`: shows only messages for a person, on standard error."""
 
     def __call__(self, progress: "Progress") -> None:
         pass
@@ -51,7 +52,7 @@ class SilentSearch:
 
 
 class SearchLines:
-    """One line for each step, for logs and pipes."""
+    """View of a search for logs and pipes: prints one line for each step."""
 
     def __call__(self, progress: "Progress") -> None:
         if progress.phase == "stepped" and progress.step is not None:
@@ -67,7 +68,7 @@ class SearchLines:
 
 
 class LiveSearch:
-    """A few lines that are redrawn, for a terminal."""
+    """View of a search for a terminal: a few lines that are redrawn."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -102,8 +103,8 @@ class LiveSearch:
         return Group(*parts)
 
     def _seconds(self) -> str:
-        """The duration of the current stage, shown after QUIET_SECONDS so that a person sees that nothing
-        hangs."""
+        """The duration of the judge's current stage as text, so that a person sees that nothing hangs; empty
+        before QUIET_SECONDS."""
         seconds = time.monotonic() - self._since
         return f", {seconds:.0f} s" if seconds >= QUIET_SECONDS else ""
 
@@ -127,7 +128,7 @@ class LiveSearch:
 
 @contextmanager
 def show_search(title: str, quiet: bool) -> Iterator[SearchView]:
-    """The view for `quiet`, for a terminal, or for a pipe."""
+    """A context with the view of a search: silent if `quiet`, redrawn on a terminal, lines for a pipe."""
     if quiet:
         yield SilentSearch()
         return
@@ -142,8 +143,8 @@ def show_search(title: str, quiet: bool) -> Iterator[SearchView]:
 
 
 def bar(progress: "Progress", width: int) -> str:
-    """A progress bar from the first candidate's time to the floor, on a log scale; `|` marks the baseline.
-    Empty until something was timed."""
+    """A progress bar, on a log scale, from the first candidate's time to the floor (the least time that the
+    GPU's bandwidth and peak rates allow); `|` marks the baseline. Empty until something was timed."""
     first, floor = progress.first_us, progress.floor_us
     if not first or not floor or not progress.best_us or first <= floor:
         return ""
@@ -155,7 +156,7 @@ def bar(progress: "Progress", width: int) -> str:
 
 
 def left(progress: "Progress") -> str:
-    """The remaining budget, in words."""
+    """What is left of the search's budget, as text: candidates, seconds, seconds of the GPU."""
     parts = [f"{progress.evaluations_left} candidates"]
     if progress.seconds_left is not None:
         parts.append(f"{progress.seconds_left:.0f} s")
@@ -165,13 +166,14 @@ def left(progress: "Progress") -> str:
 
 
 def _part(us: float, first: float, floor: float) -> float:
-    """How far a time is on the way from the first candidate's to the floor, on a log scale, from 0 to 1; all
-    in us."""
+    """How far `us` is on the way from `first`, the first candidate's time, to `floor`, the least that the GPU
+    allows, on a log scale, from 0 to 1. All times are in us."""
     return min(1.0, max(0.0, log(first / us) / log(first / floor)))
 
 
 def _times(progress: "Progress") -> str:
-    """The best time and those to compare it with, as text."""
+    """The best time as text, with the first candidate's, the baseline's and the floor (the least that the GPU
+    allows) beside it, in us."""
     if progress.best_us is None:
         return "nothing timed yet"
     parts = [f"best {time_text(progress.best_us, progress.modelled)}"]
@@ -181,14 +183,16 @@ def _times(progress: "Progress") -> str:
 
 
 def _step_number(progress: "Progress") -> str:
-    """The step as iteration/rollout/number; the iteration alone between steps."""
+    """The step's number as iteration/rollout/step (a rollout is one chain of steps); between steps the
+    iteration alone."""
     if progress.id is None:
         return str(progress.iteration)
     return f"{progress.id.iteration}/{progress.id.rollout}/{progress.id.number}"
 
 
 def _now(progress: "Progress") -> str:
-    """What the search is doing, as text."""
+    """What the search is doing now, as text: the step with its technique and performance state, or
+    learning."""
     if progress.phase == "learned":
         return f"learned from iteration {progress.iteration}"
     predicted = f", predicted {progress.predicted:.2f}x" if progress.predicted else ""

@@ -20,7 +20,8 @@ OWN = "own process"  # context object of a command line run; None when called fr
 
 
 class Verb(NamedTuple):
-    """A command: `path` is `module.name` within this package; `line` is the first line of its help."""
+    """A command: `path` is `module.name` of its function within kernelblaster.cli; `line` is the first line
+    of its help."""
 
     path: str
     line: str
@@ -92,7 +93,7 @@ class Verbs(TyperGroup):
 
 
 def load_command(name: str) -> Any:
-    """The command, or command group, of this name."""
+    """The click command, or command group, of a name in VERBS; imports its module."""
     module, _, attribute = VERBS[name].path.partition(".")
     command = getattr(import_module(f"kernelblaster.cli.{module}"), attribute)
     if isinstance(command, typer.Typer):

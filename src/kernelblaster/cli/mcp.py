@@ -1,4 +1,4 @@
-"""`kernelblaster mcp [FOLDER...]`."""
+"""`kernelblaster mcp [FOLDER...]`: a server of the Model Context Protocol for coding agents."""
 
 import json
 import sys

@@ -175,8 +175,9 @@ def _search(run: Run, models: ModelUse | None, kb: str | None, on: FleetOptions,
 
 
 def _exit_code(outcome: Outcome, fail_under: float | None, by_person: bool = False) -> int:
-    """0 if the best candidate is at least `fail_under` times as fast as the baseline, else 1; with None, the
-    code of its outcome. STOPPED where a person has ended the search."""
+    """The exit code: 0 if the best candidate is at least `fail_under` times as fast as the baseline, else 1;
+    if `fail_under` is None, the code of its outcome. STOPPED (130) if a person has ended the search
+    (`by_person`)."""
     if by_person:
         return STOPPED
     assert isinstance(outcome, CORRECT)
@@ -186,7 +187,7 @@ def _exit_code(outcome: Outcome, fail_under: float | None, by_person: bool = Fal
 
 
 def _summary(run: Run, optimized: "Optimized") -> dict[str, Any]:
-    """The result for `--json`."""
+    """The result as JSON data, for `--json`."""
     assert isinstance(optimized.evaluation.outcome, CORRECT)
     return {
         "run": run.name,

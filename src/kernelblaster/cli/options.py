@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, some as groups (dataclasses, see groups.py)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -62,7 +62,7 @@ FilterOption = Annotated[
 
 @dataclass(frozen=True)
 class DeviceOptions:
-    """Where candidates run."""
+    """Option group: the device that candidates run on."""
 
     device: DeviceOption = "auto"
     gpu: GpuOption = None
@@ -70,7 +70,7 @@ class DeviceOptions:
 
 @dataclass(frozen=True)
 class FleetOptions:
-    """Whose devices judge."""
+    """Option group: the fleet (devices of one or several machines) that judges candidates, and its token."""
 
     fleet: Annotated[
         str | None,
@@ -86,13 +86,14 @@ class FleetOptions:
 
     @property
     def again(self) -> str:
-        """The options as they are given again to go on, with a space before; empty if there are none."""
+        """The options of this group as text, to be appended to a command that continues the work, with a
+        space in front; empty if no fleet is named."""
         token = "" if self.token is None else f" --token {self.token}"
         return "" if self.fleet is None else f" --fleet {self.fleet}{token}"
 
     def network(self, store: str | None = None) -> str:
-        """What needs the network, as options: a fleet of other machines, a shared `store`; empty if nothing
-        does. Raises KernelBlasterError for a fleet that cannot be."""
+        """Which of the user's options need the network, as text: a fleet of other machines, a shared `store`;
+        empty if none does. Raises KernelBlasterError if the fleet's address is malformed."""
         from kernelblaster.fleet.address import parse_fleet
         from kernelblaster.fleet.node_file import read_node
 
@@ -103,13 +104,14 @@ class FleetOptions:
         return " and ".join([f"--fleet {self.fleet}"] * far + ["--store"] * (store is not None))
 
     def choice(self) -> "FleetChoice | None":
-        """The fleet; None if none is named. Raises KernelBlasterError for one that cannot be."""
+        """The fleet that the options name; None if they name none. Raises KernelBlasterError for one that
+        cannot be used."""
         from kernelblaster.fleet.opening import fleet_named
 
         return fleet_named(self.fleet, self.token)
 
     def machines(self) -> "AbstractContextManager[Machines | None]":
-        """A context with the fleet's machines; None if no fleet is named."""
+        """A context with the machines of the fleet that the options name; it gives None if they name none."""
         from kernelblaster.fleet.opening import machines_of
 
         return machines_of(self.choice())
@@ -117,7 +119,7 @@ class FleetOptions:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Further checks of candidates on a GPU."""
+    """Option group: further checks of candidates on a GPU."""
 
     filter: FilterOption = None
     sanitize: SanitizeOption = False
@@ -131,7 +133,7 @@ DtypeOption = Annotated[
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """What a task's file does not specify."""
+    """Option group: data type, inputs and constructor arguments, for task files that do not specify them."""
 
     dtype: DtypeOption = None
     inputs: Annotated[
@@ -152,7 +154,7 @@ class TaskOptions:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """The extent of a search."""
+    """Option group: how long and how widely to search."""
 
     iterations: Annotated[int, typer.Option(help="How often it learns from its rollouts.", min=1)] = (
         DEFAULTS.iterations
@@ -175,7 +177,8 @@ class SearchOptions:
     ] = DEFAULTS.explained
 
     def search(self, **more: Any) -> Search:
-        """The settings, with `more` that are not options of every command."""
+        """The settings of a search: the options of this group, and `more`, which are not options of every
+        command."""
         return Search(**asdict(self), **more)
 
 

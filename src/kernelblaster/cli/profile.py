@@ -1,4 +1,4 @@
-"""`kernelblaster profile TASK CANDIDATE.cu`."""
+"""`kernelblaster profile TASK CANDIDATE.cu`: metrics of each kernel of a candidate."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Progress of many searches: a live view on a terminal, lines otherwise."""
+"""Shows the progress of many searches (a bench or an ablation): a live view on a terminal, lines
+otherwise."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -24,7 +25,8 @@ AROUND = 6  # lines of the view beside them
 
 
 class Overview(Protocol):
-    """Receives progress messages of searches, and measurements."""
+    """Interface of what shows a bench: called with progress messages of its searches; `measured` is called
+    with each final measurement."""
 
     def __call__(self, news: "News") -> None: ...
 
@@ -32,7 +34,7 @@ class Overview(Protocol):
 
 
 class SilentBench:
-    """For `--json`: only messages for a person, on standard error."""
+    """View of a bench for `--json`: shows only messages for a person, on standard error."""
 
     def __call__(self, news: "News") -> None:
         if news.words:
@@ -43,8 +45,8 @@ class SilentBench:
 
 
 class Rate:
-    """Candidates judged since this was created, and how many a minute. What continued runs had judged before
-    is not counted."""
+    """Counts the candidates judged since this object was created, and how many a minute. What continued runs
+    had judged before is not counted."""
 
     def __init__(self) -> None:
         self._start = self._last = time.monotonic()
@@ -71,7 +73,7 @@ class Rate:
 
 
 class BenchLines:
-    """One line for each search that ended and each measurement, for logs and pipes."""
+    """View of a bench for logs and pipes: prints one line for each search that ended and each measurement."""
 
     def __init__(self, total: int, done: int) -> None:
         self._total = total
@@ -93,7 +95,7 @@ class BenchLines:
 
 
 class LiveBench:
-    """For a terminal: running searches, the last results, and how many are left."""
+    """View of a bench for a terminal: running searches, the last results, and how many are left."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
         self._title = title
@@ -137,7 +139,8 @@ class LiveBench:
 
 @contextmanager
 def show_bench(title: str, jobs: Sequence[str], quiet: bool, done: Collection[str]) -> Iterator[Overview]:
-    """The view for `quiet`, for a terminal, or for a pipe; `done` are the jobs that ended before."""
+    """A context with the view of a bench: silent if `quiet`, redrawn on a terminal, lines for a pipe. `jobs`
+    are the keys of all searches, `done` those that ended before."""
     if quiet:
         yield SilentBench()
     elif not out.is_terminal:
@@ -174,7 +177,7 @@ def _result_text(result: "JobResult") -> str:
 
 
 def _modelled(one: "Measured") -> bool:
-    """Whether a measurement comes from the GPU model: then its interval has no confidence."""
+    """Whether a measurement comes from the GPU model: its interval then has no confidence level."""
     return one.speedup is not None and one.speedup.confidence is None
 
 
@@ -186,7 +189,8 @@ def _compared(one: "Measured") -> str:
 
 
 def _times(news: "News") -> str:
-    """The times of a running search so far, in us."""
+    """The best, first and eager PyTorch's time of a running search as text, in us; "preparing" until
+    something was timed."""
     if news.best_us is None:
         return "preparing"
     best = time_text(news.best_us, news.modelled)

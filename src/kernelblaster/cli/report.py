@@ -1,4 +1,4 @@
-"""`kernelblaster report RUN|BENCH...`."""
+"""`kernelblaster report RUN|BENCH...`: an HTML page of runs and benches."""
 
 import json
 import time

@@ -101,8 +101,8 @@ def diff(a: RunArgument, b: RunArgument, runs: RunsOption = None, json_: JsonOpt
 
 
 def _row(root: Any, name: str) -> dict[str, Any]:
-    """The row of the run `name` in the folder `root`, as JSON data; one that cannot be read has the state
-    `damaged`."""
+    """The row of the run `name` in the folder `root`, for the list of runs, as JSON data; one that cannot be
+    read has the state `damaged`."""
     try:
         with open_run(root, name) as run:
             history = History(run)
@@ -121,7 +121,7 @@ def _row(root: Any, name: str) -> dict[str, Any]:
 
 
 def _table(*titles: str) -> Table:
-    """A table that folds long cells."""
+    """An empty table without borders, with these column titles, that folds long cells."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in titles:
         table.add_column(title, overflow="fold")
@@ -138,7 +138,8 @@ def _print_pairs(title: str, pairs: dict[str, list[Any]]) -> None:
 
 
 def _print_steps(pairs: list[list[dict[str, Any] | None]], modelled: list[bool]) -> None:
-    """Print the steps of two runs side by side; None in a pair where one run has fewer."""
+    """Print the steps of two runs side by side. A pair has a step of each run, None where one run has fewer;
+    `modelled` says of each run whether its times come from the GPU model."""
     table = _table("trajectory", "A", "", "B", "")
     for number, (one, other) in enumerate(pairs, 1):
         table.add_row(str(number), *_step(one, modelled[0]), *_step(other, modelled[1]))
@@ -147,7 +148,8 @@ def _print_steps(pairs: list[list[dict[str, Any] | None]], modelled: list[bool])
 
 
 def _print_learned(rows: list[dict[str, Any]]) -> None:
-    """Print the expectation of each technique before and after each of two runs."""
+    """Print the speedup that the knowledge base expects of each technique, before and after each of two
+    runs."""
     table = _table("learned", "in", "A", "B")
     for row in rows:
         table.add_row(row["technique"], row["state"], *map(_change, row["expected"]))
@@ -164,7 +166,7 @@ def _step(step: dict[str, Any] | None, modelled: bool) -> tuple[str, str]:
 
 
 def _change(pair: list[float | None] | None) -> str:
-    """An expected speedup before and after a run, as text; `None` for the pair: the run did not try it."""
+    """A technique's expected speedup before and after a run, as text; "not tried" if `pair` is None."""
     if pair is None:
         return "not tried"
     before, after = ("unknown" if value is None else f"{value:.2f}x" for value in pair)

@@ -1,4 +1,4 @@
-"""`kernelblaster runs stop|steer`: what people ask of a search that runs elsewhere."""
+"""`kernelblaster runs stop|steer`: stops or changes a search that runs in another process."""
 
 import json
 import time
@@ -76,6 +76,7 @@ def steer(
 
 
 def _line(command: SteeringCommand, taken: bool) -> str:
-    """A command with its time, by whom it was, and whether the search has taken it."""
+    """A steering command as one line: its time, whether the search has obeyed it, what it asks, and who
+    asked."""
     when = time.strftime("%H:%M:%S", time.localtime(command.at))
     return f"{when}  {'taken  ' if taken else 'waiting'}  {describe_action(command.action)} ({command.by})"

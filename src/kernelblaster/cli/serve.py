@@ -1,4 +1,4 @@
-"""`kernelblaster serve [FOLDER...]`."""
+"""`kernelblaster serve [FOLDER...]`: a web page that shows searches while they run."""
 
 import json
 import webbrowser

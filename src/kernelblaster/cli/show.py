@@ -134,7 +134,7 @@ def print_sweep(evaluations: list[Evaluation]) -> None:
 
 
 def print_counters(counted: Profile, *, clean: bool) -> None:
-    """The emulator's counters, a line for each launch; `clean` if it found no errors."""
+    """Print the emulator's counters, a line for each kernel launch; `clean` if it found no errors."""
     note = "; no findings" if clean else ""
     out.print(f"  counted    at the {counted.workload} workload{note}", highlight=False)
     table = Table("launch", box=None, padding=(0, 2, 0, 0), pad_edge=False)
@@ -180,7 +180,7 @@ def _speedup(speedup: Speedup) -> str:
 
 
 def _value(metric: Metric) -> tuple[str, str]:
-    """The value of a metric as text with its unit; nanoseconds become microseconds."""
+    """The value of a metric as text, and its unit; nanoseconds become microseconds."""
     if not isinstance(metric.value, float):
         return metric.value, metric.unit
     if metric.unit == "ns":

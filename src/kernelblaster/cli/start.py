@@ -1,4 +1,4 @@
-"""Startup of every command: remove leftovers of killed processes, and raise resource limits."""
+"""Startup of every command: removes leftovers of killed processes, and raises resource limits."""
 
 import contextlib
 import resource
@@ -28,7 +28,8 @@ def prepare() -> None:
 
 
 def _serve(door: socket.socket, hidden: int) -> None:
-    """The keeper's process, see `keep`."""
+    """What the keeper's process (the helper of confined commands) runs, see `keep`: it serves requests from
+    the socket `door`; `hidden` is the descriptor of what the command hid, -1 if nothing."""
     from kernelblaster.keeping.keeper_process import keep
 
     keep(door, hidden)

@@ -1,4 +1,4 @@
-"""`kernelblaster tasks list|show|check`."""
+"""`kernelblaster tasks list|show|check`: the tasks that can be optimized."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -101,8 +101,8 @@ def check(
 
 
 def _check_one(task: Task, json_: bool) -> None:
-    """Print the report on one task: fitness, types, sizes, and which commands will work on it. Exits with
-    code 1 if it is not fit."""
+    """Print the report on one task: whether it can be scored, its types and sizes, and which commands will
+    work on it. Exits with code 1 if it cannot be scored."""
     from kernelblaster.readiness import readiness_of
     from kernelblaster.tasks.fitness import fitness_of
 
@@ -132,7 +132,8 @@ def _decided(task: Task) -> list[str]:
 
 
 def _sizes(task: Task) -> list[str]:
-    """A line for each size: its value in the timed workload, in the others, and when emulated."""
+    """A line for each size parameter: its value in the timed workload, in the held-out ones, and on the
+    emulator."""
     lines = []
     for size in task.signature.sizes:
         others = [w.sizes[size.name] for w in task.held_out]
@@ -152,7 +153,8 @@ def _print_verbs(verbs: "tuple[Readiness, ...]") -> None:
 
 
 def _print_fitness(rows: list[tuple[str, Fitness]]) -> None:
-    """Print a line for each (task name, fitness), and the count if there are several."""
+    """Print for each (task name, fitness) whether the task can be scored, and the count if there are
+    several."""
     for name, fitness in rows:
         if fitness.fit:
             note = f"  (no response to {', '.join(fitness.insensitive)})" if fitness.insensitive else ""

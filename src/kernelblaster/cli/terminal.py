@@ -39,7 +39,7 @@ class Terminal(Console):
 
 
 def plain(text: Any) -> str:
-    """Escape text for use within markup."""
+    """Text with the characters of rich's markup escaped, so that it is shown as it is."""
     return escape(str(text))
 
 

@@ -1,4 +1,4 @@
-"""`kernelblaster verify RUN`."""
+"""`kernelblaster verify RUN`: judges the best candidate of a run again."""
 
 from pathlib import Path
 from typing import Annotated
@@ -110,8 +110,9 @@ def _repeat(path: Path, device: DeviceName, gpu: str | None, sanitize: bool, jso
 
 
 def _show(now: Evaluation, then: Evaluation, correct: bool, speedup: bool | None, holds: bool) -> None:
-    """Print the new evaluation beside the earlier one. `speedup`: whether the speedup agrees, None if it was
-    not compared (another device); `holds`: whether the whole verdict does."""
+    """Print the new evaluation (`now`) and the earlier outcome (`then`). `correct`: whether the candidate
+    still is; `speedup`: whether the speedup agrees, None if it was not compared (another device); `holds`:
+    whether the whole verdict stands."""
     print_evaluation(now.model_copy(update={"profile": None, "counters": None}))
     out.print(f"  then       {_outcome_text(then.outcome)} on {then.device}", highlight=False)
     if speedup is None and correct:

@@ -1,4 +1,4 @@
-"""Language models on the command line: options, the cost estimate before, and the bill after."""
+"""Language models on the command line: options, the cost estimate before a search, and the bill after it."""
 
 import math
 from collections import Counter
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 def _finite(value: float | None) -> float | None:
-    """Reject NaN and infinity, with which a budget would never be used up."""
+    """Callback of an option: returns the value; raises BadParameter for NaN and infinity, with which a budget
+    would never be used up."""
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter("it should be a number of dollars.")
     return value
@@ -46,7 +47,7 @@ TokensOption = Annotated[
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a language model takes part."""
+    """Option group: which language models take part, in which roles, within which budget."""
 
     model: Annotated[
         str | None, typer.Option("--model", help="A language model, KIND:NAME, see docs/models.md.")
@@ -66,8 +67,8 @@ class ModelOptions:
     )
 
     def use(self, strategy: StrategyName = "maic-rl") -> ModelUse | None:
-        """How a model takes part; None if none does. Raises KernelBlasterError for options that contradict
-        each other."""
+        """Which models take part, and in which roles; None if none does. Raises KernelBlasterError for
+        options that contradict each other."""
         return model_use_of(self.choice, self.role or [], strategy)
 
     @property
@@ -88,7 +89,7 @@ def _absolute(path: Path | None) -> str | None:
 
 
 def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Estimate]:
-    """The estimated cost of so many searches, by role."""
+    """The estimated calls, tokens and dollars of so many searches, one estimate for each role of a model."""
     prices = read_prices(Path(model_use.choice.prices) if model_use.choice.prices else None)
     calls = expected_calls(search, model_use.strategy, model_use.cast)
     each = [replace(one, calls=searches * one.calls) for one in calls]
@@ -96,7 +97,7 @@ def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Est
 
 
 def print_estimates(jobs: "Sequence[Job]") -> None:
-    """Print the estimate for all jobs together, if a model takes part."""
+    """Print the estimated cost of all searches together; prints nothing if no model takes part."""
     kinds = Counter((job.setup.model_use, job.setup.search) for job in jobs if job.setup.model_use)
     if kinds:
         rows = [
@@ -106,7 +107,8 @@ def print_estimates(jobs: "Sequence[Job]") -> None:
 
 
 def print_estimate(rows: Sequence[Estimate]) -> None:
-    """Print an estimate on standard error; standard output is for the result."""
+    """Print the estimated cost (calls, tokens, dollars) on standard error; standard output is for the
+    result."""
     console = Terminal(stderr=True)
     tokens = sum(row.usage.tokens for row in rows)
     usd = [row.usd for row in rows]
@@ -124,8 +126,8 @@ def print_estimate(rows: Sequence[Estimate]) -> None:
 
 
 def bill(model_use: ModelUse, run: Run) -> dict[str, Any]:
-    """What models cost in a run as JSON data, with the number of unusable answers by role, and the
-    reviews."""
+    """What models cost in a run (calls, tokens, dollars, by role), how many of their answers could not be
+    used, and their reviews of the result, as JSON data. Without costs if the run has no record of calls."""
     ledger = model_use.choice.ledger(run.folder) if (run.folder / LEDGER).exists() else None
     failed = Counter(_failure(event.key, event.data) for event in run.events if event.kind == "answer")
     failed.pop("", None)

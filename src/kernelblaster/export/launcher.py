@@ -27,9 +27,9 @@ class ExportedKernel:
     Tensors are (name, type, sizes), numbers are (name, type). A size is a number where the module's
     construction fixes it, "free" where the inputs decide, "derived" where only `original`, the forward
     function of the module, can say. `built_with` are the arguments that the module was built with when the
-    kernel was judged; `modes` are the modes that the kernel is for, each as `training` of the module and
-    its parts in turn; None where the module does the same in every mode.
-    """
+    kernel was judged; `modes` are the modes that the kernel is for, each as `training` of the module and its
+    parts in turn; None where the module does the same in every mode. `most_bytes` is the largest input, in
+    bytes, that was judged."""
 
     alignment = 256
     device_type = "cuda"
@@ -66,8 +66,8 @@ class ExportedKernel:
     # Building
 
     def build(self, architecture: str | None = None) -> "ExportedKernel":
-        """Compile for `architecture` if nvcc is found, and load the library if there is a GPU. If that fails,
-        `problem` says why."""
+        """Compile for `architecture` (None: the one given before) if nvcc is found, and load the library if
+        there is a GPU. Returns this object; if something fails, `problem` says why."""
         self.architecture = architecture or self.architecture
         nvcc = _nvcc()
         if nvcc is None:
@@ -81,7 +81,7 @@ class ExportedKernel:
         return self
 
     def load(self, library: Path) -> None:
-        """Take the launch function from this library."""
+        """Load this shared library, and use the launch function `exported_launch` in it."""
         if "cuTensorMapEncode" in self.source:
             ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
         launch = ctypes.CDLL(str(library)).exported_launch
@@ -124,7 +124,8 @@ class ExportedKernel:
         return reason or self._machine(pairs[0][1].device) or self._modes(module, inputs)
 
     def _tensors(self, pairs: list[Any]) -> str | None:
-        """Check types, devices, contiguity and alignment."""
+        """Why a tensor's type, device, contiguity or alignment does not fit; None if all do. `pairs` are
+        (expected tensor, value)."""
         for (name, dtype, _), value in pairs:
             if not isinstance(value, torch.Tensor):
                 return f"{name} is a {type(value).__name__} where a tensor is expected"
@@ -139,7 +140,8 @@ class ExportedKernel:
         return None
 
     def _shapes(self, pairs: list[Any]) -> str | None:
-        """Check ranks and sizes: equal names have equal extents, and fixed sizes are unchanged."""
+        """Why the shape of a tensor does not fit, or more bytes are given than were judged; None if all fit.
+        Equal names of sizes must have equal extents, and fixed sizes must be unchanged."""
         known = {name: size for name, size in self.sizes.items() if not isinstance(size, str)}
         for (name, _, dims), value in pairs:
             shape = tuple(value.shape)
@@ -154,8 +156,9 @@ class ExportedKernel:
         return None
 
     def _modes(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> str | None:
-        """Check the training mode, and that no gradients of inputs are needed. Parameters nearly always
-        require gradients, so for them there is only a warning."""
+        """Why the training mode does not fit, or that gradients of inputs are wanted, which the kernel has
+        not; None if it can run. Parameters nearly always require gradients, so for them there is only a
+        warning."""
         if self.modes is not None and [part.training for part in module.modules()] not in self.modes:
             return f"the module is {'' if module.training else 'not '}in training mode"
         if not torch.is_grad_enabled():
@@ -167,7 +170,8 @@ class ExportedKernel:
         return None
 
     def _machine(self, device: torch.device) -> str | None:
-        """Check that the kernel was built, and for the GPU that the tensors are on."""
+        """Why the kernel cannot run on `device`: it was not built, or for another architecture; None if it
+        can."""
         if self._launch is None:
             return self.problem or "the kernel was not loaded"
         if self.device_type == "cuda":

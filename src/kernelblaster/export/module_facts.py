@@ -21,8 +21,8 @@ class ModuleFacts:
     """What running a module showed about it. `parameters` are the names in its state dict. `result` is a
     Python expression for what forward returns, with its tensors as `out[i]`. `modes` are the training modes
     in which it computes the same as when it was built, each as `training` of the module and all its
-    submodules; None: in every mode; only the built one if that cannot be tried. `changed_buffers` are the
-    names of those that forward writes, in the module as built."""
+    submodules; None if it does in every mode; only the mode it was built in if that cannot be tried.
+    `changed_buffers` are the names of the buffers that forward writes, in the module as built."""
 
     parameters: tuple[str, ...]
     result: str
@@ -31,8 +31,9 @@ class ModuleFacts:
 
 
 def module_facts(task: Task) -> ModuleFacts:
-    """Run the task's module at its small workload on the CPU, or on fake tensors if it has none, and return
-    what that shows. Raises KernelBlasterError if its result has a type that cannot be exported."""
+    """Run the task's module on the CPU at a small size, or on fake tensors (shapes without data) if it has
+    none, and return what that shows. Raises KernelBlasterError if its result has a type that cannot be
+    exported."""
     file = ModuleFile(task.source, task.path)
     dtype = cast_of(task)
     small = find_small(file, dtype)
@@ -61,7 +62,8 @@ def _modes(module: torch.nn.Module) -> list[bool]:
 
 
 def _same_modes(module: torch.nn.Module, inputs: list[Any], result: Any) -> list[bool]:
-    """Whether the module in training mode, and in inference mode, gives this result: two booleans."""
+    """Whether the module gives `result` on `inputs` in training mode, and whether it does in inference mode:
+    two booleans in this order."""
     leaves = _tensors(result)
     # Inference first: in training mode the module may change its buffers.
     evaluated, trained = (_tensors(module.train(training)(*inputs)) for training in (False, True))
@@ -69,7 +71,7 @@ def _same_modes(module: torch.nn.Module, inputs: list[Any], result: Any) -> list
 
 
 def _tensors(result: Any) -> list[torch.Tensor]:
-    """The tensors of a result, in order."""
+    """The tensors in what a module returned (nested tuples, lists, dicts), in order."""
     return [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
 
 

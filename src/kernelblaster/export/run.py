@@ -1,4 +1,4 @@
-"""Export the best candidate of a run."""
+"""`export_run`: the best candidate of a run as the text of a file that does not need KernelBlaster."""
 
 from typing import Literal
 

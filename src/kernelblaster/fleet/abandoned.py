@@ -1,4 +1,5 @@
-"""The answer to a request whose work is not tried any more, because several owners were lost with it."""
+"""`abandoned_answer`: the answer to a request that is not tried any more, because the processes of several
+devices were lost while they worked on it."""
 
 from kernelblaster.errors import BadTask, DeviceLost
 from kernelblaster.fleet.requests import (
@@ -13,8 +14,9 @@ from kernelblaster.records import Abandoned, Evaluation
 
 
 def abandoned_answer(request: Request, why: str) -> object:
-    """What whoever asked gets: the outcome `Abandoned` for a candidate, an error to raise for a task whose
-    preparation ends its process."""
+    """What the client that sent `request` gets when its work is given up for the reason `why`: the outcome
+    `Abandoned` for each candidate, None for each estimate; for the preparation of a task a BadTask, for
+    anything else a DeviceLost, to be raised there."""
     outcome = Abandoned(reason=why)
     match request:
         case EvaluateRequest():

@@ -1,4 +1,5 @@
-"""What the devices of a fleet are doing, for whoever looks: kept by one process of the fleet."""
+"""The board: which devices of a fleet are in use, by whom and for what. One process of the fleet keeps it,
+and `fleet status` shows it."""
 
 import time
 from dataclasses import dataclass, replace
@@ -6,9 +7,9 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class DeviceEntry:
-    """A device of a fleet: its owner's `name`, the `node` that it is on, whose command uses it (`user`),
-    what it works on (`about`, empty if nothing) and since when (seconds since 1970); `refused` says why it is
-    not used, empty if it is."""
+    """A device of a fleet: its owner's `name`, the `node` (machine) that it is on, whose command uses it
+    (`user`), what it works on (`about`, empty if nothing) and since when (seconds since 1970); `refused` says
+    why it is not used, empty if it is."""
 
     name: str
     node: str
@@ -19,17 +20,18 @@ class DeviceEntry:
 
 
 class Board:
-    """The entries of all devices in use, by name."""
+    """The list of all devices in use, by name, with what each works on."""
 
     def __init__(self) -> None:
         self._entries: dict[str, DeviceEntry] = {}
 
     def put(self, entry: DeviceEntry) -> None:
-        """Add or replace a device."""
+        """Add or replace a device; its `since` becomes the present time."""
         self._entries[entry.name] = replace(entry, since=time.time())
 
     def note(self, name: str, about: str) -> None:
-        """Say what a device works on."""
+        """Record what a device works on from now on (`about`, in words; empty: nothing). Ignored for an
+        unknown device."""
         entry = self._entries.get(name)
         if entry is not None:
             self._entries[name] = replace(entry, about=about, since=time.time())

@@ -23,7 +23,8 @@ class CompiledObject:
 
 
 def pack(binary: Binary) -> CompiledObject:
-    """The compiled candidate as a value: the files of its folder in this machine's compile cache."""
+    """A compiled candidate on this machine as a value that can be sent to another: all files of its folder in
+    the compile cache."""
     folder = binary.path.parent
     paths = sorted(path for path in folder.iterdir() if path.name != CONTENTS)
     files = tuple((path.name, path.stat().st_mode & 0o777, path.read_bytes()) for path in paths)
@@ -31,8 +32,9 @@ def pack(binary: Binary) -> CompiledObject:
 
 
 def unpack(compiled: CompiledObject) -> Binary:
-    """The compiled candidate in this machine's compile cache, where it is put unless it is there already.
-    Raises Shortage if its content is not what was packed, or the cache cannot be written."""
+    """Put a compiled candidate that came from another machine into this machine's compile cache, unless it is
+    there already, and return it. Raises Shortage if its content is not what was packed, or the cache cannot
+    be written."""
     if _digest(compiled.files) != compiled.digest or not _is_name(compiled.key):
         raise Shortage(f"compiled candidate {compiled.key}: was damaged on its way to this machine.")
     target = cache.entry(CACHED, compiled.key)
@@ -54,7 +56,7 @@ def _write(folder: Path, name: str, mode: int, content: bytes) -> None:
 
 
 def _digest(files: tuple[tuple[str, int, bytes], ...]) -> str:
-    """The SHA-256 over names, permissions, lengths and contents, as hexadecimal digits."""
+    """The SHA-256 over the files' names, permissions, lengths and contents, as hexadecimal digits."""
     digest = hashlib.sha256()
     for name, mode, content in files:
         digest.update(f"{name} {mode:o} {len(content)}\n".encode())

@@ -1,4 +1,5 @@
-"""The queue in front of one owner: which requests it gets next."""
+"""The queue of requests in front of one device's owner (the process that has the device): which it gets
+next."""
 
 from collections import Counter, deque
 from collections.abc import Hashable
@@ -20,8 +21,9 @@ AHEAD = 16  # candidates that are compiled, or being compiled, before the device
 
 @dataclass(eq=False)
 class Pending:
-    """A request of a client that waits for its answer. `work` identifies it in leases (requests.py);
-    `compiled` is its compiled candidate, if it needs one. `alone`: it is not to be combined with others."""
+    """A request of a client that waits for its answer. `work` identifies what is to be done (`work_of` in
+    requests.py); `compiled` is its compiled candidate, if it needs one. `alone`: it is not to be combined
+    with others, because a process was lost with it before."""
 
     request: Request
     client: Hashable
@@ -32,9 +34,9 @@ class Pending:
 
 
 class Desk:
-    """An owner with its queue. Requests are `waiting` to be compiled, `compiling`, `ready`, or `at_work`.
-    `clients` are those whose present task is judged here; `answered` counts requests. `began` is when the
-    ones at work were begun (a `time.monotonic`)."""
+    """The owner of a device (the process that has it) with its queue. Requests are `waiting` to be compiled,
+    `compiling`, `ready`, or `at_work`. `clients` are the searches whose present task is judged here;
+    `answered` counts requests. `began` is when the ones at work were begun (a `time.monotonic`)."""
 
     def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
         self.owner = owner
@@ -60,15 +62,16 @@ class Desk:
         return choice.kind == "emulated" or choice.gpu in (None, self.facts.spec.name)
 
     def add(self, pending: Pending) -> None:
-        """Queue a request."""
+        """Queue a request: to be compiled first if it asks for an evaluation and its candidate is not
+        compiled, else as ready."""
         if isinstance(pending.request, EvaluateRequest) and pending.compiled is None:
             self.waiting.append(pending)
         else:
             self.ready.append(pending)
 
     def next_to_compile(self) -> Pending | None:
-        """Take the request whose candidate is compiled next: of the client with the fewest compiled ones
-        here, its oldest. None if there is none, or enough are compiled ahead."""
+        """Take the request whose candidate is compiled next: the oldest one of the client with the fewest
+        candidates compiled ahead here. None if none waits, or AHEAD are compiled already."""
         ahead = [*self.compiling, *(one for one in self.ready if one.compiled is not None)]
         if not self.waiting or len(ahead) >= AHEAD:
             return None
@@ -79,9 +82,9 @@ class Desk:
         return chosen
 
     def next_to_answer(self) -> list[Pending]:
-        """Take the requests that the owner gets next, none if none is ready. Usually one, the oldest.
-        Profiles of equal depth go together, since starting a profiler takes longer than most of them: once
-        half of the clients wait for one, or nothing else is ready."""
+        """Take the requests that the owner of the device gets next; empty if none is ready. Usually one, the
+        oldest. Profiles of equal depth go together, since starting a profiler takes longer than most of them:
+        once half of the clients wait for one, or nothing else is ready."""
         profiles = [one for one in self.ready if isinstance(one.request, ProfileRequest)]
         others = [one for one in self.ready if one not in profiles]
         chosen = others[:1]
@@ -92,8 +95,9 @@ class Desk:
         return chosen
 
     def spare_evaluation(self) -> Pending | None:
-        """Take an evaluation that any other PTX machine may do, since its times are modelled: the last one,
-        if more than one waits here behind the one at work. None if there is none."""
+        """Take an evaluation that another PTX machine (emulator) may do as well, since its times are
+        modelled: the last one, if more than one waits here behind the one at work. None if there is none, or
+        this device is a GPU."""
         if self.owner.kind != "emulated" or len(self.waiting) + len(self.ready) < 2:
             return None
         for queue in (self.waiting, self.ready):
@@ -111,7 +115,7 @@ class Desk:
 
 
 def _together(one: Pending, first: Pending) -> bool:
-    """Whether a profile can be made under the same start of the profiler as `first`."""
+    """Whether the profile that `one` asks for can be made under the same start of the profiler as `first`."""
     if one is first:
         return True
     assert isinstance(one.request, ProfileRequest) and isinstance(first.request, ProfileRequest)

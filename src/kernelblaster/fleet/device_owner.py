@@ -1,4 +1,5 @@
-"""Owns one device and answers requests on it: what runs in an owner's process, however that was started."""
+"""Answers requests on one device: what runs in the process that owns the device, on this machine or on
+another."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -34,8 +35,8 @@ Compiled = Binary | CompiledObject | Outcome
 
 
 class DeviceOwner:
-    """Owns the GPU of this process, or a PTX machine, and answers requests one at a time. Judges and the
-    references of tasks are made when first needed and kept, those of up to PREPARED tasks."""
+    """Owns the GPU of this process, or a PTX machine (an emulator on the CPU), and answers requests one at a
+    time. Judges, and the reference modules of up to PREPARED tasks, are made when first needed and kept."""
 
     def __init__(self) -> None:
         self._open = ExitStack()
@@ -68,7 +69,8 @@ class DeviceOwner:
         self._open.close()
 
     def _answer(self, request: Request, compiled: Compiled | None) -> Any:
-        """The answer to a request that is no profile."""
+        """The answer to a request other than for a profile; its type is that of the request (see
+        requests.py)."""
         match request:
             case DescribeRequest():
                 if request.healthy and not self._devices:
@@ -92,16 +94,16 @@ class DeviceOwner:
                 raise AssertionError(request)
 
     def _device(self, choice: JudgeChoice) -> Device:
-        """The device for a choice, opened when first needed."""
+        """The device that a request chooses (a GPU, or an emulator for a GPU), opened when first needed."""
         key = (choice.kind, choice.gpu if choice.kind == "emulated" else None)
         if key not in self._devices:
             self._devices[key] = self._open.enter_context(closing(open_device(*key)))  # type: ignore[arg-type]
         return self._devices[key]
 
     def _judge(self, choice: JudgeChoice, *wanted: tuple[Task, object]) -> DeviceJudge:
-        """The judge for a choice, opened when first needed. If references of more than PREPARED tasks would
-        be kept, with those that are wanted now, all are dropped first; where a baseline is compiled, of more
-        than the one task."""
+        """The judge for a choice of device and baseline, opened when first needed. `wanted` are the tasks
+        that it is needed for now. If reference modules of more than PREPARED tasks (with a compiled baseline,
+        of more than one) would then be kept, all are dropped first."""
         if choice not in self._judges:
             device = self._device(choice)
             profile = choice.searching and device.modelled
@@ -124,7 +126,8 @@ class DeviceOwner:
 
 
 def _check_health(kind: OwnedKind) -> None:
-    """Raise NoDevice if the device of this process is not fit to time on."""
+    """Raise NoDevice if the device of this process is not fit to time on: slowed down, too hot, or used by
+    others."""
     health = look_at(kind)
     if health.problems:
         raise NoDevice(f"unhealthy: {health}")

@@ -44,9 +44,9 @@ Say = Callable[[str], None]
 
 
 class Dispatcher:
-    """Answers requests with the devices of a fleet, which it starts, and ends when it is closed. `say` is
-    called with messages for people; `busy` are the seconds that devices were in use, by kind of request.
-    Methods may be called from any thread."""
+    """Answers requests of searches with the devices of a fleet, which it starts, and ends when it is closed.
+    `leases` count how often work was lost with its process; `say` is called with messages for people; `busy`
+    are the seconds that devices were in use, by kind of request. Methods may be called from any thread."""
 
     def __init__(self, fleet: Fleet, leases: Leases, say: Say = lambda words: None) -> None:
         self._fleet = fleet
@@ -94,7 +94,8 @@ class Dispatcher:
     # The rest is called in the dispatcher's own thread only.
 
     def _run(self) -> None:
-        """Handle messages until `close`. An error that is no request's fault fails all requests."""
+        """Body of the dispatcher's thread: handle messages until `close`. An error that is no request's fault
+        makes all requests fail."""
         over: Exception = DeviceLost("the fleet was closed.")
         try:
             self._fleet.start(lambda owner: self._mail.put(partial(self._welcome, owner)))
@@ -115,20 +116,23 @@ class Dispatcher:
                 _fail(pending, over)
 
     def _release_all(self) -> None:
-        """Give back the leases of what is being worked on, since this dispatcher ends in order."""
+        """Record that the work that devices are at was given back, not lost, since this dispatcher ends in
+        order."""
         for desk in self._desks:
             for pending in desk.at_work:
                 self._leases.release(pending.work)
 
     def _next_message(self) -> Callable[[], None] | None:
-        """What to do next; None to stop."""
+        """The next message, as a function to call; one that does nothing if none came for TICK_S seconds;
+        None to stop."""
         try:
             return self._mail.get(timeout=TICK_S)
         except Empty:
             return lambda: None
 
     def _tick(self) -> None:
-        """Look for what does not happen: no device comes, or one gives no answer."""
+        """Called about once a second: fails requests for which no device comes, and gives up a device that
+        has not answered for ANSWER_S seconds."""
         if self._homeless:
             self._give_up_without_devices()
         for desk in list(self._desks):
@@ -138,13 +142,14 @@ class Dispatcher:
     # Devices come and go
 
     def _welcome(self, owner: Owner) -> None:
-        """Ask a new owner for its device, which opens it; it is used once that is answered."""
+        """Ask a new owner of a device to open and describe it; it is used once that is answered."""
         choice = JudgeChoice(owner.kind, DEFAULT_GPU if owner.kind == "emulated" else None)
         asked = owner.ask([DescribeRequest(choice, healthy=self._fleet.demands_health)])
         asked.add_done_callback(lambda done: self._mail.put(partial(self._install, owner, done)))
 
     def _install(self, owner: Owner, done: "Future[list[Any]]") -> None:
-        """Use an owner that has described its device."""
+        """Begin to use an owner that has answered with its device's description (`done`). If it failed,
+        another is started; if it says that the device cannot be used, the device is left out."""
         error = done.exception()
         if error is not None:
             self._fleet.replace(owner, str(error), fruitful=False)
@@ -163,8 +168,8 @@ class Dispatcher:
         self._move()
 
     def _lose(self, desk: Desk, why: str) -> None:
-        """Take an owner that was lost out of use. What it was working on is done again, or abandoned; what
-        waited for it goes to others."""
+        """Take a device whose process was lost out of use, for the reason `why`. What it was working on is
+        done again, or abandoned; what waited for it goes to others."""
         self._say(f"a device was lost ({why})")
         self._desks.remove(desk)
         self._homes = {client: home for client, home in self._homes.items() if home[1] is not desk}
@@ -177,7 +182,8 @@ class Dispatcher:
         self._move()
 
     def _do_again(self, pending: Pending, why: str) -> None:
-        """Queue work once more whose process was lost, or abandon it."""
+        """Queue a request once more whose process was lost for the reason `why`; abandon it if that has
+        happened LOSSES times."""
         pending.alone = True
         if self._leases.lose(pending.work, why) < LOSSES:
             self._queue(pending)
@@ -185,13 +191,15 @@ class Dispatcher:
             self._abandon(pending, why)
 
     def _abandon(self, pending: Pending, why: str) -> None:
-        """Answer a request without its work being done: that has cost LOSSES owners."""
+        """Answer a request without its work being done, since LOSSES processes were lost while they worked on
+        it."""
         words = f"{described(pending.request)} was abandoned: {LOSSES} processes were lost with it; {why}"
         self._say(words)
         self._give(pending, abandoned_answer(pending.request, words))
 
     def _give_up_without_devices(self) -> None:
-        """Fail the requests that no device can answer, if none is to be expected any more."""
+        """Answer the requests that no device can serve with DeviceLost, if no such device is to be expected
+        any more."""
         why = None if self._desks else self._fleet.hopeless()
         if why is None and time.monotonic() - self._without_since > PATIENCE_S:
             why = f"none has joined for {PATIENCE_S:g} s"
@@ -203,7 +211,7 @@ class Dispatcher:
     # Requests
 
     def _queue(self, pending: Pending) -> None:
-        """Put a request in the queue of a device; it waits apart while there is none."""
+        """Put a request in the queue of a device; while no device serves it, it is kept until one joins."""
         desk = self._desk_for(pending)
         if desk is None:
             if not self._homeless:
@@ -214,9 +222,9 @@ class Dispatcher:
         self._move()
 
     def _desk_for(self, pending: Pending) -> Desk | None:
-        """The device that a client's task is at; for a new task, the one with the fewest clients and
-        requests. None if no device is of the kind that is asked for; where no model of GPU is named, that
-        of the first GPU that joined is meant by all."""
+        """The queue of the device at which this client's task is judged; for a new task, of the one with the
+        fewest clients and requests. None if no device is of the kind that is asked for; if no GPU model is
+        named, the model of the first GPU that joined is meant."""
         task = task_digest(pending.request)
         known, desk = self._homes.get(pending.client, ("", None))
         choice = pending.request.choice
@@ -235,7 +243,7 @@ class Dispatcher:
         return desk
 
     def _drop(self, client: Hashable) -> None:
-        """Drop what a client has asked for and nobody works on."""
+        """Drop the requests of a client that were not begun, and forget which device its task is at."""
         self._homes.pop(client, None)
         for desk in self._desks:
             desk.clients.discard(client)
@@ -247,7 +255,8 @@ class Dispatcher:
         self._homeless = deque(one for one in self._homeless if one.client != client)
 
     def _move(self) -> None:
-        """Start what can be started: compilations, and answers of devices that are idle."""
+        """Start what can be started: compilations where a compiler is free, and requests on devices that are
+        idle. A PTX machine without work takes over an evaluation of another one."""
         for desk in self._desks:
             if desk.load == len(desk.at_work):
                 donors = sorted(self._desks, key=lambda one: -one.load)
@@ -265,7 +274,8 @@ class Dispatcher:
                 self._ask(desk, chosen)
 
     def _compile(self, desk: Desk, pending: Pending) -> None:
-        """Have the candidate of a request compiled for the device."""
+        """Have the candidate of a request compiled for the architecture of the device; `_compiled` is called
+        when done."""
         request = pending.request
         assert isinstance(request, EvaluateRequest)
         choice = request.choice
@@ -290,8 +300,8 @@ class Dispatcher:
         self._move()
 
     def _ask(self, desk: Desk, chosen: Sequence[Pending]) -> None:
-        """Give requests to an owner, which is idle. Work that has cost too many owners is abandoned
-        instead."""
+        """Send the requests `chosen` to the owner of an idle device. One with which LOSSES processes were
+        lost before is abandoned instead."""
         name = desk.owner.name
         for pending in list(chosen):
             if isinstance(pending.request, DescribeRequest):
@@ -339,13 +349,13 @@ class Dispatcher:
             self._fleet.note(desk.owner, "")
 
     def _answer(self, pending: Pending, answer: object) -> None:
-        """Give a request its answer, or the error that it raises, and end its lease."""
+        """Answer a request, with a value or an error to be raised, and record that its work is done."""
         if not isinstance(pending.request, DescribeRequest):
             self._leases.end(pending.work)
         self._give(pending, answer)
 
     def _give(self, pending: Pending, answer: object) -> None:
-        """Give a request its answer, or the error that it raises."""
+        """Set the answer of a request: a value, or an error to be raised."""
         self._open.discard(pending)
         if isinstance(answer, Exception):
             _fail(pending, answer)
@@ -354,7 +364,7 @@ class Dispatcher:
 
 
 def _fail(pending: Pending, error: Exception) -> None:
-    """Have a request raise an error, unless it has an answer."""
+    """Let a request raise an error, unless it has an answer already."""
     if not pending.answer.done():
         pending.answer.set_exception(error)
 

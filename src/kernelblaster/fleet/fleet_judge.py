@@ -26,7 +26,7 @@ WINDOW = 64  # evaluations that one judge has under way at once
 
 
 class Line(Protocol):
-    """A connection to the dispatcher of a fleet, for one search."""
+    """Interface of a connection to a fleet's dispatcher, which hands requests to devices; for one search."""
 
     def send(self, request: Request) -> int:
         """Send a request; returns its number, for `receive`."""
@@ -41,8 +41,8 @@ class Line(Protocol):
 
 
 class FleetJudge:
-    """A `Judge` that sends each request over `line` to whoever owns the device, which `device` describes. For
-    one search at a time; not thread-safe."""
+    """A `Judge` that sends each request over `line` to the process that owns the device, which `device`
+    describes. For one search at a time; not thread-safe."""
 
     def __init__(self, line: Line, choice: JudgeChoice, device: DeviceFacts) -> None:
         self._line = line
@@ -51,7 +51,8 @@ class FleetJudge:
 
     @classmethod
     def open(cls, line: Line, choice: JudgeChoice) -> "FleetJudge":
-        """A judge on a device of this choice. Waits until there is one. Raises DeviceLost."""
+        """A judge on a device of the fleet that fits `choice`. Waits until there is one. Raises DeviceLost if
+        none is to be expected."""
         return cls(line, choice, line.receive(line.send(DescribeRequest(choice))))
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
@@ -80,7 +81,7 @@ class FleetJudge:
             yield self._line.receive(under_way.popleft())
 
     def close(self) -> None:
-        """Nothing is kept here: the owner of the device drops what it prepared by itself."""
+        """Does nothing: the process that owns the device drops what it prepared by itself."""
 
     def _ask(self, request: Request) -> Any:
         return self._line.receive(self._line.send(request))

@@ -1,4 +1,4 @@
-"""Whether a device is fit to time on: its clock and temperature, and whether others use it."""
+"""Whether a device is fit to time on: not slowed down, not too hot, not used by others."""
 
 from kernelblaster.devices import nvml
 from kernelblaster.devices.nvml import GpuReading
@@ -30,16 +30,17 @@ class Health(Record):
 
 
 def look_at(kind: OwnedKind) -> Health:
-    """The health of the device that this process sees first, before it is opened: whoever computes on it then
-    is someone else. A PTX machine is as healthy as its process."""
+    """The health of the first device that this process sees; to be called before the process opens it, so
+    that whoever computes on it is someone else. Empty, so healthy, for a PTX machine or where the GPU cannot
+    be read."""
     uuid = nvml.visible_uuid() if kind == "cuda" else None
     found = nvml.reading(uuid) if uuid is not None else None
     return Health() if found is None else judge_reading(found)
 
 
 def judge_reading(found: GpuReading) -> Health:
-    """The health that a reading of a GPU tells. A GPU that is slowed down, hot or used by others would be
-    timed wrongly."""
+    """The health that follows from a reading of a GPU's sensors. A GPU that is slowed down, hot or used by
+    others has problems, because it would be timed wrongly."""
     problems = list(found.slowed)
     if found.temperature_c is not None and found.temperature_c >= HOT_C:
         problems.append(f"{found.temperature_c:.0f} °C")

@@ -1,15 +1,17 @@
-"""Leases of work: who works on what, and how often an owner was lost with it."""
+"""Leases: records which device works on what, and how often the device's process was lost with it, so that a
+candidate that crashes devices is given up."""
 
 from collections import Counter
 from typing import Protocol
 
 
 class Leases(Protocol):
-    """Records work that is begun, ended and lost, by its identity (`work_of` a request)."""
+    """Interface: records work that is begun, ended and lost. A work is identified by the hash `work_of` a
+    request."""
 
     def begin(self, work: str, about: str, owner: str) -> int:
-        """Record that an owner begins with a work; `about` says what it is, in words. Returns how often it
-        was lost before."""
+        """Record that the device `owner` begins with a work; `about` says in words what it is. Returns how
+        often a device's process was lost with this work before."""
         ...
 
     def end(self, work: str) -> None:
@@ -21,12 +23,13 @@ class Leases(Protocol):
         ...
 
     def lose(self, work: str, why: str) -> int:
-        """Record that the owner of a work was lost; returns how often that has happened to it."""
+        """Record that a device's process was lost while it worked on `work`, for the reason `why`; returns
+        how often that has happened with this work."""
         ...
 
 
 class PassingLeases:
-    """`Leases` of this process, which are forgotten when it ends."""
+    """`Leases` in the memory of this process, which are forgotten when it ends."""
 
     def __init__(self) -> None:
         self._lost: Counter[str] = Counter()

@@ -1,4 +1,5 @@
-"""Connections to a dispatcher: within its process, or over a pipe from another process of this machine."""
+"""Connections of a search to a dispatcher (which hands requests to devices): within its process, or over a
+pipe from another process of this machine."""
 
 from collections.abc import Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -91,14 +92,15 @@ class LineServer:
             self._forget(client)
 
     def connect(self) -> PipeLine:
-        """A line to hand to one new process; close it here once that process has started."""
+        """A connection for one new process, to be passed to it when it is started; close it here once that
+        has started."""
         here, there = Pipe()
         self._clients[here] = ThreadPoolExecutor(1)  # sends: one that does not listen holds up none
         self._wake.send(None)
         return PipeLine(there)
 
     def _serve(self) -> None:
-        """Pass requests on until `_wake` is closed."""
+        """Body of the server's thread: pass requests of all clients on until `_wake` is closed."""
         while True:
             for ready in wait([self._wakes, *list(self._clients)]):
                 assert isinstance(ready, Connection)

@@ -25,8 +25,8 @@ def gpus_here() -> tuple[str, ...]:
 
 
 def machines_here() -> int:
-    """How many PTX machines this machine offers: one for every two cores, since candidates are compiled
-    beside them."""
+    """How many PTX machines (emulators on the CPU) this machine offers: one for every two cores, since
+    candidates are compiled beside them."""
     return max(1, (os.cpu_count() or 1) // 2)
 
 

@@ -30,10 +30,10 @@ STARTED = "Ray runtime started"
 
 @dataclass(frozen=True)
 class NodePlan:
-    """The node to start: the head of a new fleet, or one that joins the fleet whose head is at `join`
-    (HOST:PORT). `host` is the address of this machine under which others reach it. `token` is the file of
-    the fleet's token (None: the user's own). `machines` is how many PTX machines it offers, `cores` how many
-    cores for compilers (None: all)."""
+    """The node to start on this machine: the head of a new fleet, or one that joins the fleet whose head is
+    at `join` (HOST:PORT). `host` is the address of this machine under which others reach it. `token` is the
+    file of the fleet's token (None: the user's own). `machines` is how many PTX machines (emulators) it
+    offers (None: one for every two cores), `cores` how many cores for compilers (None: all)."""
 
     join: str | None = None
     host: str = "127.0.0.1"
@@ -103,7 +103,7 @@ def stop_node() -> bool:
 
 
 def _session(leader: int) -> list[int]:
-    """The processes of the session that a process leads, itself included, which have not ended."""
+    """The ids of the live processes in the session that the process `leader` leads, itself included."""
     members = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -114,9 +114,9 @@ def _session(leader: int) -> list[int]:
 
 
 def _token(plan: NodePlan) -> Path:
-    """The file of the token, which is made if it is missing and nobody else is meant to reach the fleet.
-    Ray listens on all interfaces of a machine whatever it is told, so that there is no fleet without one.
-    Raises KernelBlasterError."""
+    """The file of the fleet's token, a shared secret. It is made if it is missing and only this machine is to
+    reach the fleet; otherwise raises KernelBlasterError if it is missing. Even then it is needed, because Ray
+    listens on all interfaces of a machine whatever it is told."""
     path = token_file(plan.token)
     alone = plan.join is None and is_loopback(plan.host)
     if read_token(path) is None and alone:

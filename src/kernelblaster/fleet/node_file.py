@@ -1,4 +1,4 @@
-"""The file that says which node of a fleet runs on this machine."""
+"""The file that records which node of a fleet runs on this machine."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ class NodeFile(Record):
 
 
 def node_path() -> Path:
-    """Where the file is."""
+    """The path of the file that records this machine's node, in the user's data folder."""
     return settings().data / "fleet" / "node.json"
 
 
@@ -39,7 +39,7 @@ def read_node() -> NodeFile | None:
 
 def started_at(pid: int) -> int | None:
     """When a process was started, in the kernel's ticks since boot: with its id, this tells it from a later
-    one. None if there is no such process, or it has ended and nobody has asked how."""
+    process with the same id. None if there is no such process, or it is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -37,13 +37,13 @@ class FleetChoice:
 
 
 def fleet_named(name: str | None, token: Path | None = None) -> FleetChoice | None:
-    """The fleet of this name (see `parse_fleet`), with the file of its token; None: none. Raises
-    KernelBlasterError."""
+    """The fleet that `name` stands for (see `parse_fleet`), with the file of its token; None if `name` is
+    None. Raises KernelBlasterError for a malformed name."""
     return None if name is None else FleetChoice(parse_fleet(name), token)
 
 
 class Machines(Protocol):
-    """The machines of a fleet, to which this process is connected."""
+    """Interface: the machines of a fleet, to which this process is connected."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
         """Resolve "auto": "cuda" if a machine has a GPU, else "emulated". `gpu` is the model of GPU that is
@@ -51,15 +51,16 @@ class Machines(Protocol):
         ...
 
     def devices(self, kind: OwnedKind) -> int:
-        """How many devices of a kind the machines have now."""
+        """How many devices of a kind (GPUs, or PTX machines, which are emulators) the machines have now."""
         ...
 
     def status(self) -> list[NodeStatus]:
-        """The state of each machine."""
+        """The state of each machine: whether it is alive, its cores, GPUs and the devices in use."""
         ...
 
     def dispatcher(self, kind: OwnedKind, leases: Leases, say: Say) -> AbstractContextManager[Dispatcher]:
-        """A dispatcher for all devices of a kind, which are given back at the end."""
+        """A context with a dispatcher, which hands requests to all devices of a kind; `leases` count lost
+        work, `say` is called with messages for people. The devices are given back at the end."""
         ...
 
 
@@ -115,7 +116,7 @@ def _dispatching(fleet: Fleet, leases: Leases, say: Say) -> AbstractContextManag
 
 
 def machines_of(choice: FleetChoice | None) -> "AbstractContextManager[Machines | None]":
-    """As `open_machines`; a context with None if no fleet is chosen."""
+    """As `open_machines`; a context that gives None if `choice` is None."""
     return nullcontext() if choice is None else open_machines(choice)
 
 
@@ -140,8 +141,9 @@ def open_machines(choice: FleetChoice) -> Iterator[Machines]:
 
 
 def token_for(choice: FleetChoice, node: NodeFile | None = None) -> str | None:
-    """The token to use: from the given file, else from the environment (as on Kubernetes), else from the file
-    that this machine's node was started with, else from the user's own; None if there is none."""
+    """The token (a secret) to use: from the given file, else from the environment (as on Kubernetes), else
+    from the file that this machine's node was started with, else from the user's own; None if there is none.
+    Raises KernelBlasterError if the given file is missing."""
     if choice.token is not None:
         given = read_token(choice.token)
         if given is None:

@@ -1,4 +1,5 @@
-"""The interface to whoever owns a device: a process of this machine, or a Ray actor on another one."""
+"""Interfaces of a fleet: an owner (the process that has a device, on this machine or a Ray actor on another),
+compilers, and the fleet of both."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -14,12 +15,12 @@ class OwnerLost(Exception):
 
 
 class CompiledLost(Exception):
-    """A compiled candidate was lost with the machine that had it, before the owner got it."""
+    """A compiled candidate was lost with the machine that had it, before the owner of the device got it."""
 
 
 class Owner(Protocol):
-    """A device in a process of its own, which works on one call of `ask` at a time. `name` says which, for
-    people: its node and device. `kind` is what it owns, a GPU or a PTX machine."""
+    """Interface to a process that owns a device, and works on one call of `ask` at a time. `name` says which,
+    for people: its machine and device. `kind` is what it owns, a GPU or a PTX machine (emulator)."""
 
     @property
     def name(self) -> str: ...
@@ -28,8 +29,8 @@ class Owner(Protocol):
     def kind(self) -> OwnedKind: ...
 
     def ask(self, requests: Sequence[Request], compiled: Any = None) -> "Future[list[Any]]":
-        """Send requests, see `DeviceOwner.answer`; `compiled` is what the fleet's compilers made. The future
-        has the answers, or raises OwnerLost or CompiledLost."""
+        """Send requests, see `DeviceOwner.answer`; `compiled` is the compiled candidate, as the fleet's
+        compilers gave it. The future has the answers, or raises OwnerLost or CompiledLost."""
         ...
 
     def end(self) -> None:
@@ -38,7 +39,7 @@ class Owner(Protocol):
 
 
 class Compilers(Protocol):
-    """Compiles candidates, up to `slots` at a time."""
+    """Interface of what compiles candidates, up to `slots` at a time."""
 
     @property
     def slots(self) -> int: ...
@@ -53,8 +54,8 @@ class Compilers(Protocol):
 
 
 class Fleet(Protocol):
-    """Owners of devices, and compilers for them. `demands_health`: a device that is not fit to time on is
-    refused."""
+    """Interface of a fleet: owners of devices (processes that have one each), and compilers for them.
+    `demands_health`: a device that is not fit to time on is refused."""
 
     @property
     def demands_health(self) -> bool: ...
@@ -63,18 +64,19 @@ class Fleet(Protocol):
     def compilers(self) -> Compilers: ...
 
     def start(self, join: Callable[[Owner], None]) -> None:
-        """Start the owners. `join` is called with each as soon as it can be asked, also later and from other
-        threads. Called once, by a thread that lives as long as the fleet."""
+        """Start the owners of all devices. `join` is called with each as soon as it can be asked, also later
+        and from other threads. Called once, by a thread that lives as long as the fleet."""
         ...
 
     def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
-        """Start another owner for the device of one that was lost, unless the device is gone or was lost too
-        often. `fruitful`: the lost one had answered something. Called by the thread that called `start`."""
+        """Start another owner for the device of one that was lost for the reason `why`, unless the device is
+        gone or was lost too often. `fruitful`: the lost one had answered something. Called by the thread that
+        called `start`."""
         ...
 
     def refuse(self, owner: Owner, why: str) -> None:
-        """Leave the device of an owner unused, as it says that it cannot be used. Called by the thread that
-        called `start`."""
+        """Leave the device of an owner unused, which has said that it cannot be used (`why`). Called by the
+        thread that called `start`."""
         ...
 
     def note(self, owner: Owner, about: str) -> None:
@@ -82,7 +84,8 @@ class Fleet(Protocol):
         ...
 
     def hopeless(self) -> str | None:
-        """Why no owner can be expected any more, in words; None while one is starting or may join."""
+        """The reason why no owner of a device can be expected any more, in words; None while one is starting
+        or may join."""
         ...
 
     def close(self) -> None:

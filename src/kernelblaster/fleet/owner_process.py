@@ -1,4 +1,4 @@
-"""The owner of a device in a process of this machine, which needs no Ray."""
+"""`ProcessOwner`: the owner of a device as a process of this machine, without Ray."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -54,7 +54,7 @@ class ProcessOwner:
         return list(answers)
 
     def _end_in_words(self) -> str:
-        """How the process ended; it is killed if it does not end by itself."""
+        """How the process ended, in words; it is killed if it does not end within ENDING_S seconds."""
         self._process.join(ENDING_S)
         self._process.kill()
         self._process.join()

@@ -29,7 +29,8 @@ RESTARTS = 3  # of an owner that was lost again and again without having answere
 
 @dataclass(frozen=True)
 class _Slot:
-    """One device of a node (its id): a GPU or a PTX machine, by its number there."""
+    """One device of a machine: the `node`'s id in Ray, and the `number` of the GPU or PTX machine (emulator)
+    there."""
 
     node: str
     number: int
@@ -73,7 +74,8 @@ class RayFleet:
         self._board.remove.remote(lost.name)
 
     def refuse(self, owner: Owner, why: str) -> None:
-        """As `Fleet.refuse`. The actor is kept, so that Ray gives its device to no other one."""
+        """As `Fleet.refuse`. The Ray actor of the owner is kept, so that Ray gives its device to no other
+        one."""
         with self._lock:
             slot = self._slot_of(owner)
             if slot is None:
@@ -85,7 +87,8 @@ class RayFleet:
         self._board.note.remote(owner.name, about)
 
     def hopeless(self) -> str | None:
-        """As `Fleet.hopeless`: all devices that there are were refused. Where there is none, one may join."""
+        """As `Fleet.hopeless`: the last reason, if all present devices were refused. None while there is
+        none, since one may join."""
         with self._lock:
             refused = self._refused and set(self._owners) <= set(self._refused)
         return self._why if refused else None
@@ -100,17 +103,20 @@ class RayFleet:
             self._owners.clear()
 
     def _slot_of(self, owner: Owner) -> _Slot | None:
-        """The slot of an owner; None if it has none any more, since its node is gone."""
+        """The device (node and number) of an owner; None if it has none any more, because its node is
+        gone."""
         return next((slot for slot, one in self._owners.items() if one is owner), None)
 
     def _watch(self) -> None:
-        """Until the fleet is closed, start an owner for each device that has none. In a thread of its own."""
+        """Body of a thread: until the fleet is closed, start an owner for each device that has none, every
+        POLL_S seconds."""
         while not self._over.is_set():
             self._look()
             self._over.wait(POLL_S)
 
     def _look(self) -> None:
-        """Look once which devices there are."""
+        """Compare the devices that the cluster's machines offer now with the owners: forget those of lost
+        machines, start owners for new devices, and adjust how many compilers may run."""
         nodes = [node for node in ray.nodes() if node["Alive"]]
         offered = {
             _Slot(node["NodeID"], number): node
@@ -132,22 +138,24 @@ class RayFleet:
             self._join(owner)
 
     def _owner(self, slot: _Slot, node: dict[str, Any]) -> ActorOwner:
-        """Start an owner for a device; its name is unique."""
+        """Start an owner, a Ray actor, for a device; its name (machine, device and a random part) is
+        unique."""
         title = "GPU" if self._kind == "cuda" else "PTX machine"
         name = f"{node['NodeManagerAddress']} {slot.node[:6]} {title} {slot.number} ({token_hex(3)})"
         return ActorOwner(self._kind, name, slot.node, _takes(node["Resources"], self._kind), NAMESPACE)
 
 
 def _takes(resources: dict[str, float], kind: OwnedKind) -> dict[str, Any]:
-    """The Ray resources that the owner of one device takes of a node with these: with a GPU, a core for
-    whoever times. PTX machines share the cores with compilers."""
+    """The Ray resources that the owner of one device takes on a machine with `resources`: a GPU and a core,
+    for the process that times; or one PTX machine (emulator) and no core, since those share the cores with
+    compilers."""
     if kind == "cuda":
         return {"num_gpus": 1, "num_cpus": 1}
     return {"num_cpus": 0, "resources": {MACHINES: 1}} if MACHINES in resources else {"num_cpus": 0}
 
 
 def devices_here(kind: OwnedKind) -> int:
-    """How many devices of a kind the nodes offer that are alive now."""
+    """How many devices of a kind the live machines of the cluster offer now."""
     return sum(devices_of(node["Resources"], kind) for node in ray.nodes() if node["Alive"])
 
 
@@ -162,7 +170,8 @@ def devices_of(resources: dict[str, float], kind: OwnedKind) -> int:
 
 
 def open_board() -> Any:
-    """The actor that keeps the fleet's board; made by whoever needs it first, and lives with the cluster."""
+    """The Ray actor that keeps the fleet's board (which device is in use for what); made by whoever needs it
+    first, and lives as long as the cluster."""
     made = ray.remote(Board).options(  # type: ignore[attr-defined]
         name=BOARD,
         namespace=NAMESPACE,
@@ -175,8 +184,8 @@ def open_board() -> Any:
 
 
 def ray_status() -> list[NodeStatus]:
-    """The state of the cluster that this process is connected to. A node that does not answer within ASK_S
-    seconds is shown without its GPUs."""
+    """The state of each machine of the cluster that this process is connected to. One that does not answer
+    within ASK_S seconds is shown without its GPUs."""
     nodes = ray.nodes()
     asked = {node["NodeID"]: _ask_gpus(node["NodeID"]) for node in nodes if node["Alive"]}
     ray.wait(list(asked.values()), num_returns=len(asked), timeout=ASK_S)
@@ -196,7 +205,7 @@ def ray_status() -> list[NodeStatus]:
 
 
 def _ask_gpus(node: str) -> Any:
-    """A reference to the GPUs of a node, which it is asked for."""
+    """Ask a machine of the cluster, by its id in Ray, for its GPUs; returns a reference for `_answer_of`."""
     where = NodeAffinitySchedulingStrategy(node, soft=False)
     task = ray.remote(gpus_of_machine).options(  # type: ignore[attr-defined]
         num_cpus=0, max_retries=0, scheduling_strategy=where
@@ -205,7 +214,8 @@ def _ask_gpus(node: str) -> Any:
 
 
 def _answer_of(reference: Any) -> tuple[GpuStatus, ...] | None:
-    """The GPUs of a node that was asked for them; None if it has not answered."""
+    """The GPUs of a machine, from the reference of `_ask_gpus`; None if it was not asked or has not
+    answered."""
     try:
         return None if reference is None else ray.get(reference, timeout=0.1)  # type: ignore[no-any-return]
     except ray.exceptions.RayError:

@@ -27,7 +27,8 @@ LETTERS = 300  # of an error of Ray's
 
 
 class DeviceActor:
-    """What runs in the actor's process: a `DeviceOwner`. `version` is that of whoever asks."""
+    """What runs in a Ray actor's process: a `DeviceOwner`. `version` is the KernelBlaster version of the
+    asking process; if it differs, every answer is a NoDevice error."""
 
     def __init__(self, kind: OwnedKind, version: str) -> None:
         if kind == "emulated":
@@ -36,19 +37,21 @@ class DeviceActor:
         self._other = kernelblaster.__version__ if kernelblaster.__version__ != version else None
 
     def answer(self, requests: Sequence[Request], compiled: Compiled | None) -> list[Any]:
-        """As `DeviceOwner.answer`."""
+        """The answers to requests, as `DeviceOwner.answer`; a NoDevice error if the versions of both sides
+        differ."""
         if self._other is not None:
             return [NoDevice(f"that node has KernelBlaster {self._other}; install the same version there.")]
         return self._owner.answer(requests, compiled)
 
     def pid(self) -> int:
-        """The process that this runs in, by its id on its node."""
+        """The id of this process on its machine."""
         return os.getpid()
 
 
 class ActorOwner:
-    """An `Owner` that is a Ray actor on a node (its id), where it takes the Ray resources `takes`. Its
-    creation is not waited for: it may have to wait until others have given the device back."""
+    """An `Owner` of a device that is a Ray actor on a machine (`node` is its id), where it takes the Ray
+    resources `takes`. This does not wait for the actor to start, which may wait until others have given the
+    device back."""
 
     def __init__(self, kind: OwnedKind, name: str, node: str, takes: dict[str, Any], namespace: str) -> None:
         self.kind = kind
@@ -71,7 +74,7 @@ class ActorOwner:
 
     @property
     def pid(self) -> int:
-        """The actor's process, by its id on its node; waits until the actor is idle."""
+        """The id of the actor's process on its machine; waits until the actor is idle."""
         return int(ray.get(self._actor.pid.remote()))
 
     def end(self) -> None:
@@ -79,9 +82,9 @@ class ActorOwner:
 
 
 class TaskCompilers:
-    """`Compilers` that are Ray tasks on any node, each with one core. What `compile` gives is a reference to
-    the compiled candidate, which travels from node to node and not through this process. `slots` is set from
-    outside as nodes come and go."""
+    """`Compilers` that are Ray tasks on any machine, each with one core. What `compile` gives is a reference
+    to the compiled candidate, which travels from machine to machine and not through this process. `slots`,
+    how many may run, is set from outside as machines come and go."""
 
     def __init__(self) -> None:
         self.slots = 1
@@ -99,7 +102,8 @@ class TaskCompilers:
 
 
 def _mapped(future: "Future[Any]", change: Callable[[Any], Any]) -> "Future[Any]":
-    """A future with the changed result of another one, or its exception."""
+    """A future with `change` applied to the result of another one; with the same exception if that one has
+    one."""
     changed: Future[Any] = Future()
 
     def pass_on(done: "Future[Any]") -> None:
@@ -114,7 +118,8 @@ def _mapped(future: "Future[Any]", change: Callable[[Any], Any]) -> "Future[Any]
 
 
 def _explained(future: "Future[Any]", name: str) -> "Future[Any]":
-    """A future with the same result, whose exceptions are those that a dispatcher knows."""
+    """A future with the same result, in which errors of Ray are replaced by those that a dispatcher handles
+    (see `_explanation`); `name` is for the message."""
     explained: Future[Any] = Future()
 
     def pass_on(done: "Future[Any]") -> None:
@@ -129,7 +134,9 @@ def _explained(future: "Future[Any]", name: str) -> "Future[Any]":
 
 
 def _explanation(error: BaseException, name: str) -> Exception:
-    """What an error of Ray's says about an owner or a compilation, by `name`."""
+    """The error for a dispatcher that follows from one of Ray: OwnerLost if the process or device was lost,
+    CompiledLost if a compiled candidate was; a KernelBlasterError as it is. `name` says of what, for the
+    message."""
     cause = getattr(error, "cause", None) or error
     if isinstance(cause, DeviceLost):
         return OwnerLost(f"{name}: {cause}")

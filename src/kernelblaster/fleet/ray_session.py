@@ -39,8 +39,8 @@ def ray_session(address: str, token: str | None) -> Iterator[None]:
 
 
 def check_cluster(address: str, token: str | None) -> None:
-    """Raise KernelBlasterError unless a cluster answers at this address and accepts the token: Ray itself
-    would try for long, and not say why."""
+    """Raise KernelBlasterError if no cluster answers at this address, or it refuses the token. Checked first,
+    because Ray itself would try for long, and not say why."""
     client = address.startswith("ray://")
     headers = () if token is None else (("authorization", f"Bearer {token}"),)
     with grpc.insecure_channel(address.removeprefix("ray://")) as channel:

@@ -1,4 +1,4 @@
-"""Requests to the owner of a device, and the judge that is to answer them."""
+"""The requests that can be sent to the owner of a device, and the choice of the judge that answers them."""
 
 import hashlib
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class JudgeChoice:
 @dataclass(frozen=True)
 class DescribeRequest:
     """Asks for the device's description, which opens it: answered by its `DeviceFacts`. `healthy`: a device
-    that is not fit to time on (health.py) is not opened, and NoDevice raised."""
+    that is not fit to time on (health.py) is not opened, and the answer is NoDevice."""
 
     choice: JudgeChoice
     healthy: bool = False
@@ -47,7 +47,8 @@ class DescribeRequest:
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """Asks for `Judge.prepare`: answered by (Fitness, Floor)."""
+    """Asks for `Judge.prepare`: answered by (Fitness, whether the task can be scored; Floor, the least bytes
+    and operations that it needs)."""
 
     choice: JudgeChoice
     task: Task
@@ -55,7 +56,8 @@ class PrepareRequest:
 
 @dataclass(frozen=True)
 class EvaluateRequest:
-    """Asks for the evaluation of one candidate. It is compiled before an owner gets the request."""
+    """Asks for the evaluation of one candidate, which is compiled before a device gets the request: answered
+    by an Evaluation."""
 
     choice: JudgeChoice
     task: Task
@@ -64,7 +66,8 @@ class EvaluateRequest:
 
 @dataclass(frozen=True)
 class ConfirmRequest:
-    """Asks for `Judge.confirmed`: answered by an evaluation."""
+    """Asks for `Judge.confirmed`, the emulator's check of a correct candidate for races and memory order:
+    answered by an evaluation."""
 
     choice: JudgeChoice
     task: Task
@@ -84,7 +87,8 @@ class ProfileRequest:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """Asks for `Judge.estimate`: answered by a list with microseconds, or None, for each candidate."""
+    """Asks for `Judge.estimate`: answered by a list with microseconds, or None where there is no estimate,
+    for each candidate."""
 
     choice: JudgeChoice
     task: Task
@@ -125,7 +129,7 @@ def task_digest(request: Request) -> str:
 
 
 def described(request: Request) -> str:
-    """The request in words, with the names by which its task and candidates can be found."""
+    """The request in words for messages: its kind, the codes of its candidates and the name of its task."""
     kind = KINDS[type(request)]
     if isinstance(request, DescribeRequest):
         return kind

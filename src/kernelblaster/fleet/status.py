@@ -10,7 +10,7 @@ from kernelblaster.fleet.health import Health, judge_reading
 
 @dataclass(frozen=True)
 class GpuStatus:
-    """A GPU of a node, by its name, with its health. In use, it has a process."""
+    """A GPU of a machine, by its name, with its health. While it is in use, its health shows a process."""
 
     name: str
     health: Health
@@ -35,7 +35,8 @@ def gpus_of_machine() -> tuple[GpuStatus, ...]:
 
 
 def device_line(entry: DeviceEntry, now: float | None = None) -> str:
-    """What a device in use does, for people."""
+    """One line for people on a device in use: its name, what it does, since how many seconds, and for whom.
+    `now` is in seconds since 1970; None: the present time."""
     seconds = (time.time() if now is None else now) - entry.since
     doing = f"refused: {entry.refused}" if entry.refused else entry.about or "idle"
     return f"{entry.name}: {doing}, for {max(0.0, seconds):.0f} s, by {entry.user}"

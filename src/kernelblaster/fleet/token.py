@@ -16,8 +16,8 @@ def token_file(given: Path | None = None) -> Path:
 
 
 def make_token(path: Path) -> bool:
-    """Write a new token into a file that only its owner can read, unless there is one; returns whether it is
-    new."""
+    """Write a new random token into the file `path`, which only its owner can read. If the file is there, it
+    is kept. Returns whether a new one was written."""
     if path.exists():
         return False
     write_whole(path, secrets.token_hex(LEAST))

@@ -1,5 +1,5 @@
-"""What all tools share: names of tasks, the judge, the searches, and which run an agent's candidates go
-to."""
+"""`AgentDesk`, what all MCP tools share: names of tasks, the judge's process, the searches, and which run an
+agent's candidates go to."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 
 class AgentDesk:
-    """What agents work with through one server. `current` are the runs that candidates of a task go to, by
-    the task's name, unless an agent names another."""
+    """What agents work with through one server. `current` maps a task's name to the run (a recorded search)
+    that its candidates go to, unless an agent names another."""
 
     def __init__(self, setup: AgentSetup) -> None:
         self.setup = setup
@@ -36,13 +36,14 @@ class AgentDesk:
         self.current: dict[str, str] = {}
 
     def task(self, name: str) -> dict[str, Any]:
-        """A task by its name, as the judge's process takes it. Raises BadTask if there is none."""
+        """The task of this name as JSON data (name, path, shipped), as requests to the judge's process take
+        it. Raises BadTask if there is none."""
         found = self.names.find(name.strip())
         return {"name": found.name, "path": str(found.path), "shipped": found.shipped}
 
     def source(self, candidate: str, run: str | None) -> str:
-        """The text of a candidate that is given as such, by its id in a run, or as a file in an allowed
-        folder. Raises KernelBlasterError."""
+        """The text of a candidate, which is given as such (with line breaks), by its id in a run, or as a
+        `.cu` file in an allowed folder. Raises KernelBlasterError if it is none of these, or too long."""
         given = candidate.strip()
         if "\n" in given:
             if len(given) > LONGEST_SOURCE:
@@ -58,7 +59,8 @@ class AgentDesk:
         )
 
     def kept(self, name: str, run: str | None) -> str:
-        """A source by its id, from a run, or from any that this server works on. Raises StoreError."""
+        """The source with this id (32 hex digits) in `run`; None: in any of the current runs. Raises
+        StoreError if it is in none."""
         for one in [run] if run else [*reversed(self.current.values())]:
             try:
                 return Files(self.searches.folder(one) / "files").get(name)
@@ -67,7 +69,8 @@ class AgentDesk:
         raise StoreError(f"there is no source {name}; give the run that it belongs to.")
 
     def run_of(self, task: str, run: str | None) -> str | None:
-        """The run to which a candidate of a task goes; None: a new one."""
+        """The name of the run to which a candidate of a task goes: the given one, else the task's current
+        one; None: a new run is to be made. Raises StoreError if the given one does not exist."""
         return self.searches.folder(run).name if run else self.current.get(task)
 
 
@@ -82,7 +85,8 @@ def saying(context: Context[Any, Any]) -> Say:
 
 
 def answering(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """A tool whose errors that can be acted on reach the agent, in one sentence."""
+    """Decorator of a tool: an error that can be acted on (KernelBlasterError) is raised as a ToolError, whose
+    message the agent sees. The tool's docstring, which agents see as well, loses its indentation."""
 
     tool.__doc__ = cleandoc(tool.__doc__ or "")
 

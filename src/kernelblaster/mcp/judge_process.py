@@ -1,5 +1,5 @@
-"""The server's side of the process that judges: requests one after another, with progress, ended on
-demand."""
+"""The server's side of the process that judges candidates: sends it requests one after another, passes its
+progress on, and ends it when a request is cancelled or takes too long."""
 
 import asyncio
 import itertools
@@ -19,11 +19,12 @@ _log = logging.getLogger(__name__)
 
 
 async def unheard(stage: str) -> None:
-    """A `Say` that tells nobody."""
+    """A `Say` (receiver of progress messages) that ignores them."""
 
 
 def _work(pipe: JobPipe, setup: AgentSetup) -> None:
-    """The main function of the process; what it needs is imported there, and not by the server."""
+    """The main function of the process; `judge_work`, which loads torch, is imported there and not by the
+    server."""
     from kernelblaster.mcp.judge_work import work
 
     work(pipe, setup)
@@ -45,10 +46,10 @@ class JudgeProcess:
         self._news: asyncio.Queue[tuple[int, str, Any]] = asyncio.Queue()
 
     async def ask(self, verb: str, say: Say = unheard, **arguments: Any) -> Any:
-        """Have a verb of `JudgeDesk` done, after those that were asked for earlier; returns its data. `say`
-        is called with what is being done. If the caller is cancelled, or it takes longer than the limit, the
-        process is ended. Raises KernelBlasterError if the request fails, or too many wait; DeviceLost if the
-        process ends."""
+        """Have a method of `JudgeDesk`, named by `verb`, called in the judge's process, after earlier
+        requests; returns its data. `say` is called with what is being done. If the caller is cancelled, or it
+        takes longer than the limit, the process is ended. Raises KernelBlasterError if the request fails, or
+        MOST_WAITING wait already; DeviceLost if the process ends."""
         if self._waiting >= MOST_WAITING:
             raise KernelBlasterError(f"{self._waiting} requests wait for the judge already; try again later.")
         self._waiting += 1
@@ -103,7 +104,7 @@ class JudgeProcess:
             raise
 
     def _start(self) -> None:
-        """Start the process, and a thread that hands over requests and news."""
+        """Start the judge's process, and a thread that hands requests to it and brings its messages back."""
         loop = asyncio.get_running_loop()
         self._jobs, self._news = queue.Queue(), asyncio.Queue()
         jobs, news = self._jobs, self._news

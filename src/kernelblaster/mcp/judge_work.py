@@ -65,8 +65,8 @@ def work(pipe: JobPipe, setup: AgentSetup) -> None:
 
 
 class JudgeDesk:
-    """What the process keeps from request to request. Each public method is a verb: it takes and returns JSON
-    data, and raises KernelBlasterError with what to do."""
+    """What the judge's process keeps from request to request. Each public method answers one kind of request:
+    it takes and returns JSON data, and raises KernelBlasterError with what to do."""
 
     def __init__(self, setup: AgentSetup, pipe: JobPipe) -> None:
         self.number = 0
@@ -81,7 +81,7 @@ class JudgeDesk:
         self._asking: OrderedDict[str, tuple[AskTell, Run, Task]] = OrderedDict()
 
     def say(self, stage: str) -> None:
-        """Report what is being done now."""
+        """Send the server a message that says what is being done now."""
         with self._lock:
             self._pipe.tell((self.number, "stage", stage))
 
@@ -94,7 +94,8 @@ class JudgeDesk:
     # Tasks
 
     def show(self, task: dict[str, Any]) -> dict[str, Any]:
-        """A task as a candidate's author needs it."""
+        """A task as the author of a candidate needs it: the declaration to implement, the reference's source,
+        sizes, the least bytes and operations that are needed, types and notes."""
         loaded = self._load(**task)
         floor = floor_of(loaded)
         return {
@@ -110,7 +111,8 @@ class JudgeDesk:
         }
 
     def check(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Whether a task is fit to be scored, and which tools work on it."""
+        """Whether a task is fit to be scored, its problems, and for each command whether it works on the task
+        or why not."""
         loaded = self._load(**task)
         fitness = fitness_of(loaded)
         verbs = {one.verb: one.why or "works" for one in readiness_of(loaded, fitness)}
@@ -127,7 +129,9 @@ class JudgeDesk:
     def evaluate(
         self, task: dict[str, Any], source: str, run: str | None, technique: str | None
     ) -> dict[str, Any]:
-        """Judge a candidate, and record it in a run: the given one, or a new one."""
+        """Judge a candidate, and record it in `run`, or in a new run if that is None. With a `technique`, the
+        knowledge base learns what it gained. Returns the verdict, the run, the candidate's id and the best so
+        far."""
         asking, opened, loaded = self._run(task, run)
         before = asking.best
         candidate = load_candidate(_text(source), loaded)
@@ -152,7 +156,8 @@ class JudgeDesk:
         return summaries.checked_data(checked.outcome, checked.counters)
 
     def profile(self, task: dict[str, Any], source: str) -> dict[str, Any]:
-        """The kernels of a candidate: shares of the time, what they wait for, their states."""
+        """The kernels of a candidate: their shares of the time (0 to 1), what bounds them and their
+        performance states. If it fails verification, its outcome instead."""
         loaded = self._load(**task)
         judge = self._device_judge()
         result = judge.profile(loaded, [load_candidate(_text(source), loaded)])[0]
@@ -177,7 +182,8 @@ class JudgeDesk:
         }
 
     def propose(self, task: dict[str, Any], run: str | None) -> dict[str, Any]:
-        """What to try next on the fastest correct candidate of a run."""
+        """What to try next on the fastest correct candidate of a run: the kernel, its performance state, and
+        techniques, the most promising first. Raises KernelBlasterError if `run` is None."""
         if run is None:
             raise KernelBlasterError("nothing was evaluated for this task yet: call evaluate first.")
         asking, opened, _ = self._run(task, run)
@@ -230,7 +236,8 @@ class JudgeDesk:
         return {}
 
     def _check_expert(self, task: Task) -> None:
-        """Raise BadTask if a search without a model cannot begin with a task."""
+        """Raise BadTask if a search without a language model cannot begin with a task, because the built-in
+        expert has no kernels for it."""
         from kernelblaster.policies.expert.policy import ExpertPolicy
 
         if task.kind == "cuda":
@@ -245,7 +252,8 @@ class JudgeDesk:
             ) from error
 
     def _load(self, name: str, path: str, shipped: bool) -> Task:
-        """The task in a file; Python that is not shipped is checked first, unless it is trusted."""
+        """The task in a file, loaded once for each version of it. A Python file that is not shipped is
+        checked first to contain nothing but a plain module, unless the user trusts tasks. Raises BadTask."""
         file = Path(path)
         try:
             status = file.stat()
@@ -263,7 +271,7 @@ class JudgeDesk:
         return self._tasks[key]
 
     def _device_judge(self) -> DeviceJudge:
-        """The judge, opened when it is first needed."""
+        """The judge on the server's device, opened when it is first needed."""
         if self._judge is None:
             self.say("opening the device")
             setup = self._setup
@@ -272,7 +280,7 @@ class JudgeDesk:
         return self._judge
 
     def _emulator(self) -> DeviceJudge:
-        """A judge on the PTX machine, beside one on a GPU."""
+        """A second judge on the PTX machine (the emulator), for a server whose own judge is on a GPU."""
         if self._emulating is None:
             opened = opening.open_judge("emulated", None, progress=self.say)
             self._emulating = self._open.enter_context(opened)
@@ -286,7 +294,9 @@ class JudgeDesk:
         return self._knowledge
 
     def _run(self, task: dict[str, Any], name: str | None) -> tuple[AskTell, Run, Task]:
-        """An open run whose candidates an agent writes: the one of this name, continued, or a new one."""
+        """An open run whose candidates an agent writes, with its search and its task: the run `name`,
+        continued, or a new one if that is None. Raises StoreError for a run of a search, or of another
+        task."""
         if name is not None and name in self._asking:
             self._asking.move_to_end(name)
             return self._checked(task, name)
@@ -314,7 +324,8 @@ class JudgeDesk:
         return self._checked(task, run.name)
 
     def _checked(self, task: dict[str, Any], name: str) -> tuple[AskTell, Run, Task]:
-        """The open run of this name. Raises StoreError if it is for another task."""
+        """The open run of this name, with its search and its task. Raises StoreError if it is for another
+        task."""
         found = self._asking[name]
         if found[2].digest != self._load(**task).digest:
             raise StoreError(f"{name}: is a run of {found[2].name}, not of {task['name']}; leave run out.")

@@ -1,4 +1,5 @@
-"""Tools on tasks and candidates."""
+"""The MCP tools on tasks and candidates: list, show, check, make, evaluate, emulate, profile, propose,
+export."""
 
 import asyncio
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""Tools on the knowledge base and the documentation."""
+"""The MCP tools on the knowledge base and the documentation."""
 
 import asyncio
 from collections.abc import Callable
@@ -92,7 +92,8 @@ def read_page(page: str) -> str:
 
 
 def _with_knowledge(where: str, use: Callable[[KnowledgeBase], T]) -> T:
-    """The result of `use` on the open knowledge base."""
+    """The result of `use`, called with the open knowledge base at `where`, which also has the shipped
+    knowledge."""
     with KnowledgeBase(where) as opened:
         plant(opened)
         return use(opened)
@@ -101,7 +102,9 @@ def _with_knowledge(where: str, use: Callable[[KnowledgeBase], T]) -> T:
 def _explain(
     content: Content, state: str, architecture: str | None, applied: tuple[str, ...]
 ) -> dict[str, Any]:
-    """A state with its most promising techniques."""
+    """A performance state as JSON data: its meaning, notes, and its most promising techniques and recipes
+    (techniques that pay together), with what is expected on `architecture` after those `applied`. Raises
+    KnowledgeError for an unknown state."""
     name = content.resolve(state)
     entry = content.states[name]
     scored = content.optimizations(name, architecture, applied)
@@ -126,7 +129,8 @@ def _explain(
 
 
 def _search(content: Content, words: str) -> dict[str, Any]:
-    """Techniques with these words, or the states."""
+    """Techniques in whose state, name, description or notes all `words` occur, as JSON data; without words,
+    counts and the names of all states."""
     if not words.strip():
         summary = summarize(content)
         about = summary.model_dump(mode="json", include={"version", "states", "optimizations", "attempts"})

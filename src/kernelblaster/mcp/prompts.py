@@ -1,4 +1,5 @@
-"""Prompts and resources: the loop in words, and the results of runs to read."""
+"""MCP prompts (how to optimize a task, in words), and resources (documentation, and results of runs to
+read)."""
 
 import asyncio
 from pathlib import Path
@@ -25,7 +26,7 @@ def instructions() -> str:
 
 
 def add_prompts(server: MCPServer[Any]) -> None:
-    """Add the prompts that teach an agent the loop."""
+    """Add the prompts that teach an agent how to optimize: evaluate, profile, look up what paid, apply it."""
 
     @server.prompt(title="Make a kernel faster")
     def optimize_task(task: str) -> str:
@@ -79,7 +80,8 @@ def add_resources(server: MCPServer[Any], desk: AgentDesk) -> None:
 
 
 def _filled(name: str, **values: str) -> str:
-    """A prompt with its places filled; what is filled in stays as it is."""
+    """The text of a prompt file in which each `{{ name }}` is replaced by the value of that name,
+    literally."""
     text = (FOLDER / name).read_text()
     for key, value in values.items():
         text = text.replace(f"{{{{ {key} }}}}", value[:LONGEST_REPLY])

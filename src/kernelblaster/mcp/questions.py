@@ -27,15 +27,15 @@ CLAIMS = ".claims"
 
 
 class Questions:
-    """The questions in a folder. A question that was handed out is not given to others for CLAIMED_S
-    seconds."""
+    """The questions of a search to agents, each a folder within `folder`. A question that was handed to one
+    agent is not given to others for CLAIMED_S seconds."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def following(self, wait_s: float) -> dict[str, Any] | None:
-        """The oldest question that waits for an answer and nobody works on; None if there is none within
-        `wait_s` seconds."""
+        """The oldest question that has no answer and is with no other agent, as JSON data, reserved for the
+        caller; None if there is none within `wait_s` seconds."""
         until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
         while True:
             for folder in self._open():
@@ -46,8 +46,9 @@ class Questions:
             await asyncio.sleep(PAUSE_S)
 
     async def answer(self, name: str, answer: dict[str, Any]) -> None:
-        """Answer a question. Raises KernelBlasterError if there is no such question, or with what is wrong
-        with the answer; it can then be answered again."""
+        """Answer the question `name`, and wait a moment for the search to read it. Raises KernelBlasterError
+        if there is no such open question, or with what is wrong with the answer; it can then be answered
+        again."""
         folder = next((one for one in self._all() if one.name == name), None)
         if folder is None:
             raise KernelBlasterError("there is no such question; next_question gives those that wait.")
@@ -66,7 +67,8 @@ class Questions:
                 raise KernelBlasterError(f"{_problem(folder)} Answer the same question again.")
 
     def unclaim(self) -> None:
-        """Hand out questions again that agents have got and not answered, as when a search is resumed."""
+        """Make questions that agents have got and not answered available to all again, as when a search is
+        resumed."""
         shutil.rmtree(self._folder / CLAIMS, ignore_errors=True)
 
     @property
@@ -80,13 +82,14 @@ class Questions:
         return sorted(one for one in self._folder.iterdir() if _is_question(one))
 
     def _open(self) -> list[Path]:
-        """Questions without an answer, or with one that could not be used."""
+        """The folders of questions without an answer, or with one that could not be used."""
         return [
             one for one in self._all() if not (one / "answer.json").is_file() or (one / PROBLEM).is_file()
         ]
 
     def _claim(self, name: str) -> bool:
-        """Reserve a question for the caller; False if another has it."""
+        """Reserve a question for the caller. Returns False if another agent got it less than CLAIMED_S
+        seconds ago."""
         claims = self._folder / CLAIMS
         claims.mkdir(exist_ok=True)
         path = claims / name
@@ -110,7 +113,8 @@ def _is_question(folder: Path) -> bool:
 
 
 def _question(folder: Path) -> dict[str, Any]:
-    """A question as an agent gets it."""
+    """A question as JSON data for an agent: its name, role, prompt, the schema of the answer, and what was
+    wrong with an earlier answer."""
     prompt = read_bounded(folder / "prompt.md", 1 << 20).decode().removesuffix(HOW)
     about = parse_json(read_bounded(folder / "about.json", 1 << 20))
     data = {
@@ -128,7 +132,8 @@ def _problem(folder: Path) -> str:
 
 
 def _check(answer: dict[str, Any], folder: Path) -> None:
-    """Raise KernelBlasterError with the first place where an answer does not fit its schema."""
+    """Raise KernelBlasterError, which names the first place, if an answer does not fit the question's JSON
+    schema."""
     schema = parse_json(read_bounded(folder / "schema.json", 1 << 20))
     found = jsonschema.Draft202012Validator(schema).iter_errors(answer)
     worst = jsonschema.exceptions.best_match(found)

@@ -1,4 +1,4 @@
-"""Tools on searches and runs, and on the questions that a search asks agents."""
+"""The MCP tools on searches and runs, and on the questions that a search asks agents."""
 
 import asyncio
 from contextlib import suppress

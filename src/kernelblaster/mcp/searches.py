@@ -1,5 +1,5 @@
-"""Searches that agents start, watch, steer and stop: each is a process of its own, which goes on by
-itself."""
+"""Searches that agents start, watch, steer and stop: each is a process of its own, which continues without
+the server."""
 
 import asyncio
 import re
@@ -31,7 +31,8 @@ BY = "mcp"
 
 
 class Searches:
-    """The runs in the server's folder. Names that agents give are looked up there and nowhere else."""
+    """The runs (recorded searches) in the server's folder, and the searches started from here. Names that
+    agents give are looked up in that folder and nowhere else."""
 
     def __init__(self, setup: AgentSetup, judge: JudgeProcess) -> None:
         self._setup = setup
@@ -51,8 +52,9 @@ class Searches:
     async def start(
         self, task: dict[str, Any], budget: int, seconds: float | None, *, agent: bool, say: Say = unheard
     ) -> dict[str, Any]:
-        """Start a search; returns its run's name at once. With `agent`, its questions to a language model are
-        answered by agents. Raises KernelBlasterError if too many run already."""
+        """Start a search of at most `budget` candidates and `seconds`; returns its run's name at once. With
+        `agent`, its questions to a language model are answered by agents. Raises KernelBlasterError if too
+        many run already."""
         if self._started.running >= MOST_SEARCHES:
             raise KernelBlasterError(
                 f"{self._started.running} searches run already; wait for one, or stop one with stop_search."
@@ -83,12 +85,14 @@ class Searches:
         return listed
 
     def state(self, run: str) -> dict[str, Any]:
-        """What became of a run so far."""
+        """The state, best speedup, times and last steps of a run so far, as JSON data. Raises StoreError if
+        there is none."""
         folder = self.folder(run)
         return self._summary(_followed(folder))
 
     async def watch(self, run: str, wait_s: float, say: Say = unheard) -> dict[str, Any]:
-        """The state of a run after the next step, or its end, or `wait_s` seconds, whichever comes first."""
+        """The state of a run (see `state`) after the next judged candidate, its end, or `wait_s` seconds,
+        whichever comes first."""
         folder = self.folder(run)
         until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
         followed = await asyncio.to_thread(_followed, folder)
@@ -107,7 +111,8 @@ class Searches:
         return await asyncio.to_thread(self._summary, followed)
 
     def steer(self, run: str, **wanted: Any) -> dict[str, Any]:
-        """Ask a search for something; see `kernelblaster.steer`."""
+        """Change a running search; `wanted` as for `kernelblaster.steer`. Returns what was asked, in words.
+        Raises KernelBlasterError if that is nothing."""
         commands = steer_run(self.folder(run), by=BY, **wanted)
         if not commands:
             raise KernelBlasterError(
@@ -116,7 +121,8 @@ class Searches:
         return {"asked": [describe_action(one.action) for one in commands], "obeyed": "before its next step"}
 
     def stop(self, run: str, *, now: bool) -> dict[str, Any]:
-        """Stop a search; what it judged is kept."""
+        """Stop a search: before its next candidate, or its process at once with `now`. What it judged is
+        kept."""
         folder = self.folder(run)
         stop_run(folder, now=now, by=BY)
         words = "stopped" if now else "asked to stop; it does before its next candidate"
@@ -138,7 +144,8 @@ class Searches:
         return Path(named.rest)
 
     def _summary(self, followed: FollowedRun) -> dict[str, Any]:
-        """A run in a few lines: state, best, floor, the last steps."""
+        """A run as short JSON data: its state, the best candidate's speedup and times in us, and the last
+        steps."""
         history = History(followed)
         notice = self._started.notice(followed.folder)
         state = _state(followed, writer_of(followed.folder), notice)
@@ -166,21 +173,23 @@ class Searches:
 
 
 def _followed(folder: Path) -> FollowedRun:
-    """The run in a folder as it is now."""
+    """The run in a folder, with its log read as it is now."""
     followed = FollowedRun(folder)
     followed.update()
     return followed
 
 
 def _state(followed: FollowedRun, writer: int | None, notice: str) -> str:
-    """`starting`, `running`, `finished`, `stopped`, `interrupted` or `failed`."""
+    """The state of a run in one word: `starting`, `running`, `finished`, `stopped`, `interrupted` or
+    `failed`. `writer` is the process id of who writes it (None: nobody), `notice` what its start reported."""
     if writer is None and notice:
         return "starting" if "getting ready" in notice else "failed"
     return History(followed).state(writer)
 
 
 def _step(step: Step) -> dict[str, Any]:
-    """A step in one line."""
+    """A step as JSON data: technique, performance state, predicted speedup, and its speedup or how it
+    failed."""
     result = {"speedup": round(step.speedup, 3)} if step.speedup is not None else {"failed": step.failure}
     about = {"technique": step.technique, "state": step.state, "predicted": round(step.predicted, 3)}
     return about | result | ({"taken": True} if step.taken else {})

@@ -62,8 +62,9 @@ def serve_stdio(setup: AgentSetup) -> None:
 
 
 def http_app(desk: AgentDesk, host: str, token: str, hosts: Collection[str] = ()) -> ASGIApp:
-    """The server as an ASGI application at PATH, behind the token and the checks of the dashboard's guard.
-    `hosts` are further names by which clients may address it."""
+    """The server as an ASGI application at PATH. Requests need the token and pass the checks of
+    `RequestGuard`, as those of the dashboard. `hosts` are further names by which clients may address it.
+    Raises KernelBlasterError for a token that is too short."""
     if len(token) < SHORTEST_TOKEN:
         raise KernelBlasterError(f"the token is too short: give at least {SHORTEST_TOKEN} characters.")
     app = make_server(desk).streamable_http_app(

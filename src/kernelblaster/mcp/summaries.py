@@ -55,7 +55,8 @@ def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
 
 
 def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
-    """An outcome with the speedup and its interval, or with why it failed and what to do."""
+    """An outcome as JSON data: with the speedup and its interval if the candidate is correct; else with why
+    it failed (`words`, or the outcome's own) and what to do."""
     data: dict[str, Any] = {"outcome": outcome.kind, "correct": isinstance(outcome, CORRECT)}
     if isinstance(outcome, CORRECT):
         speedup = outcome.speedup
@@ -69,7 +70,7 @@ def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
 
 
 def checked_data(outcome: Verification | Outcome, counters: Profile | None) -> dict[str, Any]:
-    """What the emulator found: correct or not, and what it counted for each launch."""
+    """What the emulator found, as JSON data: correct or not, and its counters for each kernel launch."""
     if isinstance(outcome, Verification):
         words = f"{len(outcome.cases)} comparisons in {outcome.calls} calls, every access checked"
         data: dict[str, Any] = {"correct": True, "verified": words, "deterministic": outcome.deterministic}
@@ -93,14 +94,16 @@ def checked_data(outcome: Verification | Outcome, counters: Profile | None) -> d
 
 
 def profile_text(profile: Profile, floor_bytes: int) -> str:
-    """A profile in a few lines for each kernel, the largest share of the time first."""
+    """A profile as text, a few lines for each kernel, the largest share of the time first. `floor_bytes` are
+    the least bytes that must be moved."""
     return printable("\n".join(piece.text for piece in digest(profile, floor_bytes)))
 
 
 def technique_data(
     scored: Scored, entry: OptimizationEntry | None, *, recipe: bool = False
 ) -> dict[str, Any]:
-    """A technique with what is expected of it and the evidence: attempts by GPU architecture."""
+    """A technique as JSON data: its expected speedup (for a recipe, its share of the speed that the GPU
+    allows), the likely range, and the attempts in `entry` by GPU architecture, with failures and notes."""
     optimization, prediction = scored.optimization, scored.prediction
     expected = "expected_share_of_floor_speed" if recipe else "expected_speedup"
     data: dict[str, Any] = {
@@ -126,5 +129,6 @@ def technique_data(
 def ranked_data(
     options: Sequence[Scored], entries: Mapping[str, OptimizationEntry], most: int = PREFERRED
 ) -> list[dict[str, Any]]:
-    """The first `most` techniques of a ranking, with the evidence in `entries`."""
+    """The first `most` techniques of a ranking as JSON data, with the measured outcomes of each from
+    `entries`."""
     return [technique_data(one, entries.get(one.optimization.technique)) for one in options[:most]]

@@ -72,7 +72,7 @@ class TaskNames:
         return MADE + stem
 
     def forget(self, name: str) -> None:
-        """Remove a task that was made and turned out to be none."""
+        """Remove the file of a task that an agent made and that turned out not to be usable."""
         for suffix in SUFFIXES:
             (self._made / f"{name.removeprefix(MADE)}{suffix}").unlink(missing_ok=True)
 
@@ -101,7 +101,8 @@ class TaskNames:
             raise KernelBlasterError(f"{path.name}: cannot be read: {error}") from error
 
     def _within(self, name: str) -> list[Path]:
-        """Where a name may lead to: paths in the allowed folders, links followed."""
+        """The paths that a name may stand for, one in each allowed folder, with links followed; none that
+        leads outside or to a hidden file."""
         if not name or len(name) > 1000 or "\0" in name:
             return []
         found = []
@@ -113,7 +114,7 @@ class TaskNames:
         return found
 
     def _files(self) -> list[Path]:
-        """Task-like files directly in the allowed folders."""
+        """The files directly in the allowed folders that look like tasks, at most 200."""
         found = []
         for folder in self.folders:
             for path in sorted(folder.glob("*")):

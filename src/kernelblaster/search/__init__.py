@@ -1,1 +1,2 @@
-"""Search strategies: MAIC-RL, and those that it is compared with."""
+"""Search strategies: MAIC-RL, which chooses techniques by what the knowledge base expects of them, and those
+that it is compared with."""

@@ -1,4 +1,4 @@
-"""Estimates how often a search will ask a model, by role, before it starts."""
+"""`expected_calls` estimates, before a search starts, how often it will ask a language model, by role."""
 
 from kernelblaster.models.estimate import Expected
 from kernelblaster.policies.llm.roles import LEARNING, TOKENS, Cast, Role
@@ -27,7 +27,8 @@ def expected_calls(search: Search, strategy: StrategyName, cast: Cast) -> list[E
 
 
 def _counts(search: Search, strategy: StrategyName) -> dict[Role, float]:
-    """Expected number of calls by role, whoever plays it."""
+    """Expected number of model calls by role (like "proposer"), whether a model or the expert plays the
+    role."""
     iterations = max(1.0, search.iterations * ITERATIONS_USED)
     steps = iterations * search.steps * search.rollouts
     if strategy == "zero-shot":

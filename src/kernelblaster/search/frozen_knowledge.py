@@ -1,4 +1,4 @@
-"""A knowledge base that never learns, for strategies without a memory."""
+"""`FrozenKnowledge`: a knowledge base that never learns, for strategies without a memory."""
 
 from collections.abc import Sequence
 
@@ -10,20 +10,21 @@ from kernelblaster.records.recipe import is_recipe
 
 
 class FrozenKnowledge(KnowledgeBase):
-    """A knowledge base that accepts new states and techniques, so that a search can refer to them, but
-    drops evidence, notes and recipes: predictions never change."""
+    """A knowledge base that accepts new states and techniques, so that a search can refer to them, but drops
+    outcomes of techniques, notes and recipes: predictions never change."""
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
         """Record only those changes that add states or techniques; returns the new version."""
         return super().record([change for change in changes if _is_name(change)], provenance)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Records nothing."""
+        """Takes over nothing from another knowledge base; returns 0, the number of new events."""
         return 0
 
 
 def _is_name(change: Change) -> bool:
-    """Whether a change only adds a state or a technique that is no recipe."""
+    """Whether a change only adds a state, or a technique that is no recipe (several techniques that pay
+    together)."""
     if isinstance(change, OptimizationAdded):
         return not is_recipe(change.optimization.technique)
     return isinstance(change, StateAdded)

@@ -64,9 +64,9 @@ RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
 
 
 class MaicRl:
-    """One MAIC-RL search for one task, in one session. `steps` are those made so far. `_tried` are the
-    codes of candidates that need not be tried again, `_exhausted` those of nodes with nothing left to
-    try, `_unsupported` techniques that the device cannot judge."""
+    """One MAIC-RL search for one task, in one session. `steps` are those made so far. `_tried` are the codes
+    of candidates that need not be tried again, `_exhausted` those of nodes (correct candidates in the search
+    tree) with nothing left to try, `_unsupported` techniques that the device cannot judge."""
 
     def __init__(self, policy: Policy, session: Session) -> None:
         self._policy = policy
@@ -82,9 +82,9 @@ class MaicRl:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Search until the iterations or the budget are spent, the floor is near, or nothing is left to
-        try; returns the fastest correct candidate. Raises KernelBlasterError if the first candidate is
-        not correct."""
+        """Search until the iterations or the budget are spent, the best time is near the floor (the least
+        that the GPU's bandwidth and peak rates allow), or nothing is left to try; returns the fastest correct
+        candidate. Raises KernelBlasterError if the first candidate is not correct."""
         self._seed = f"{self._search.seed}/{task.name}"
         self._evaluate_first(task)
         for iteration in range(self._search.iterations):
@@ -106,19 +106,19 @@ class MaicRl:
 
     @property
     def _open(self) -> list[SearchNode]:
-        """Nodes at which something may be left to try."""
+        """The correct candidates from which some technique may be left to try."""
         return [node for node in self._nodes.values() if node.code not in self._exhausted]
 
     @property
     def _done(self) -> bool:
-        """Whether the whole search should end: the budget is spent, or the best candidate is near the
-        floor."""
+        """Whether the whole search should end: the budget is spent, or the best candidate is near the floor
+        (the least time that the GPU's bandwidth and peak rates allow)."""
         judging = self._session.judging
         return judging.budget.spent or judging.near_floor(self._best.evaluation)
 
     @property
     def _ended(self) -> str:
-        """Why the search goes no further, in words."""
+        """The reason why the search ends, in words, to be recorded."""
         if self._session.judging.near_floor(self._best.evaluation):
             return "the floor is near"
         if self._session.judging.budget.spent:
@@ -144,7 +144,8 @@ class MaicRl:
     # Walk
 
     def _walk(self, iteration: int) -> None:
-        """One iteration of rollouts: all make one step together, then the next, until all have ended."""
+        """One iteration of rollouts (chains of steps from candidate to candidate): all make one step
+        together, then the next, until all have ended."""
         rollouts = [Rollout(n, self._origin(iteration, n)) for n in range(self._search.rollouts)]
         for number in range(self._search.steps):
             walking = [rollout for rollout in rollouts if not rollout.ended]
@@ -153,16 +154,16 @@ class MaicRl:
             self._step(walking, iteration, number)
 
     def _origin(self, iteration: int, rollout: int) -> SearchNode:
-        """The node at which a rollout begins: for rollout 0 the fastest open node, for others an open one
-        drawn in proportion to its speedup."""
+        """The candidate at which a rollout begins: for rollout 0 the fastest one with something left to try,
+        for others such a one drawn in proportion to its speedup."""
         if rollout == 0:
             return max(self._open, key=lambda node: node.speedup)
         random = Random(f"{self._seed}/{iteration}/{rollout}")
         return random.choices(self._open, [node.speedup for node in self._open])[0]
 
     def _step(self, rollouts: Sequence[Rollout], iteration: int, number: int) -> None:
-        """One step of these rollouts: choose, judge in one batch, retry failures, move each rollout,
-        learn. `number` is the step's within the iteration."""
+        """One step of these rollouts: choose techniques, judge their candidates in one batch, retry failures,
+        move each rollout to its best candidate, learn. `number` is the step's number within the iteration."""
         self._session.steer(f"{iteration}/{number}")
         self._profile([rollout.node.attempt.candidate for rollout in rollouts])
         branches = [b for r in rollouts for b in self._branches(r, StepId(iteration, r.number, number))]
@@ -189,8 +190,9 @@ class MaicRl:
     # Extract
 
     def _targets(self, rollout: Rollout) -> list[Target]:
-        """The kernels of the rollout's node with their states, those worth most first; rotated by one for
-        each step without a gain, so that others get their turn. Empty without a profile."""
+        """The kernels of the candidate at which a rollout stands, with their performance states, those worth
+        most first; rotated by one for each step without a gain, so that others are tried first then. Empty
+        without a profile."""
         profile = self._profiles[rollout.node.code]
         if profile is None:
             return []
@@ -202,8 +204,9 @@ class MaicRl:
     # Match, retrieve, choose
 
     def _branches(self, rollout: Rollout, at: StepId) -> Iterator[Branch]:
-        """The techniques to try at a rollout's node in step `at`, each lowered to a candidate. The choice
-        is recorded first and always lowered from the record. If there is none, the rollout ends."""
+        """The techniques to try where a rollout stands in step `at`, each with the candidate that applies it.
+        The choice is recorded first, and candidates are always made from the record. If there is none, the
+        rollout ends."""
         node, key = rollout.node, f"{at.iteration}/{at.rollout}/{at.number}"
         targets = self._targets(rollout)
         chosen = self._session.log.once("choice", key, lambda: self._choose(node, targets, key))
@@ -225,10 +228,10 @@ class MaicRl:
             self._exhausted.add(node.code)
 
     def _choose(self, node: SearchNode, targets: Sequence[Target], key: str) -> dict[str, object]:
-        """What to try at a node, as JSON data to record: the number and state of the first target with
-        something left to try, and up to `choices` techniques there, each with the number of its move. If
-        there is nothing, the policy is asked again for more, up to ROUNDS times in all. `key` seeds the
-        random choice."""
+        """What to try at a candidate `node`, as JSON data to record: the number and state of the first of
+        `targets` (kernels) with something left to try, and up to `choices` techniques there, each with the
+        number of the way it is applied. If there is nothing, the policy is asked again for more, up to ROUNDS
+        times in all. `key` seeds the random choice."""
         random = Random(f"{self._seed}/{key}")
         by_chance = random.random() < BY_CHANCE
         offered: dict[int, set[str]] = {number: set() for number in range(len(targets))}
@@ -249,8 +252,8 @@ class MaicRl:
     def _options(
         self, node: SearchNode, target: Target, advice: Advice, random: Random, by_chance: bool
     ) -> list[dict[str, object]]:
-        """Up to `choices` techniques of the advice that lead to new candidates, as JSON data. Techniques that
-        lead to the same candidate count as one, and all of them learn from it."""
+        """Up to `choices` techniques of the advice that lead to candidates that were not tried yet, as JSON
+        data. Techniques that lead to the same candidate count as one, and all of them learn from it."""
         options: list[dict[str, object]] = []
         codes: set[str] = set()
         for scored in self._ordered(advice, random, by_chance):
@@ -274,9 +277,10 @@ class MaicRl:
         return options
 
     def _proposals(self, node: SearchNode, target: Target, again: int, key: str) -> list[str]:
-        """Techniques that the policy offers for a kernel, and pinned ones that it can apply; `again` counts
-        how often they were used up. They are recorded under `key` before they are used: new ones are added
-        to the knowledge base, and a policy that reads it would offer others after a crash."""
+        """Techniques that the policy offers for a kernel, and those that a person pinned (asked to try first)
+        and the policy can apply; `again` counts how often they were used up. They are recorded under `key`
+        before they are used: new ones are added to the knowledge base, and a policy that reads it would offer
+        others after a crash."""
         key = f"{key}.{again}" if again else key
         proposals = list(self._policy.proposals(node.attempt, target, again))
         for technique in self._session.steering.pinned:
@@ -317,9 +321,9 @@ class MaicRl:
     def _new_move(
         self, node: SearchNode, technique: str, target: Target, random: Random
     ) -> tuple[int, Attempt] | None:
-        """(number, attempt) of one of the policy's moves for this technique (ways to apply it, best
-        first) to a candidate that was not tried yet: usually the first such; of several samples, the one
-        that the emulator's model finds fastest. None if all were tried."""
+        """A way in which the policy applies this technique, to a candidate that was not tried yet, as
+        (number, attempt): usually the first, its best; if several are sampled, the one that the emulator's
+        model finds fastest. None if all were tried."""
         moves = enumerate(self._policy.moves(node.attempt, technique, target))
         new = ((n, a) for n, a in moves if a.candidate.code not in self._tried)
         if self._search.samples > 1:
@@ -336,8 +340,8 @@ class MaicRl:
         return first
 
     def _lowered(self, node: SearchNode, technique: str, target: Target, move: int, key: str) -> Attempt:
-        """The attempt of the policy's move with this number. Raises KernelBlasterError if there is none:
-        the policy has changed since the choice was recorded under `key`."""
+        """The candidate that the policy makes in the way with the number `move`. Raises KernelBlasterError if
+        there is none: the policy has changed since the choice was recorded under `key`."""
         moves = self._policy.moves(node.attempt, technique, target)
         attempt = next((attempt for number, attempt in enumerate(moves) if number == move), None)
         if attempt is None:
@@ -364,8 +368,9 @@ class MaicRl:
     # Judge
 
     def _judge(self, key: str, branches: Sequence[Branch]) -> list[Branch]:
-        """The branches that the budget allows, with their evaluations; the rest is dropped. A technique
-        that the device cannot judge is not tried again. `key` names the batch in the record."""
+        """Have the candidates of `branches` judged, as many as the budget allows; returns those, with their
+        evaluations. A technique that the device cannot judge is not tried again. `key` names the batch in the
+        record."""
         evaluations = self._session.tell(key, [one.trial for one in branches]) if branches else []
         self._candidates |= {one.trial.candidate.code: one.trial.candidate for one in branches}
         pairs = list(zip(branches, evaluations, strict=True))
@@ -375,9 +380,10 @@ class MaicRl:
         return [replace(one, evaluation=e) for one, e in pairs if e is not None]
 
     def _advance(self, rollout: Rollout, judged: Sequence[Branch]) -> list[Step]:
-        """Move a rollout to its best judged branch, if that gains, prepares a gain, or loses less than
-        SIDEWAYS; else it stays. Adds nodes to the tree, and ends the rollout if it is near the floor
-        or out of patience. Returns a step for each of its branches."""
+        """Move a rollout to its best judged candidate, if that is faster, prepares a gain, or is slower by
+        less than SIDEWAYS; else it stays. Adds candidates to the tree, and ends the rollout if it is near the
+        floor (the least time that the GPU allows) or out of patience. Returns a step for each candidate that
+        it tried."""
         mine = sorted((one for one in judged if one.rollout is rollout), key=lambda one: one.trial.id)
         if not mine:
             return []
@@ -398,8 +404,8 @@ class MaicRl:
     # Learn
 
     def _learn(self, iteration: int, before: int) -> None:
-        """Update the knowledge base from an iteration's steps: those from index `before` of `steps` on.
-        The most surprising results are profiled first, as evidence for their explanation."""
+        """Update the knowledge base from an iteration's steps: those from index `before` of `steps` on. The
+        candidates with the most surprising results are profiled first, so that they can be explained."""
         self._profile(self._surprising(self.steps[before:]))
         memory, log = self._session.memory, self._session.log
         fresh = memory.replay(self.steps[before:])
@@ -411,9 +417,9 @@ class MaicRl:
         log.learned()
 
     def _lessons(self, fresh: Sequence[Sample], earlier: Sequence[Sample]) -> dict[str, object]:
-        """Policy evaluation, gap analysis and parameter update, as JSON data to record: why results
-        differ from predictions (`gaps`), and how the knowledge base should change (`changes`). `fresh`
-        are this iteration's steps, `earlier` those of the replay buffer."""
+        """What the policy concludes from results, as JSON data to record: why they differ from predictions
+        (`gaps`), and how the knowledge base should change (`changes`). `fresh` are this iteration's steps,
+        `earlier` those before."""
         memory = self._session.memory
         now = memory.now()
         evaluation = self._policy.evaluate(fresh, earlier, memory.theta, memory.architecture)
@@ -426,9 +432,9 @@ class MaicRl:
         }
 
     def _remember_recipe(self, iteration: int) -> None:
-        """Teach the knowledge base the techniques on the path to the best node as one recipe, without
-        those that neither gained nor prepared anything; nothing if fewer than two remain, or the last
-        step was that recipe."""
+        """Teach the knowledge base the techniques that led to the best candidate as one recipe, to be applied
+        together, without those that neither gained nor prepared anything; nothing if fewer than two remain,
+        or the last step was that recipe."""
         best, gains = self._best, []
         speedup = first = self._first.speedup
         for branch in best.path:

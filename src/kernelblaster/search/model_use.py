@@ -1,4 +1,5 @@
-"""How a language model takes part in a search, as recorded in the run; opens it."""
+"""How a language model takes part in a search, as recorded in the run: made from the user's options, checked,
+and opened."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +41,8 @@ class ModelUse(Record):
 
     @property
     def _cast(self) -> tuple[Cast, list[str]]:
-        """(the cast, the texts ROLE=KIND:NAME of roles with a model of their own)."""
+        """Which roles a model plays and which the expert, and the texts ROLE=KIND:NAME of roles with a model
+        of their own."""
         usual = self.choice.model is not None or self.choice.replay is not None
         return cast_of(self.roles, usual=usual)
 
@@ -83,7 +85,8 @@ def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyNa
 
 
 def retries_with(model_use: ModelUse | None) -> int:
-    """How often a failed candidate is corrected: more often with a model, which can use the feedback."""
+    """How often a failed candidate is corrected (`Search.retries`): more often with a model, which can use
+    feedback."""
     return Search().retries if model_use is None else RETRIES_OF_A_MODEL
 
 
@@ -119,8 +122,8 @@ def check_models(model_use: ModelUse) -> None:
 
 
 def check_ledger(run: Run) -> None:
-    """Raise StoreError if a run of a shared store asked models on another machine: what it spent is recorded
-    in its folder there, so that its budget would be counted from nothing here."""
+    """Raise StoreError if a run in a shared database asked models on another machine: what it spent is
+    recorded in its folder there, so that its budget would be counted from zero here."""
     asked = any(event.kind == "evaluation" for event in run.events)
     if asked and pointer_of(run.folder) is not None and not (run.folder / LEDGER).exists():
         raise StoreError(
@@ -137,9 +140,9 @@ def open_strategy(
     say: Callable[[str], None],
     answers: Path | None = None,
 ) -> Iterator[StrategyMaker]:
-    """A context with the maker of a run's strategy, its models opened; `folder` is the run's, where
-    spending is recorded. `say` announces where a hand-off waits for an answer. Answers are stored in
-    the folder shared by all runs, or in `answers` if given."""
+    """A context with a function that makes a run's strategy, its models opened; `folder` is the run's, where
+    spending is recorded. `say` is called with a message when a person or agent must answer for a model
+    (hand-off). Answers are stored in the folder shared by all runs, or in `answers` if given."""
     from kernelblaster.search.with_model import Players, strategy_named
 
     ledger = model_use.choice.ledger(folder)

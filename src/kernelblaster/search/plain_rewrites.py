@@ -1,5 +1,5 @@
-"""The strategy minimal: the model rewrites the whole source repeatedly, without roles, states or memory. It
-gets the full profile."""
+"""The strategy `minimal`: the model rewrites the whole source repeatedly, without roles, performance states
+or memory. It gets the full profile."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,8 @@ TECHNIQUE = "plain_rewrite"
 
 @dataclass
 class _Rollout:
-    """A rollout: its fastest candidate so far, and the number of steps since the last gain."""
+    """A rollout (a chain of rewrites): its fastest candidate so far, and the number of steps since the last
+    gain."""
 
     number: int
     best: Best
@@ -38,8 +39,9 @@ class PlainRewrites:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Search until the iterations or the budget are spent or the floor is near; returns the fastest
-        correct candidate. Raises KernelBlasterError if the first candidate is not correct."""
+        """Search until the iterations or the budget are spent or the time is near the floor (the least that
+        the GPU's bandwidth and peak rates allow); returns the fastest correct candidate. Raises
+        KernelBlasterError if the first candidate is not correct."""
         candidate = self._policy.initial(task).candidate
         best = Best(candidate, self._session.judging.judge(candidate))
         if not isinstance(best.evaluation.outcome, CORRECT):

@@ -11,9 +11,9 @@ REVIEWED = 3  # candidates of a model that are looked at; those that it did not 
 
 
 class Reviewed:
-    """Runs another strategy and has its result reviewed by the soft verifier, if a model wrote it. If it
-    is rejected, what it taught is withdrawn from the knowledge base, and the next fastest candidate is
-    taken instead, after at most REVIEWED reviews. A flagged
+    """Runs another strategy and has its result reviewed, if a model wrote it, by the soft verifier, which
+    compares its structure with the reference. If it is rejected, what it taught is withdrawn from the
+    knowledge base, and the next fastest candidate is taken instead, after at most REVIEWED reviews. A flagged
     result is returned all the same; the findings are in the run's `review` events."""
 
     def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Session) -> None:
@@ -44,7 +44,8 @@ class Reviewed:
         )
 
     def _passes(self, candidate: Candidate) -> bool:
-        """Whether a candidate is not by a model, or was not rejected in review. Reviews are recorded."""
+        """Whether a candidate may be the result: no model wrote it, or its review did not reject it. Reviews
+        are recorded; what a rejected one taught is withdrawn from the knowledge base."""
         if not _by_model(candidate):
             return True
         kept = self._session.log.once(

@@ -20,7 +20,7 @@ class Best:
 
 
 class Strategy(Protocol):
-    """One search. `steps` are those made so far; they can be read while it runs and after it was
+    """Interface of one search. `steps` are those made so far; they can be read while it runs and after it was
     interrupted."""
 
     @property

@@ -1,4 +1,5 @@
-"""The tree of a search: correct candidates, the branches tried from them, and the walks through it."""
+"""The tree of a search: its nodes are correct candidates, its branches the techniques tried from them, and
+rollouts are walks through it."""
 
 from dataclasses import dataclass
 from math import exp
@@ -12,8 +13,9 @@ from kernelblaster.sessions.log import Trial
 
 @dataclass(frozen=True)
 class SearchNode:
-    """A correct candidate in the search tree. `path` are the branches that led to it from the first
-    candidate; `payoff` is the log speedup that its last technique is worth because it prepares others."""
+    """A correct candidate in the search tree. `path` are the branches (techniques tried) that led to it from
+    the first candidate; `payoff` is the log speedup that its last technique is worth because it prepares
+    others."""
 
     attempt: Attempt
     evaluation: Evaluation
@@ -37,14 +39,15 @@ class SearchNode:
 
     @property
     def worth(self) -> float:
-        """The speedup over the baseline times that of the payoff."""
+        """The speedup over the baseline, times what its last technique is worth because it prepares
+        others."""
         return self.speedup * exp(self.payoff)
 
 
 @dataclass
 class Rollout:
-    """One walk through the tree, now at `node`. `fruitless` counts its steps since the last gain;
-    `ended`: it makes no more steps in this iteration."""
+    """One walk through the search tree, now at the candidate `node`. `fruitless` counts its steps since the
+    last gain; `ended`: it makes no more steps in this iteration."""
 
     number: int
     node: SearchNode
@@ -70,12 +73,13 @@ class Branch:
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """The techniques that the attempt applied: the parts of a recipe, or the technique itself."""
+        """The names of the techniques that this branch applies: the parts of a recipe, or the one
+        technique."""
         return self.attempt.applied or (self.trial.technique,)
 
 
 def node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
-    """The node of a judged branch's candidate, below `parent`; None if the candidate is not correct."""
+    """The candidate of a judged branch as a node below `parent`; None if the candidate is not correct."""
     assert branch.evaluation is not None
     if not isinstance(branch.evaluation.outcome, CORRECT):
         return None

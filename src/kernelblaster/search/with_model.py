@@ -1,4 +1,4 @@
-"""Strategies in which a language model takes part, by name."""
+"""`strategy_named`: the strategies in which a language model takes part, by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ class Players:
 
 
 def strategy_named(name: StrategyName, players: Players) -> StrategyMaker:
-    """A maker of the strategy of this name, with its result reviewed (`Reviewed`). In strategies without
-    a memory, the expert plays the roles that learn, and the model is shown whole profiles; with cycles only,
-    neither it nor the rules that name states know more of a profile than times."""
+    """A function that makes the strategy of this name, with its result reviewed (`Reviewed`). In strategies
+    without a memory, the expert plays the roles that learn, and the model is shown whole profiles; in
+    `cycles-only`, neither the model nor the rules that name states know more of a profile than times."""
 
     cast = players.cast if name in REMEMBERS else players.cast.without(LEARNING)
     detail = _DETAILS.get(name, "whole")

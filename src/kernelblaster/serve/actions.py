@@ -1,4 +1,5 @@
-"""What a page may ask of a run: each action is a call of the public API with what the request says."""
+"""The actions that a page of the dashboard can ask of a run (stop, steer, resume): each calls the public API
+with what the request's JSON says, and returns JSON with a sentence for the page."""
 
 from collections.abc import Callable
 from math import isfinite
@@ -17,7 +18,8 @@ RunAction = Callable[[Dashboard, Path, dict[str, Any]], dict[str, Any]]
 
 
 def stop_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Stop a search: `now` interrupts its process."""
+    """Stop the search of the run in `folder`: before its next candidate, or its process at once if `data` has
+    `now`. Raises KernelBlasterError if the request is not confirmed."""
     _confirmed(data, folder)
     now = data.get("now") is True
     stop_run(folder, now=now, by=BY)
@@ -25,7 +27,8 @@ def stop_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dic
 
 
 def steer_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Change the limits of a search, pin, forbid or release techniques, leave a note."""
+    """Change the limits of a running search, pin (try first), forbid or release techniques, or leave a note,
+    as `data` says. Raises KernelBlasterError for values that are not allowed, or if nothing is asked for."""
     commands = steer_run(
         folder,
         budget=_number(data, "budget", whole=True),  # type: ignore[arg-type]
@@ -45,7 +48,8 @@ def steer_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> di
 
 
 def resume_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Go on with a run in a process of its own."""
+    """Continue a run in a process of its own, with new budgets for models if `data` has `usd` or `tokens`.
+    Raises KernelBlasterError if the request is not confirmed."""
     _confirmed(data, folder)
     tokens = _number(data, "tokens", whole=True)
     pid = dashboard.resumed.start(folder, _number(data, "usd"), None if tokens is None else int(tokens))
@@ -56,14 +60,15 @@ ACTIONS: dict[str, RunAction] = {"stop": stop_search, "steer": steer_search, "re
 
 
 def _confirmed(data: dict[str, Any], folder: Path) -> None:
-    """Raise KernelBlasterError unless the request names the run, as a page does once a person has
-    confirmed."""
+    """Raise KernelBlasterError unless `confirm` in the request is the run's name, as a page sends it once a
+    person has confirmed."""
     if data.get("confirm") != folder.name:
         raise KernelBlasterError("Not confirmed: nothing was done.")
 
 
 def _number(data: dict[str, Any], name: str, *, whole: bool = False) -> float | int | None:
-    """A positive number of a request; None if it is not there. Raises KernelBlasterError if it is none."""
+    """The positive number under `name` in a request's data; None if it is missing or empty. Raises
+    KernelBlasterError if it is anything else; with `whole`, also if it is no whole number."""
     value = data.get(name)
     if value is None or value == "":
         return None
@@ -74,7 +79,8 @@ def _number(data: dict[str, Any], name: str, *, whole: bool = False) -> float | 
 
 
 def _names(data: dict[str, Any], name: str) -> list[str]:
-    """A list of names of a request; empty if it is not there. Raises KernelBlasterError if it is none."""
+    """The list of names under `name` in a request's data; empty if it is missing. Raises KernelBlasterError
+    if it is anything else, or too long."""
     value = data.get(name) or []
     if not isinstance(value, list) or len(value) > MOST_TECHNIQUES:
         raise KernelBlasterError(f"{name}: give a list of at most {MOST_TECHNIQUES} names.")
@@ -84,7 +90,8 @@ def _names(data: dict[str, Any], name: str) -> list[str]:
 
 
 def _text(data: dict[str, Any], name: str) -> str | None:
-    """A text of a request; None if it is empty or not there. Raises KernelBlasterError if it is none."""
+    """The text under `name` in a request's data, stripped; None if it is empty or missing. Raises
+    KernelBlasterError if it is anything else."""
     value = data.get(name)
     if value is not None and not isinstance(value, str):
         raise KernelBlasterError(f"{name}: give a text.")

@@ -37,7 +37,7 @@ FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 
 def make_app(dashboard: Dashboard, access: Access) -> ASGIApp:
-    """The whole application, behind its guard."""
+    """The whole web application of the dashboard, behind the checks of `RequestGuard` (host, site, token)."""
     pages = Pages(dashboard, access)
     routes = [
         Route("/", pages.runs),
@@ -65,7 +65,8 @@ def make_app(dashboard: Dashboard, access: Access) -> ASGIApp:
 
 
 class Pages:
-    """The pages. Those that read files are plain functions, which Starlette calls in threads."""
+    """The handlers of the dashboard's pages. Those that read files are plain functions, which Starlette calls
+    in threads."""
 
     def __init__(self, dashboard: Dashboard, access: Access) -> None:
         self._dashboard = dashboard
@@ -78,7 +79,7 @@ class Pages:
     # Lists
 
     def runs(self, request: Request) -> Response:
-        """The list of runs."""
+        """The page with the list of runs."""
         topic = self._topic("runs")
         runs, query = self._chosen(request)
         everything = "all" in request.query_params
@@ -98,7 +99,7 @@ class Pages:
         )
 
     def rows(self, request: Request) -> Response:
-        """The lines of the runs that fit a filter, for a list that is open."""
+        """The HTML lines of the runs that fit the filter in the request, for a list that is already shown."""
         runs, _ = self._chosen(request)
         shown = runs if "all" in request.query_params else runs[:SHOWN]
         lines = [self._dashboard.lines.html(one) for one in shown]
@@ -109,7 +110,7 @@ class Pages:
         return self._page("benches.html", self._topic("benches"), title="Benches")
 
     def knowledge_list(self, request: Request) -> Response:
-        """The knowledge bases; the only one at once, if there is one."""
+        """The page with the list of knowledge bases; if there is only one, a redirect to it."""
         named = [(name, name) for name in self._dashboard.served.knowledge]
         benches = [(f"bench~{place.id}", place.folder.name) for place in self._dashboard.catalog.benches()]
         known = named + [(id_, name) for id_, name in benches if self._dashboard.knowledge_at(id_)]
@@ -145,7 +146,7 @@ class Pages:
         )
 
     def step(self, request: Request) -> Response:
-        """What a line of the tree unfolds to."""
+        """The HTML that a line of the tree of steps unfolds to. 404 if there is no such step."""
         view = self._run_view(request)
         try:
             row, detail = view.detail(request.path_params["step"])
@@ -155,7 +156,7 @@ class Pages:
         return HTMLResponse(html, headers=NO_STORE)
 
     def exchange(self, request: Request) -> Response:
-        """The texts of a question and its answer."""
+        """The HTML with the texts of a question to a language model and its answer. 404 if there is none."""
         view = self._run_view(request)
         try:
             found = view.exchange(request.path_params["number"])
@@ -179,7 +180,7 @@ class Pages:
         return PlainTextResponse(text, headers=FOREVER | {"content-disposition": "attachment"})
 
     def report(self, request: Request) -> Response:
-        """The run's page as a file to keep."""
+        """A report on the run as one HTML file to download. 409 if it cannot be made."""
         listed = self._listed(request.path_params["id"])
         folder = listed.place.folder
         try:
@@ -233,7 +234,8 @@ class Pages:
     # Live
 
     async def live(self, request: Request) -> Response:
-        """The changes of a topic, as server-sent events."""
+        """The changes of a topic (what one page shows), as server-sent events; 503 if MOST_CLIENTS pages are
+        open."""
         if self._dashboard.hub.clients >= MOST_CLIENTS:
             return PlainTextResponse("Too many pages are open.\n", 503, {"retry-after": "10"})
         name = request.query_params.get("topic", "")
@@ -245,7 +247,8 @@ class Pages:
         return EventStream(topic, int(since) if known else None, {})  # type: ignore[return-value]
 
     async def act(self, action: Callable[..., dict[str, Any]], request: Request) -> Response:
-        """Ask a search for something."""
+        """Have `action` done on the run that the request names, with the JSON of its body. 403 if the
+        dashboard is read-only, 409 if the action fails."""
         if self._dashboard.served.read_only:
             raise HTTPException(403, "This dashboard only shows; it was started with --read-only.")
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
@@ -272,7 +275,8 @@ class Pages:
         return HTMLResponse(render("login.html", wrong=False), headers=NO_STORE)
 
     async def log_in(self, request: Request) -> Response:
-        """Give a cookie to whoever knows the token."""
+        """Set a cookie for whoever sends the right token, and redirect to the first page; else show the login
+        page again (401)."""
         fields = parse_qs((await _body(request)).decode(errors="replace"))
         if not self._access.knows(fields.get("token", [""])[0].strip()):
             return HTMLResponse(render("login.html", wrong=True), 401, headers=NO_STORE)
@@ -307,14 +311,16 @@ class Pages:
     # Parts
 
     def _page(self, template: str, topic: Topic, **values: Any) -> Response:
-        """A page about a topic."""
+        """The page made of a template and the present parts of a topic, which is kept up to date
+        afterwards."""
         version, parts = topic.page()
         return self._rendered(template, topic, version, parts, **values)
 
     def _rendered(
         self, template: str, topic: Topic, version: int, parts: list[PagePart], **values: Any
     ) -> Response:
-        """A page with these parts of a topic, which are of a version."""
+        """The page made of a template and these parts of a topic, in this version, from which it is kept up
+        to date."""
         single = PartsById({part.id: part.html for part in parts if not part.within})
         within: dict[str, list[str]] = {}
         for part in parts:
@@ -325,7 +331,7 @@ class Pages:
         return HTMLResponse(html, headers=NO_STORE)
 
     def _frame(self) -> dict[str, Any]:
-        """What every page shows."""
+        """The values that the templates of all pages need."""
         served = self._dashboard.served
         return {"with_token": self._access.token is not None, "read_only": served.read_only}
 
@@ -345,14 +351,14 @@ class Pages:
         return listed
 
     def _run_view(self, request: Request) -> Any:
-        """The view of a run that is up to date."""
+        """The view of the run that the request names, brought up to date."""
         topic = self._topic(f"run/{request.path_params['id']}")
         topic.page()
         view: Any = topic.view
         return view.inner
 
     def _chosen(self, request: Request) -> tuple[list[ListedRun], dict[str, str]]:
-        """(the runs that fit the query of a request, that query)."""
+        """The runs that fit the request's query (words, state, order), and that query."""
         catalog = self._dashboard.catalog
         catalog.poll()
         given = request.query_params
@@ -365,7 +371,7 @@ class Pages:
 
 
 class PartsById(dict[str, str]):
-    """The parts of a page by id; in the place of one that is not there is an element that it can replace
+    """The HTML parts of a page by id; for one that is missing, an empty hidden element that it can replace
     later."""
 
     def __missing__(self, id_: str) -> str:
@@ -383,7 +389,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    """The answer to a request that cannot be met: a page for people, JSON for scripts."""
+    """The response to a request that failed with an HTTPException: a page for browsers, JSON for scripts."""
     assert isinstance(error, HTTPException)
     if "text/html" in request.headers.get("accept", "") and request.method == "GET":
         html = render("message.html", title=str(error.status_code), words=error.detail)
@@ -392,5 +398,5 @@ def _failed(request: Request, error: Exception) -> Response:
 
 
 def _broken(request: Request, error: Exception) -> Response:
-    """The answer where this program failed; the reason is in its log, not on the page."""
+    """The response when this program failed: the reason is in its log, not on the page."""
     return PlainTextResponse("Something went wrong here; the log of the dashboard says what.\n", 500)

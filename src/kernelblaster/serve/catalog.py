@@ -36,12 +36,12 @@ class ListedRun:
 
     @property
     def state(self) -> RunState | str:
-        """`running`, `finished`, `stopped`, `interrupted`, or `damaged`."""
+        """The state of the run in one word: `running`, `finished`, `stopped`, `interrupted`, or `damaged`."""
         return "damaged" if self.tail.damage else self.summary.state(self.writer)
 
     @property
     def order(self) -> tuple[bool, float, str]:
-        """The key by which runs are listed: those at work first, then the latest."""
+        """The key by which runs are sorted: those that are running first, then the latest."""
         when = self.summary.begun if self.summary.begun is not None else 0.0
         return self.state != "running", -when, self.place.id
 
@@ -60,9 +60,9 @@ class Catalog:
         self.version = 0
 
     def poll(self, *, now: bool = False) -> bool:
-        """Look at the folders and logs again; returns whether there is more to read at once. With `now`,
-        also at those that were looked at a moment ago. While another thread looks, there is nothing to do,
-        unless it must be `now`: a request never waits for the thread that reads, whose priority is low."""
+        """Look at the folders and logs again; returns whether there is more to read at once. With `now`, also
+        at those that were looked at a moment ago. If another thread is looking, returns False at once, unless
+        `now`: a request never waits for the thread that reads, whose priority is low."""
         if not self._lock.acquire(blocking=now):
             return False
         try:
@@ -78,7 +78,8 @@ class Catalog:
             self._lock.release()
 
     def runs(self, bench: str = "") -> list[ListedRun]:
-        """The runs of a bench, or those of none, in the order of listing."""
+        """The runs of the bench with the id `bench`, or those of no bench if it is empty, running ones first,
+        then the latest."""
         found = [one for one in list(self._runs.values()) if one.place.bench == bench]
         return sorted(found, key=lambda one: one.order)
 
@@ -114,8 +115,8 @@ class Catalog:
         self._benches = benches
 
     def _read(self, everything: bool) -> bool:
-        """Read what was appended to logs: of all runs, or of those at work and those never read. Returns
-        whether time was too short for all."""
+        """Read what was appended to the logs of runs: of all, or only of those that are running or were never
+        read. Returns whether BURST_S was too short for all."""
         until = time.monotonic() + BURST_S
         holders = lock_holders() or {}
         for one in self._waiting(everything):

@@ -14,7 +14,8 @@ ALL = "all roles"
 
 @dataclass(frozen=True)
 class RoleCost:
-    """What a role cost so far. Dollars are None where a price is not known."""
+    """What a role of a language model (like "proposer") cost so far. Dollars are None where a price is not
+    known."""
 
     role: str
     calls: int

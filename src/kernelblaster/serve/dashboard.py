@@ -1,4 +1,4 @@
-"""The dashboard's state: what is served, who looks at what, and the thread that looks for changes."""
+"""The dashboard's state: what is served, which pages are open, and the thread that looks for changes."""
 
 import logging
 import os
@@ -41,7 +41,8 @@ class Served:
 
 
 class Dashboard:
-    """All that is served, and the topics that somebody looks at. `start` begins to look for changes."""
+    """All that is served, and the topics (pages) that somebody looks at. `start` begins to look for
+    changes."""
 
     def __init__(self, served: Served) -> None:
         self.served = served
@@ -53,7 +54,7 @@ class Dashboard:
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
 
     def start(self) -> None:
-        """Look at the folders once, and from now on for changes."""
+        """Look at the served folders once, and start the thread that looks for changes."""
         self.catalog.poll(now=True)
         self._thread.start()
 
@@ -72,7 +73,8 @@ class Dashboard:
         return str(file) if file else None
 
     def _view(self, topic: str) -> View | None:
-        """The view of a topic; None if there is no such thing."""
+        """The view (what the page shows) for a topic's name, like `run/ID`; None if there is no such
+        thing."""
         kind, _, rest = topic.partition("/")
         view: View | None = None
         match kind:
@@ -105,7 +107,8 @@ class Dashboard:
         )
 
     def _watch(self) -> None:
-        """Look for changes in what somebody looks at, until `stop`."""
+        """Body of a thread: look for changes in the pages that somebody looks at, until `stop`. It pauses so
+        that it takes no more than SHARE of a core."""
         pause, nice = 0.0, False
         while not self._stop.wait(pause):
             begun = time.thread_time()  # not the clock: waiting for a core is no work
@@ -129,8 +132,8 @@ class Dashboard:
 
 
 class SafeView:
-    """A view of which something may be damaged in a way that nobody thought of: then its page says so.
-    `inner` is the view itself."""
+    """A view that catches errors of another (`inner`) whose records may be damaged in an unforeseen way: the
+    page then says so."""
 
     def __init__(self, view: View) -> None:
         self.inner: Any = view
@@ -157,7 +160,8 @@ class SafeView:
             close()
 
     def _failed(self, error: Exception) -> bool:
-        """Keep what went wrong; returns whether that is new."""
+        """Record the error as `problem`, a sentence for the page; returns whether that is another one than
+        before."""
         problem = f"This cannot be shown: something in its record is not as expected ({error!r:.300})."
         new = problem != self.problem
         if new:
@@ -167,7 +171,8 @@ class SafeView:
 
 
 def filter_of(query: str) -> KnowledgeFilter:
-    """The filter in the query of an address: `gpu`, `family`, `clock`."""
+    """The filter for a knowledge base in the query of an address: `gpu`, `family` and `clock` (measured or
+    modelled)."""
     values = dict(parse_qsl(query[:500]))
     clock = values.get("clock", "")
     return KnowledgeFilter(

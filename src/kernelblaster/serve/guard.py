@@ -1,8 +1,8 @@
-"""Who may ask what: host names against DNS rebinding, sites against cross-site requests, and the token.
+"""Checks every request first: its host name (against DNS rebinding), the site that it comes from (against
+cross-site requests), and the token.
 
-Every request passes here first. Answers carry a content policy by which a page runs nothing but the scripts
-of this server, whatever its texts are.
-"""
+Answers carry a content policy by which a page runs nothing but the scripts of this server, whatever its texts
+are."""
 
 import hashlib
 import hmac
@@ -50,7 +50,7 @@ class Access:
         return host in self.hosts or (self.any_address and _is_address(host))
 
     def knows(self, given: str | None) -> bool:
-        """Whether a token is the right one; takes as long for a wrong one."""
+        """Whether a given token is the right one; True if none is needed. Compares in constant time."""
         if self.token is None:
             return True
         digests = [hashlib.sha256((text or "").encode()).digest() for text in (given, self.token)]
@@ -58,7 +58,8 @@ class Access:
 
     @property
     def cookie(self) -> str:
-        """What a browser shows instead of the token, and from which the token cannot be told."""
+        """The value of the cookie that a browser sends instead of the token; the token cannot be computed
+        from it."""
         return hmac.new((self.token or "").encode(), b"kernelblaster cookie", hashlib.sha256).hexdigest()
 
     def admits(self, headers: Headers) -> bool:
@@ -95,7 +96,7 @@ class RequestGuard:
         await (refusal or self._app)(scope, receive, send_guarded)
 
     def _refusal(self, request: Request) -> Response | None:
-        """Why a request is not answered, as a response; None if it is."""
+        """The response that refuses a request; None if the request may pass."""
         host = _host_name(request.headers.get("host", ""))
         if not self._access.answers_to(host):
             return PlainTextResponse(
@@ -126,8 +127,9 @@ def is_loopback(host: str) -> bool:
 
 
 def access_to(host: str, more: Collection[str], token: str | None) -> Access:
-    """Who may use a server that listens on `host`: it is addressed by that and by the names in `more`; on
-    loopback by all names of that, on all addresses (0.0.0.0) by each of them and this machine's name."""
+    """Who may use a server that listens on `host`: it may be addressed by that and by the names in `more`; on
+    loopback by all names of loopback; if it listens on all addresses (0.0.0.0), by each of them and by this
+    machine's name."""
     everywhere = host.strip("[]") in ("0.0.0.0", "::", "")
     own = LOOPBACK if is_loopback(host) or everywhere else (host.strip("[]"),)
     if everywhere:

@@ -1,4 +1,4 @@
-"""Which runs and benches lie in the folders that are served."""
+"""`Places`: finds the runs and benches in the folders that are served, and gives each an id for addresses."""
 
 import hashlib
 import os
@@ -17,8 +17,8 @@ SAFE = re.compile(r"[^\w.-]+", re.ASCII)
 
 @dataclass(frozen=True)
 class Place:
-    """A run or a bench in its folder. `id` names it in addresses; `bench` is the id of the bench that a run
-    belongs to, empty if none."""
+    """A run or a bench (`kind`) and its folder. `id` names it in web addresses; `bench` is the id of the
+    bench that a run belongs to, empty if none."""
 
     id: str
     kind: Literal["run", "bench"]
@@ -28,8 +28,8 @@ class Place:
 
 class Places:
     """The runs and benches in some folders, each of which may be a run, a bench, a folder of either, or a
-    data folder with `runs` and `benches`. `scan` looks again; nothing else reads a folder from an address:
-    an id that was not found here leads nowhere."""
+    data folder with `runs` and `benches`. `scan` looks again. Web addresses are resolved only by ids found
+    here, never as paths."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = [root.absolute() for root in roots]
@@ -56,7 +56,7 @@ class Places:
         return {place.id: place for place in found.values()}
 
     def _folders(self) -> Iterable[Path]:
-        """The folders below the roots that have a log."""
+        """The folders in and below the roots that have the log of a run or bench, each once."""
         seen: set[Path] = set()
         for root in self._roots:
             inner = [root / RUNS, root / BENCHES]
@@ -72,8 +72,8 @@ class Places:
                     yield folder
 
     def _place(self, folder: Path, bench: str) -> Place | None:
-        """The place of a folder, found once; None while its first event is not there yet and it was just
-        made."""
+        """The run or bench in a folder, looked up once. None for an ablation, and for a folder seen for the
+        first time whose log has no complete first event yet."""
         known = self._known.get(folder)
         if known is not None:
             return known

@@ -34,7 +34,8 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 
 def time_ago(at: float | None) -> str:
-    """When something was, for the time before a script writes how long ago that is."""
+    """A time (seconds since 1970) as text, shown until a script in the page replaces it by how long ago that
+    is; empty for None."""
     return "" if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 

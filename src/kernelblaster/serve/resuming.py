@@ -20,8 +20,8 @@ FINE = (0, 1, 130)  # exit codes of `resume` that are no errors: faster, not fas
 
 @dataclass
 class _Started:
-    """A process that continues a run, and the file that it writes its messages to. `worked`: the run was
-    seen to have a writer since."""
+    """A process that continues a run, and the file that it writes its messages to. `worked`: it was seen to
+    hold the run's lock."""
 
     process: "subprocess.Popen[bytes]"
     said: IO[bytes]
@@ -29,7 +29,8 @@ class _Started:
 
     @property
     def preparing(self) -> bool:
-        """Whether it is about to work on the run; one that has worked and let go of it is only ending."""
+        """Whether the process is alive and has not begun to work on the run yet; one that worked and released
+        the run is only ending."""
         return not self.worked and self.process.poll() is None
 
 
@@ -65,7 +66,8 @@ class ResumedRuns:
             return process.pid
 
     def _await_end(self, folder: Path) -> None:
-        """Wait, for ENDING_S at most, for the end of a process of which nobody saw whether it has worked."""
+        """Wait, for at most ENDING_S, for the end of a process that was started for this run and does not
+        hold its lock, if it was never seen to work."""
         with self._lock:
             known = self._started.get(folder)
         if known is not None and known.preparing and writer_of(folder) is None:
@@ -73,7 +75,8 @@ class ResumedRuns:
                 known.process.wait(ENDING_S)
 
     def notice(self, folder: Path) -> str:
-        """What there is to say about the process that was started for a run; empty if nothing."""
+        """A sentence on the process that was started for a run: that it is getting ready, or how it failed;
+        empty if it works, ended well, or there is none."""
         with self._lock:
             started = self._started.get(folder)
             if started is None:
@@ -91,6 +94,6 @@ class ResumedRuns:
 
     @property
     def running(self) -> int:
-        """How many of them are still at work."""
+        """How many of the processes that were started here are still alive."""
         with self._lock:
             return sum(one.process.poll() is None for one in self._started.values())

@@ -103,8 +103,8 @@ def read_token(file: Path) -> str:
 
 
 def _folders(given: Sequence[Path]) -> list[Path]:
-    """The folders to serve: those given, else the user's own. Raises KernelBlasterError for one that is
-    none."""
+    """The folders to serve: those given, else the user's data folder. Raises KernelBlasterError for a path
+    that does not exist."""
     if not given:
         return [settings().data]
     for folder in given:
@@ -129,7 +129,7 @@ def _knowledge(folders: Sequence[Path], given: Sequence[str]) -> dict[str, str]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises KernelBlasterError if that is not possible."""
+    """A TCP socket that listens at this address. Raises KernelBlasterError if that is not possible."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         opened = socket.socket(family, socket.SOCK_STREAM)
@@ -150,7 +150,7 @@ def _address(host: str, opened: socket.socket) -> str:
 
 
 def _run(server: Any, opened: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until Ctrl-C."""
+    """Run the server on an open socket until Ctrl-C; `ready` is called once it answers."""
 
     async def main() -> None:
         serving = asyncio.ensure_future(server.serve(sockets=[opened]))

@@ -1,4 +1,5 @@
-"""What people asked of a run, and what holds now: the limit, techniques that are pinned or forbidden."""
+"""`steering_log`: what people asked of a run, and what holds now: the limit of candidates, and techniques
+that are pinned (tried first) or forbidden."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ SHOWN = 30  # commands, the latest ones
 
 @dataclass(frozen=True)
 class AskedLine:
-    """A command as a page shows it; `taken`: the search has obeyed it."""
+    """A steering command as a line on a page: when, by whom, in words; `taken`: the search has obeyed it."""
 
     at: float
     by: str
@@ -61,7 +62,8 @@ def steering_log(folder: Path, events: Sequence[RunEvent]) -> SteeringLog:
 
 
 def _now(commands: Sequence[SteeringCommand]) -> tuple[int | None, dict[str, str]]:
-    """(the last limit, `pin` or `forbid` by technique) after these commands."""
+    """What holds after these commands: the last limit of candidates (None if none was set), and `pin` or
+    `forbid` by technique."""
     limit, marks = None, {}
     for command in commands:
         match command.action:

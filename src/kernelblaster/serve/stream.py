@@ -1,4 +1,5 @@
-"""Server-sent events: a response that lasts as long as somebody looks, and ends where nobody reads it."""
+"""`EventStream`: server-sent events, a response that lasts as long as a page is open, and is dropped if the
+client does not read it."""
 
 import asyncio
 import contextlib
@@ -13,8 +14,9 @@ PAUSE_S = 0.1  # between two messages to one client: what changes meanwhile goes
 
 
 class EventStream:
-    """An ASGI response with the changes of a topic, from a version on (None: of another epoch). A client that
-    does not take what it is sent within SLOW_S is dropped; it may come back and go on from its version."""
+    """An ASGI response with the changes of a topic (what a page shows) since a version; None: the page is
+    from before a restart, and must be loaded again. A client that does not take what it is sent within SLOW_S
+    is dropped; it may reconnect and continue from its version."""
 
     def __init__(self, topic: Topic, since: int | None, headers: dict[str, str]) -> None:
         self._topic = topic

@@ -1,4 +1,4 @@
-"""The summary of a run for lists, folded from its events one by one; only what a list shows is parsed."""
+"""`RunSummary`: what lists show of a run, updated event by event; only what a list needs is parsed."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ class _Search(BaseModel):
 
 
 class _Data(BaseModel):
-    """What a summary takes from the data of any event; unknown fields are not even built."""
+    """The fields of an event's data that a summary uses; all others are skipped while parsing."""
 
     task: str | None = None
     name: str | None = None
@@ -65,8 +65,8 @@ class ParsedEvent(BaseModel):
 
 
 def parse_event(text: bytes) -> ParsedEvent:
-    """The event in a line's JSON; without its data where that is not as expected, as in a version to come.
-    Raises ValueError if it is none."""
+    """The event in the JSON of a log line; without its data if that has an unexpected form, as in a later
+    version. Raises ValueError if it is no event."""
     try:
         return ParsedEvent.model_validate_json(text)
     except ValidationError:
@@ -111,7 +111,7 @@ class RunSummary:
         self._ended = ""
 
     def add(self, event: ParsedEvent) -> None:
-        """Fold in the next event."""
+        """Update the summary by the run's next event."""
         data = event.data
         self._count_time(event)
         self.last_kind = event.kind
@@ -138,7 +138,8 @@ class RunSummary:
                 self.asking = event.key.partition("/")[0] if kind == QUESTION else ""
 
     def state(self, writer: int | None) -> RunState:
-        """What becomes of the run; `writer` is the process that works on it, None if none does."""
+        """The state of the run in one word; `writer` is the id of the process that works on it, None if none
+        does."""
         if writer is not None:
             return "running"
         if self._ended == "finished":
@@ -147,12 +148,14 @@ class RunSummary:
 
     @property
     def points(self) -> list[float | None]:
-        """The series, with what is not merged yet at its end."""
+        """The best times in us for the sparkline: `series`, and the best of the candidates not merged into it
+        yet."""
         return [*self.series, _best(self._partial)] if self._partial else self.series
 
     @property
     def points_allowed(self) -> int | None:
-        """How many points the whole budget has room for; None without a limit."""
+        """How many points of the sparkline the whole budget of candidates would fill; None without a
+        limit."""
         return None if self.limit is None else -(-self.limit // self._each)
 
     def _count_time(self, event: ParsedEvent) -> None:
@@ -171,7 +174,7 @@ class RunSummary:
         del self.spans[:-POINTS]
 
     def _judge(self, at: float, verdict: _Verdict) -> None:
-        """Add a candidate that was judged at a time."""
+        """Update the summary by the verdict on a candidate, judged at the time `at` (seconds since 1970)."""
         self.judged += 1
         self.device = self.device or verdict.device
         self.busy.append((at, verdict.device_seconds))
@@ -194,7 +197,7 @@ class RunSummary:
             self._each *= 2
 
     def _steer(self, commands: list[dict[str, Any]]) -> None:
-        """Take over a new limit among the commands that the search took."""
+        """Update the limit of candidates from the steering commands that the search obeyed."""
         for command in commands:
             action = command.get("action")
             if isinstance(action, dict) and isinstance(action.get("evaluations"), int):

@@ -1,8 +1,7 @@
-"""Topics: what a page shows, in parts, and who is looking at it.
+"""Topics: what a page shows, in parts, and which clients look at it.
 
 A page is made of parts, each a piece of HTML with an id. When something changes, the parts are made anew;
-those that differ are sent to all who look at the page. A part is made once, however many look.
-"""
+those that differ are sent to all clients. A part is made once, however many look."""
 
 import asyncio
 import json
@@ -29,8 +28,8 @@ class PagePart:
 
 
 class View(Protocol):
-    """What a topic is about. `refresh` looks for changes, and returns whether there are any; `parts` are
-    those of its page. Both are called by one thread at a time."""
+    """Interface of what a topic (a page) is about. `refresh` looks for changes, and returns whether there are
+    any; `parts` are the pieces of its page. Both are called by one thread at a time."""
 
     def refresh(self) -> bool: ...
 
@@ -38,8 +37,8 @@ class View(Protocol):
 
 
 class Client:
-    """Somebody who looks at a topic. `wake` is called, from any thread, when there is something to send. What
-    waits is bounded: of each part only the latest."""
+    """A browser that looks at a topic (a page). `wake` is called, from any thread, when there is something to
+    send. Only the latest message of each part waits, so that memory is bounded."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -48,7 +47,8 @@ class Client:
         self._lock = threading.Lock()
 
     def put(self, messages: Mapping[str, bytes], version: int) -> None:
-        """Add messages by the ids of their parts, which bring the client to a version."""
+        """Add messages, by the ids of the parts they replace; with them the client has the page's
+        `version`."""
         with self._lock:
             self._waiting.update(messages)
             self._version = version
@@ -64,7 +64,8 @@ class Client:
 
 @dataclass
 class _Sent:
-    """A part as it was sent last, the version in which that was, and the part before it."""
+    """A part as it was sent last, the version in which that was, and the id of the part before it in its
+    list."""
 
     part: PagePart
     version: int
@@ -72,8 +73,8 @@ class _Sent:
 
 
 class Topic:
-    """The parts of one page and its `clients`. `epoch` tells it from a topic of the same name after a
-    restart; `version` grows with each change."""
+    """The parts of one page and the `clients` that look at it. `epoch` tells it from a topic of the same name
+    before a restart; `version` grows with each change."""
 
     def __init__(self, name: str, view: View) -> None:
         self.name = name
@@ -97,15 +98,15 @@ class Topic:
                 client.put(messages, self.version)
 
     def page(self) -> tuple[int, list[PagePart]]:
-        """(version, parts) as they are now."""
+        """The page's present version and all its parts."""
         with self._lock:
             self.used = time.monotonic()
             self.refresh()
             return self.version, [sent.part for sent in self._sent.values()]
 
     def join(self, client: Client, since: int | None) -> None:
-        """Send a client what changed since a version, and from now on all that changes. None: its page is of
-        another epoch, and has to be loaded anew."""
+        """Send a client the parts that changed since the version `since`, and from now on all changes. None:
+        its page is from before a restart, and it is told to load it again."""
         with self._lock:
             self.used = time.monotonic()
             if since is None or since > self.version:
@@ -118,7 +119,7 @@ class Topic:
             client.put(missed, self.version)
 
     def close(self) -> None:
-        """Let go of what the view holds open, if it holds anything."""
+        """Close what the view holds open, if anything."""
         close = getattr(self.view, "close", None)
         if close is not None:
             with self._lock:
@@ -130,7 +131,8 @@ class Topic:
             self.used = time.monotonic()
 
     def _update(self, parts: Sequence[PagePart]) -> dict[str, bytes]:
-        """Take over new parts; returns messages on those that changed, by id."""
+        """Replace the parts by new ones; returns messages for clients on those that changed or are gone, by
+        id."""
         self.version += 1
         messages: dict[str, bytes] = {}
         latest: dict[str, _Sent] = {}
@@ -155,8 +157,8 @@ class Topic:
 
 
 class Hub:
-    """All topics that somebody looks at, or did a moment ago. `make` gives the view for a topic's name, None
-    if there is no such thing."""
+    """All topics (pages) that somebody looks at, or did a moment ago. `make` gives the view for a topic's
+    name, None if there is no such thing."""
 
     def __init__(self, make: Callable[[str], View | None]) -> None:
         self._make = make
@@ -180,7 +182,8 @@ class Hub:
         return topic
 
     def watched(self) -> list[Topic]:
-        """The topics that somebody looks at now. Those that nobody did for long are forgotten."""
+        """The topics that somebody looks at now. Those that nobody looked at for KEPT_S are closed and
+        forgotten."""
         with self._lock:
             now = time.monotonic()
             idle = [t for t in self._topics.values() if not t.clients]
@@ -205,7 +208,7 @@ def async_wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callabl
 
 
 def _part_event(sent: _Sent) -> bytes:
-    """The message that replaces a part, or puts a new one in its place."""
+    """The message by which a page replaces a part, or inserts a new one at its place in a list."""
     about: dict[str, Any] = {"id": sent.part.id, "html": sent.part.html}
     if sent.part.within:
         about |= {"within": sent.part.within, "after": sent.after}
@@ -213,5 +216,5 @@ def _part_event(sent: _Sent) -> bytes:
 
 
 def _event(kind: str, data: dict[str, Any]) -> bytes:
-    """A server-sent event."""
+    """A server-sent event of this kind, with `data` as JSON, as bytes."""
     return f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()

@@ -1,4 +1,4 @@
-"""Workers at work and the device's use over time, from the records of the runs of a bench."""
+"""How many workers and devices were busy over time, from the records of the runs of a bench."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class UseOverTime:
 
 
 def use_over_time(runs: Sequence[RunSummary], now: float | None = None) -> UseOverTime | None:
-    """The use over the time from the first event of any run to the last, or to `now`; None if nothing was
-    done. A worker is at work on a run from the start of its process to that one's last event. The device is
-    in use for the seconds that a verdict took of it, until the verdict was recorded."""
+    """How many workers and devices were busy from the first event of any run to the last, or to `now`
+    (seconds since 1970); None if nothing was done. A worker is busy from the start of its process to that
+    one's last event, a device for the seconds that a verdict took of it, until the verdict was recorded."""
     spans = [span for run in runs for span in run.spans]
     if not spans:
         return None
@@ -65,7 +65,7 @@ def use_chart(use: UseOverTime) -> Chart:
 
 
 def _spread(slices: list[float], start: float, end: float) -> None:
-    """Add 1 for each slice between two positions, parts of slices in proportion."""
+    """Add to each slice between two positions (in slices) the fraction of it that lies between them."""
     start, end = max(0.0, start), min(float(len(slices)), end)
     at = int(start)
     while at < end and at < len(slices):

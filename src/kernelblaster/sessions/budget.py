@@ -1,4 +1,5 @@
-"""The budget of a search: checked before a batch starts, so that no batch exceeds it."""
+"""`SearchBudget`: the limits of a search, checked before a batch of candidates is judged, so that no batch
+exceeds them."""
 
 from kernelblaster.records import Evaluation
 from kernelblaster.sessions.settings import Search
@@ -17,7 +18,7 @@ class SearchBudget:
         self.spent = False
 
     def spend(self, evaluation: Evaluation) -> None:
-        """Charge one evaluation and the seconds that it held the device."""
+        """Charge one evaluation to the budget, and the seconds that it held the device."""
         self.evaluations += 1
         self.gpu_seconds += evaluation.device_seconds
         self.spent = self.spent or self.evaluations_left == 0

@@ -1,4 +1,4 @@
-"""Evaluations and profiles of one run: each is made once, recorded, and charged to the budget."""
+"""`Judging`: evaluations and profiles of one run, each made once, recorded, and charged to the budget."""
 
 import json
 import time
@@ -41,7 +41,8 @@ class Judging:
 
     @cached_property
     def floor(self) -> Floor:
-        """The least work that any implementation of the task must do."""
+        """The least work that any implementation of the task must do: bytes moved and operations (see
+        `Floor`)."""
         return self._judge.prepare(self._task)[1]
 
     @property
@@ -132,13 +133,15 @@ class Judging:
 
     def tuned(self, candidate: Candidate, most: int) -> Candidate:
         """The candidate with the values of its tunable constants that are fastest by the emulator's model, of
-        up to `most` combinations, written into its source; the candidate itself if it declares none."""
+        up to `most` combinations, written into its source; the candidate itself if it declares none, or
+        `most` is at most 1."""
         texts = baked_variants(candidate.source, most) if most > 1 else [candidate.source]
         return self.fastest([candidate.model_copy(update={"source": text}) for text in texts])
 
     def near_floor(self, evaluation: Evaluation) -> bool:
-        """Whether a candidate takes at most the factor `Search.near_floor` of the task's least possible
-        time, so that nothing is left to gain; False if it was not timed."""
+        """Whether a candidate takes at most `Search.near_floor` (a factor, like 1.05) times the floor, the
+        least time that the GPU's bandwidth and peak rates allow, so that nothing is left to gain; False if it
+        was not timed."""
         timing = evaluation.timing
         return timing is not None and timing.candidate_us <= self._near_floor * timing.floor_us
 
@@ -157,9 +160,9 @@ class Judging:
         return [(c, e) for c, e, _ in sorted(correct, key=lambda one: -one[2])]
 
     def _judge_all(self, candidates: Sequence[Candidate]) -> None:
-        """Judge candidates and fill in `evaluations`. Results are recorded as they arrive, and charged to
-        the budget in the order of the candidates; recorded ones are charged too, so that a continued
-        run spends the same."""
+        """Judge candidates and fill in `evaluations`. Results are recorded as they arrive, and charged to the
+        budget in the order of the candidates; those that were recorded before, in a run that is continued,
+        are charged too, so that it spends the same."""
         new = {c.digest: c for c in candidates if c.code not in self._recorded}
         if new:
             self._check()
@@ -178,9 +181,10 @@ class Judging:
 
     def _confirm_best(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         """The evaluation to record. A candidate with a larger speedup than all before is also checked for
-        races on the PTX machine (a GPU may hide one for long), and run at large sizes if its time is
-        modelled, which may turn its outcome into a failure; what is modelled to be slower than the baseline
-        is not. (Speedups are compared, not times: the GPU may be another one than before.)"""
+        races on the PTX machine (the emulator: a GPU may hide a race for long), and run at large sizes if its
+        time is modelled; either may turn its outcome into a failure. One whose modelled time is no better
+        than the baseline's is not checked. (Speedups are compared, not times: the GPU may be another one than
+        before.)"""
         timing = evaluation.timing
         if timing is None or timing.speedup.estimate <= self._best_speedup:
             return evaluation

@@ -1,4 +1,5 @@
-"""The log of a search: records by which it can be continued, and progress for a watcher."""
+"""The log of a search: what was computed and chosen, by which it can be continued, and progress for a
+watcher."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ Phase = Literal["judging", "stepped", "learned"]
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate about to be judged as a step of the search: `technique` applied in the known state
-    `state`, with the `predicted` speedup over its parent."""
+    """A candidate about to be judged as a step of the search: `technique` applied in the performance state
+    `state` of the knowledge base, with the `predicted` speedup over the candidate that it was made from."""
 
     id: StepId
     state: str
@@ -25,8 +26,8 @@ class Trial:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What is recorded of it for those who watch, as JSON data: `code` is its candidate's, `parent` the
-        digest of the candidate that it was made from, None if there is none."""
+        """This trial as JSON data, which is recorded for those who watch: `code` is its candidate's, `parent`
+        the digest of the candidate that it was made from, None if there is none."""
         about: dict[str, Any] = {"id": str(self.id), "state": self.state, "technique": self.technique}
         about |= {"code": self.candidate.code, "parent": self.candidate.parent}
         return about | {"predicted": self.predicted}
@@ -112,7 +113,8 @@ class Log:
         self._watcher(self._progress("learned", None))
 
     def _progress(self, phase: Phase, about: Trial | Step | None) -> Progress:
-        """The present progress; `about` is the trial or step that it is about, if any."""
+        """The present progress as the watcher gets it; `about` is the trial or step that it is about, if
+        any."""
         timings, budget, seconds = self._judging.timings, self._judging.budget, self._judging.seconds
         seconds_left, gpu_seconds_left = budget.seconds_left(seconds)
         step = about if isinstance(about, Step) else None

@@ -1,4 +1,4 @@
-"""The knowledge base as one run reads and teaches it; nothing is taught twice."""
+"""`Memory`: the knowledge base as one run reads and teaches it; nothing is taught twice."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -57,15 +57,16 @@ class Memory:
 
     @property
     def architecture(self) -> str:
-        """The name under which evidence of this run's device is kept: that of its GPU's architecture, and
-        another where times are modelled."""
+        """The name under which outcomes on this run's device are kept in the knowledge base: the GPU's
+        architecture, and another name where times are modelled."""
         return platform(self._gpu.architecture, modelled=self._judging.modelled)
 
     # Reading
 
     def freeze(self, iteration: int) -> Content:
-        """Begin an iteration: the present content of the knowledge base becomes `theta` and is returned.
-        Its version is recorded, so that a continued run begins the iteration with the same one."""
+        """Begin an iteration: the present content of the knowledge base becomes `theta`, by which techniques
+        are chosen until the next one, and is returned. Its version is recorded, so that a continued run uses
+        the same one."""
         version = self._run.once("theta", str(iteration), self._about)["version"]
         self.theta = self._knowledge.at(version)
         return self.theta
@@ -75,18 +76,18 @@ class Memory:
         return self._knowledge.content()
 
     def match(self, state: State) -> str:
-        """The name of the known state that this one matches; if none is near enough, this one is added
-        and its name returned."""
+        """The name of the performance state in the knowledge base that matches `state`; if none is near
+        enough, `state` is added and its own name returned."""
         return self._knowledge.match(state, self._provenance())
 
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """(name of the target's state, theta's predictions there). Predictions are for these techniques
-        and for known recipes that are not retired: log speedups over the candidate whose evaluation is
-        `parent`, to which the techniques in `applied` have led. What was not tried in that state is
-        predicted from the states around it. Techniques unknown there are added to the knowledge base with a
-        weak prior."""
+        """(name of the target's performance state, what `theta`, the knowledge base when the iteration began,
+        predicts there). Predictions are for these techniques and for known recipes (techniques that pay
+        together) that are not retired: log speedups over the candidate whose evaluation is `parent`, to which
+        the techniques in `applied` have led. What was not tried in that state is predicted from similar
+        states. Techniques unknown there are added to the knowledge base with a weak prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))
@@ -107,11 +108,13 @@ class Memory:
 
     @cached_property
     def earlier(self) -> list[Sample]:
-        """The replay buffer: steps of earlier runs with the same knowledge base and GPU architecture."""
+        """Steps of earlier runs with the same knowledge base and GPU architecture (the replay buffer), with
+        their evaluations."""
         return earlier_samples(self._run, self._knowledge.name, self.architecture)
 
     def replay(self, steps: Sequence[Step]) -> list[Sample]:
-        """Steps of this run, each with the evaluations of its parent and its child."""
+        """Steps of this run, each with the evaluations of the candidate before it and of the one that it led
+        to."""
         return samples(steps, self._judging.evaluations, self._judging.floor_bytes)
 
     # Teaching
@@ -119,10 +122,11 @@ class Memory:
     def offer(
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
-        """Add techniques to a state, which is matched as in `match`; known ones are not changed. Their
-        predicted speedups, over the candidate whose evaluation is `parent`, count as GUESS_WEIGHT
-        observations; that of a recipe becomes its reach (needs a timing; else an unknown one is assumed).
-        Returns the name of the state."""
+        """Add techniques to a performance state, which is matched as in `match`; known ones are not changed.
+        Their predicted speedups, over the candidate whose evaluation is `parent`, count as GUESS_WEIGHT
+        observations. For a recipe (techniques together) the prediction becomes its reach, the log of its
+        speed relative to the floor's; without a timing an unknown one is assumed. Returns the name of the
+        state."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:
@@ -131,13 +135,14 @@ class Memory:
         return name
 
     def observe(self, key: str, steps: Sequence[Step]) -> None:
-        """Record the results of steps as evidence for their techniques in the states before them,
-        failures included. Has no effect if `key` was recorded before in this run."""
+        """Teach the knowledge base the results of steps, failures included, as outcomes of their techniques
+        in the states before them. Has no effect if `key` was recorded before in this run."""
         self._run.once("steps", key, lambda: self._observe(steps))
 
     def remember_recipe(self, key: str, step: Step) -> None:
-        """Record as one step the recipe that led from the first candidate to the best so far; a recipe
-        unknown in its state is added. Has no effect if `key` was recorded before in this run."""
+        """Teach the knowledge base, as one step, the recipe (techniques together) that led from the first
+        candidate to the best so far; a recipe unknown in its state is added. Has no effect if `key` was
+        recorded before in this run."""
 
         def record() -> dict[str, Any]:
             now = self.now()
@@ -149,8 +154,8 @@ class Memory:
         self._run.once("recipe", key, record)
 
     def exemplify(self, key: str, state: str, exemplar: Exemplar) -> None:
-        """Keep an exemplar in the state where its search began, unless its source is too long to be one. Has
-        no effect if `key` was recorded before in this run."""
+        """Keep the source of a good candidate as an example in the performance state where its search began,
+        unless it is too long. Has no effect if `key` was recorded before in this run."""
 
         def record() -> dict[str, Any]:
             added = Exemplified(state=state, exemplar=exemplar)
@@ -206,21 +211,22 @@ class Memory:
         return consolidation(now, self._seed, KnowledgeLimits())
 
     def _about(self) -> dict[str, Any]:
-        """What is recorded at the begin of an iteration: the knowledge base with its version, the GPU
-        architecture, the floor."""
+        """What is recorded at the beginning of an iteration: the knowledge base with its version, the GPU
+        architecture, and the least bytes that the task must move."""
         about = {"version": self._knowledge.version, "knowledge": self._knowledge.name}
         return about | {"architecture": self.architecture, "floor_bytes": self._judging.floor_bytes}
 
     def _add(self, state: str, target: Target, techniques: Sequence[str]) -> dict[str, OptimizationEntry]:
-        """Add techniques to a state with guessed priors; returns all entries of that state."""
+        """Add techniques to a state with guessed expectations, taken from similar states; returns all entries
+        of that state by technique."""
         expected = guesses(self.theta, target.state, techniques, self.architecture, target.family)
         added = [_guessed(state, technique, mean) for technique, mean in expected.items()]
         self._knowledge.record(added, self._provenance())
         return self.now().entries[state]
 
     def _observe(self, steps: Sequence[Step]) -> dict[str, Any]:
-        """Record steps as evidence; returns them as JSON data. The same step of the same run counts once,
-        however often it is recorded; steps that the device cannot judge are left out."""
+        """Teach the knowledge base the results of steps; returns the steps as JSON data. The same step of the
+        same run counts once, however often it is taught; steps that the device cannot judge are left out."""
         seen = []
         for step in steps:
             if step.failure not in TEACHES_NOTHING:
@@ -231,8 +237,9 @@ class Memory:
         return {"steps": [step.model_dump(mode="json") for step in steps]}
 
     def _observed(self, step: Step) -> Observed:
-        """The event for a step: for a technique with its log speedup over the parent, for a recipe with
-        its reach, the log of its speed relative to the floor's."""
+        """The event for the knowledge base on a step: for a technique with its log speedup over the candidate
+        before, for a recipe with its reach, the log of its speed relative to the floor's (the least time that
+        the GPU allows)."""
         timing = self._judging.evaluations[step.child].timing
         result, before = step.result, step.before
         if is_recipe(step.technique) and timing is not None:
@@ -254,8 +261,8 @@ class Memory:
 
 
 def _from(timing: Timing | None, scored: Scored) -> Scored:
-    """A recipe's score converted from its reach to the gain over a candidate with this timing; a plain
-    technique's score is unchanged."""
+    """A recipe's score, converted from its reach (log speed relative to the floor's) to its log speedup over
+    a candidate with this timing; a plain technique's score is unchanged, as is any if `timing` is None."""
     if timing is None or not is_recipe(scored.optimization.technique):
         return scored
     mean = scored.prediction.mean - reach(timing)
@@ -264,8 +271,8 @@ def _from(timing: Timing | None, scored: Scored) -> Scored:
 
 
 def _with_reach(timing: Timing | None, optimization: Optimization) -> Optimization:
-    """A recipe with its predicted speedup over a candidate of this timing turned into its reach, at most the
-    floor's; a plain technique is unchanged."""
+    """A recipe whose predicted speedup over a candidate of this timing is turned into its reach (its speed as
+    a fraction of the floor's, at most 1; an assumed one without a timing); a plain technique is unchanged."""
     if not is_recipe(optimization.technique):
         return optimization
     mean = UNKNOWN_REACH if timing is None else min(0.0, log(optimization.predicted) + reach(timing))

@@ -27,9 +27,9 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class Advice:
-    """The knowledge base's predictions for one kernel of a candidate, which is in the known state `state`.
-    Each option has an `optimization` (technique, title, description), a `prediction` (speedup, interval,
-    valid_chance) and notes."""
+    """The knowledge base's predictions for one kernel (`target`) of a candidate, which is in the performance
+    state `state`. Each option has an `optimization` (technique, title, description), a `prediction` (speedup,
+    interval, valid_chance) and notes."""
 
     target: Target
     state: str
@@ -81,8 +81,9 @@ class Session:
     def ask(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Candidate
     ) -> Advice:
-        """Predictions for these techniques, and for known recipes, on `target`, a kernel of the candidate
-        `parent`, which must have been judged. `applied` are the techniques that led to it."""
+        """What the knowledge base expects of these techniques, and of known recipes (techniques together), on
+        `target`, a kernel of the candidate `parent`, which must have been judged. `applied` are the
+        techniques that led to it."""
         evaluation = self.judging.evaluations[parent.code]
         state, options = self.memory.retrieve(target, techniques, applied, evaluation)
         return Advice(target, state, tuple(options))
@@ -97,8 +98,8 @@ class Session:
         return self.judging.judge_within_budget(key, [trial.candidate for trial in trials], shown)
 
     def learn(self, key: str, steps: Sequence[Step]) -> None:
-        """Record the results of steps as evidence for their techniques in the states before them. `key`
-        names them in the record and must be unique in the run."""
+        """Teach the knowledge base the results of steps, as outcomes of their techniques in the states before
+        them, and report them to the watcher. `key` names them in the record and must be unique in the run."""
         self.memory.observe(key, steps)
         for step in steps:
             self.log.stepped(step)

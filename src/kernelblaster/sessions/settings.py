@@ -1,4 +1,4 @@
-"""How far a search goes."""
+"""`Search`: how far a search goes."""
 
 from pydantic import Field
 

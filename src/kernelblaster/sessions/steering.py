@@ -80,16 +80,17 @@ class Steering:
                 raise SearchStopped(f"{why}; what was judged is kept.")
 
     def show(self, notes: Sequence[str]) -> None:
-        """Note that the notes with these ids were shown to a model. Those that do not stand end with the
-        present step."""
+        """Record that the notes with these ids were shown to a model. Those that are not standing are dropped
+        after the present step."""
         self._shown |= set(notes)
 
     def allows(self, technique: str) -> bool:
-        """Whether a technique, or every part of a recipe, may be tried."""
+        """Whether a technique may be tried; a recipe only if none of its techniques is forbidden."""
         return self.forbidden.isdisjoint(techniques_of(technique))
 
     def _obey(self, command: SteeringCommand) -> None:
-        """Change what is pinned, forbidden or noted as a command says."""
+        """Change which techniques are pinned (tried first) or forbidden, or which notes there are, as a
+        command says."""
         match command.action:
             case PinTechnique(technique=name):
                 self.pinned = (*(one for one in self.pinned if one != name), name)
@@ -117,12 +118,12 @@ class Steering:
 
 
 def _commands(data: dict[str, object]) -> list[SteeringCommand]:
-    """The commands that an event of the run recorded."""
+    """The steering commands in the data of an event of the run; empty if it has none."""
     kept = data.get("commands", ())
     assert isinstance(kept, list | tuple)
     return [SteeringCommand.model_validate(one) for one in kept]
 
 
 def _stands(command: SteeringCommand) -> bool:
-    """Whether a note stays after the step in which it was shown."""
+    """Whether a command is a standing note, which stays after the step in which it was shown."""
     return isinstance(command.action, LeaveNote) and command.action.standing

@@ -1,4 +1,4 @@
-"""Compare two runs."""
+"""`compare`: two runs side by side."""
 
 import difflib
 from itertools import zip_longest
@@ -37,9 +37,9 @@ def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]
 
 
 def _best(history: History) -> dict[str, Any]:
-    """A run's result as JSON data: its state, how many candidates were judged, and the best candidate's
-    speedup over the baseline and over the first candidate, with times in microseconds. Without the
-    latter if none is correct."""
+    """A run's result as JSON data: whether it is finished, how many candidates were judged, and the best
+    candidate's speedup over the baseline and over the first candidate, with times in microseconds. Without
+    the latter three if no candidate is correct."""
     best, first = history.best, history.first
     summary: dict[str, Any] = {
         "task": history.task,
@@ -69,8 +69,8 @@ def _learned(one: History, other: History) -> list[dict[str, Any]]:
 
 
 def _expectations(history: History) -> dict[tuple[str, str], list[float | None]]:
-    """(state, technique): [expected speedup before the run, after it]; None where there was none. Empty
-    until the run has ended."""
+    """Expected speedups by (performance state, technique), each as [before the run, after it]; None where
+    there was none. Empty until the run has ended."""
     techniques = history.learned["techniques"] if history.learned else []
     return {
         (t["state"], t["technique"]): [

@@ -44,7 +44,9 @@ def steer_run(
     standing: bool = False,
     by: str,
 ) -> list[SteeringCommand]:
-    """As `kernelblaster.steer`, for the run in a folder."""
+    """Ask the search of the run in `folder` for other limits or techniques; arguments as for
+    `kernelblaster.steer`. Returns the commands, which are then on the disk. Raises KernelBlasterError for a
+    value that is not allowed."""
     actions: list[SteeringAction] = []
     try:
         if (budget, seconds, gpu_seconds) != (None, None, None):
@@ -62,7 +64,8 @@ def steer_run(
 
 
 def stop_run(folder: Path, *, now: bool, by: str) -> SteeringCommand | None:
-    """As `kernelblaster.stop`, for the run in a folder."""
+    """Stop the search of the run in `folder`, as `kernelblaster.stop`: returns the request, or with `now`,
+    when its process has ended, None. Raises StoreError if no process works on it, or it does not end."""
     pid = writer_of(folder)
     if pid is None:
         raise StoreError(f"{folder.name}: no process of this machine works on it.")
@@ -84,8 +87,8 @@ def stop_run(folder: Path, *, now: bool, by: str) -> SteeringCommand | None:
 
 
 def asked_of(folder: Path) -> list[tuple[SteeringCommand, bool]]:
-    """What was asked of the run in a folder, the oldest first, each with whether the search has taken it.
-    Raises StoreError if its log is damaged."""
+    """The commands that were asked of the run in a folder, the oldest first, each with whether the search has
+    obeyed it. Raises StoreError if its log is damaged."""
     with Run(folder, writing=False) as run:
         events = [event for event in run.events if event.kind in (STEERED, STOPPED)]
     taken = {one["id"] for event in events for one in event.data.get("commands", ())}

@@ -1,4 +1,5 @@
-"""The database of a shared store: PostgreSQL on a server, or SQLite in a file for what one machine shares."""
+"""The database of a shared store, in which runs of several machines are kept: PostgreSQL on a server, or
+SQLite in a file for what one machine shares."""
 
 from collections.abc import Callable
 from functools import cache
@@ -82,14 +83,15 @@ class StoreDatabase:
 
 @cache
 def open_store(where: str) -> StoreDatabase:
-    """The store at this address, opened once by this process, with the password that the environment has."""
+    """The shared store (database) at this address, opened once by this process, with the password that the
+    environment has."""
     keeper.take_environment()
     return StoreDatabase(where)
 
 
 def own_schema(store: StoreDatabase, url: str, schema: str) -> str:
-    """The URL of a schema of its own in a PostgreSQL store (whose own URL is `url`): a namespace for other
-    tables, which is made if needed."""
+    """The URL of a schema (a namespace for other tables) in a PostgreSQL store whose own URL is `url`; the
+    schema is made if needed."""
     store.transact(lambda connection: connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}")))
     return f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}"
 
@@ -112,8 +114,8 @@ def _make_tables(connection: Connection) -> None:
 
 
 def _prepare_sqlite(engine: Engine) -> None:
-    """Have connections wait for locks, log ahead, and begin transactions with the right to write. A crash of
-    the machine may lose the last of them, that of a process none."""
+    """Set up connections to SQLite: they wait for locks, use a write-ahead log, and begin transactions with
+    the right to write. A crash of the machine may lose the last transactions, that of a process none."""
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: Any) -> None:

@@ -1,4 +1,5 @@
-"""The event log and the files of a run in a shared store, as events.py and files.py have them in a folder."""
+"""The event log and the files of a run in a shared store (database), with the interfaces of those in a folder
+(events.py, files.py)."""
 
 import hashlib
 import secrets
@@ -69,8 +70,8 @@ class DatabaseLog:
             self._held = None
 
     def _insert(self, connection: Connection, number: int, line: str) -> None:
-        """Insert a line, unless it was inserted before its answer was lost. Raises StoreError if another
-        process has inserted another one."""
+        """Insert an event's line, unless it is there because an earlier attempt succeeded and its answer was
+        lost. Raises StoreError if another process has inserted another line with this number."""
         if self._store.add(connection, tables.events, run=self._id, number=number, line=line):
             return
         here = (tables.events.c.run == self._id) & (tables.events.c.number == number)
@@ -96,9 +97,9 @@ class DatabaseLog:
         return events, checksum
 
     def _hold(self) -> None:
-        """Lock the run for this process, where the server can: its session holds the lock. Raises
-        StoreError if another process holds it. (If the session is lost, another process may come between;
-        then the first to append an event stays, and the other gets an error.)"""
+        """Lock the run for this process by an advisory lock of PostgreSQL; does nothing for SQLite. Raises
+        StoreError if another process holds it. (If the server's session is lost, another process may take it;
+        then the first to append an event continues, and the other gets an error.)"""
         if self._store.sqlite:
             return
         lock = int.from_bytes(hashlib.blake2b(self._id.encode(), digest_size=8).digest(), signed=True)

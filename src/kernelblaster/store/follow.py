@@ -1,4 +1,5 @@
-"""A run as another process writes it: read as it grows, without locks, in bounded memory."""
+"""`FollowedRun`: a run that another process is writing, read as it grows, without locks, in bounded
+memory."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,9 +16,8 @@ Slim = Callable[[RunEvent], RunEvent]
 
 class FollowedRun:
     """A run that is read while it is written: its `events` so far, each made smaller by `slim`, and its
-    `files`. `damage` says what is wrong with its log, empty if nothing is. Whoever calls `update` must not
-    do so
-    from two threads at once."""
+    `files`. `damage` says what is wrong with its log, empty if nothing is. `update` must not be called from
+    two threads at once."""
 
     def __init__(self, folder: Path, slim: Slim = lambda event: event) -> None:
         self.folder = folder
@@ -41,7 +41,7 @@ class FollowedRun:
         return self._tail.damage
 
     def update(self) -> bool:
-        """Read what was appended since; returns whether anything changed."""
+        """Read what was appended to the log since the last call; returns whether anything changed."""
         damage, changed = self.damage, False
         while True:
             new = self._tail.read()
@@ -68,12 +68,12 @@ class FollowedRun:
             raise StoreError(f"{self.folder / LOG}: event {number} cannot be read any more.") from error
 
     def _add(self, new: Sequence[TailedLine[RunEvent]]) -> None:
-        """Append lines that were read."""
+        """Append the events in lines that were read, with their places in the file."""
         for line in new:
             self._events.append(self._slim(line.value))
             self._places.append((line.offset, line.length))
 
 
 def _event(text: bytes) -> RunEvent:
-    """The event in a line's JSON. Raises ValueError."""
+    """The event in the JSON of a log line. Raises ValueError if it is none."""
     return RunEvent.model_validate_json(text)

@@ -41,7 +41,7 @@ class JudgedCandidate:
 
 
 class History:
-    """A run as its events tell it, finished or not, as of when it was opened. `about` is the data of its
+    """A run as its events have it, finished or not, as of when it was opened. `about` is the data of its
     first event: task and settings. `judged` are the candidates in the order of judging."""
 
     def __init__(self, run: ReadableRun) -> None:
@@ -63,8 +63,8 @@ class History:
         return str((self._stopped or {}).get("why", ""))
 
     def state(self, writer: int | None) -> RunState:
-        """What becomes of the run; `writer` is the process that works on it (see store/writer.py), None if
-        none does."""
+        """The state of the run in one word; `writer` is the id of the process that works on it (see
+        store/writer.py), None if none does."""
         if writer is not None:
             return "running"
         if self.finished:
@@ -132,8 +132,8 @@ class History:
 
 
 def conclusion(events: Sequence[RunEvent], kind: str) -> dict[str, Any] | None:
-    """The data of the latest event of a kind by which a search ends; None if there is none, or the search
-    went on after it."""
+    """The data of the latest event of `kind`, if the search has not continued after it; None if there is
+    none, or it has. `kind` is one by which searches end, like "finished"."""
     for event in reversed(events):
         if event.kind == kind:
             return event.data

@@ -1,5 +1,5 @@
-"""Leases that outlive the process which took them: who works on what, and how often owners were lost with
-it."""
+"""Leases of work in a database, which outlive the process that took them: which device works on what, and how
+often the device's process was lost with it."""
 
 import time
 
@@ -13,7 +13,8 @@ from kernelblaster.store.tables import leases
 
 
 class LostWork(Record):
-    """Work with which owners were lost: what it is, in words, how often, and what was said the last time."""
+    """Work during which the process of a device was lost: what it is, in words, how often that happened, and
+    the reason given the last time."""
 
     about: str
     losses: int
@@ -63,13 +64,14 @@ class StoredLeases:
         return self._store.transact(record)
 
     def lost_works(self) -> list[LostWork]:
-        """The work with which owners were lost, and which was not done since."""
+        """The work during which processes of devices were lost, and which was not done since."""
         query = select(leases).where(leases.c.scope == self._scope, leases.c.losses > 0)
         rows = self._store.transact(lambda connection: connection.execute(query).all())
         return [LostWork(about=row.about, losses=row.losses, why=row.why) for row in rows]
 
     def _recover(self, connection: Connection) -> None:
-        """Count what is held as lost: whoever held it has ended."""
+        """Count work that is still marked as held as lost: the process that held it has ended. Called when
+        leases are opened."""
         held = and_(leases.c.scope == self._scope, leases.c.held)
         why = "the process that led the search has ended"
         connection.execute(
@@ -81,8 +83,8 @@ class StoredLeases:
 
 
 def leases_of(run: Run) -> StoredLeases:
-    """The leases of a run or bench, which this process works on: in the store that has its events, else in a
-    file of its folder."""
+    """The leases of a run or bench that this process works on: in the shared database that has its events,
+    else in a file of its folder."""
     pointer = pointer_of(run.folder)
     store = StoreDatabase(run.folder / LEASES[0]) if pointer is None else pointer.open()
     return StoredLeases(store, run.id)

@@ -61,7 +61,7 @@ def check(line: bytes, before: str) -> tuple[bytes, str] | None:
 
 
 def strip_sum(line: bytes) -> bytes:
-    """The JSON of a line, without looking whether its checksum is right."""
+    """The JSON of a log line without its checksum, which is not verified."""
     ending, earlier = _ENDING.search(line), _EARLIER.match(line)
     if ending:
         return line[: ending.start()] + b"}"

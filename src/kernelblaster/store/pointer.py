@@ -1,4 +1,5 @@
-"""The file in a run's folder that says in which shared store its events are. Needs no SQL to be read."""
+"""The file in a run's folder that says in which shared store (database) its events are; reading it needs no
+SQL."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,8 @@ class StorePointer(Record):
     id: str
 
     def open(self) -> "StoreDatabase":
-        """The store; libpq takes its password, if it needs one, from PGPASSWORD or ~/.pgpass."""
+        """Open the store; the PostgreSQL client library takes its password, if it needs one, from PGPASSWORD
+        or ~/.pgpass."""
         from kernelblaster.knowledge.address import opened
         from kernelblaster.store.database import open_store
 

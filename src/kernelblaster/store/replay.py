@@ -1,4 +1,5 @@
-"""The replay buffer: steps of earlier runs, with the evaluations before and after each."""
+"""The replay buffer: steps of earlier runs, with the evaluations before and after each, from which a search
+learns again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ REPLAYED = 5  # latest runs that are used
 
 @dataclass(frozen=True)
 class Sample:
-    """A step with the evaluations of its parent candidate and of the candidate that it led to.
-    `floor_bytes` is the least memory traffic that the task needs."""
+    """A step with the evaluations of the candidate before it (`parent`) and of the one that it led to
+    (`child`). `floor_bytes` is the least memory traffic that the task needs."""
 
     step: Step
     parent: Evaluation
@@ -44,7 +45,8 @@ def earlier_samples(run: Run, knowledge: str, architecture: str) -> list[Sample]
 
 
 def _taught(run: Run, knowledge: str, architecture: str) -> list[Sample]:
-    """The samples of a run; empty if it used another knowledge base or architecture."""
+    """The steps of a run, with their evaluations; empty if it used another knowledge base or GPU
+    architecture."""
     about = next((e.data for e in run.events if e.kind == "theta"), {})
     if (about.get("knowledge"), about.get("architecture")) != (knowledge, architecture):
         return []

@@ -1,5 +1,5 @@
-"""Files that a finished run leaves in its folder: the best source, the trajectory, and what was learned, each
-to read and to parse."""
+"""`leave_results`: the files that a finished run leaves in its folder, the best source, the trajectory (its
+steps) and what was learned, each as Markdown to read and as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -83,14 +83,16 @@ def _learned(run: Run, knowledge: KnowledgeBase) -> dict[str, Any]:
 
 
 def _event(event: KnowledgeEvent) -> dict[str, Any]:
-    """An event as JSON data, without the source of an exemplar, which the run has anyway."""
+    """An event of the knowledge base as JSON data, without the source of an example candidate, which the run
+    has anyway."""
     data = event.model_dump(mode="json", exclude_none=True)
     data["change"].get("exemplar", {}).pop("source", None)
     return data
 
 
 def _touched(event: KnowledgeEvent) -> tuple[str, str]:
-    """(state, technique) that an event is about; empty strings where it names none."""
+    """The (state, technique) that an event of the knowledge base is about; empty strings where it names
+    none."""
     change = event.change
     if change.kind == "optimization_added":
         return change.state, change.optimization.technique
@@ -121,5 +123,5 @@ def _learned_table(learned: dict[str, Any]) -> str:
 
 
 def _expected(technique: str, score: Score | None) -> str:
-    """An expected speedup for people; "unknown" for None."""
+    """The speedup expected of a technique as text, marked if modelled; "unknown" for None."""
     return format_prediction(technique, score.speedup, modelled=score.modelled) if score else "unknown"

@@ -37,8 +37,8 @@ DECISIONS = {
 
 @dataclass(frozen=True)
 class SharedRuns:
-    """Where new runs are kept: in the store at this address, as parts of `parent` (the id of a bench there)
-    if given."""
+    """Where new runs are kept: in the shared store (database) at this address, as parts of `parent` (the id
+    of a bench there) if given."""
 
     store: str
     parent: str | None = None
@@ -90,8 +90,8 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The identity of the run, whatever its folder is called; a copy of the folder has the same. For
-        old runs, their name."""
+        """The identity of the run, whatever its folder is called; a copy of the folder has the same. For runs
+        that were recorded without one, their name."""
         return (self.events[0].id if self.events else None) or self.name
 
     @property
@@ -132,12 +132,13 @@ class Run:
 
     @property
     def caught_up(self) -> bool:
-        """Whether this process has asked for all DECISIONS that earlier ones recorded: what it asks for from
-        now on is new."""
+        """Whether this process has repeated all decisions (kinds in DECISIONS) that earlier processes
+        recorded in this run, so that whatever it decides from now on is new."""
         return not self._ahead
 
     def _in_store(self, pointer: StorePointer, writing: bool) -> "tuple[DatabaseFiles, DatabaseLog]":
-        """Files and log in a shared store; if it cannot be opened, the lock of the folder is given back."""
+        """The files and the log of a run in a shared store (database). If it cannot be opened, the lock of
+        the run's folder is released."""
         from kernelblaster.store.database_log import DatabaseFiles, DatabaseLog
 
         try:
@@ -227,8 +228,8 @@ def begin_run(folder: Path, *, kept: SharedRuns | None = None, **about: Any) -> 
 
 
 def discard_unbegun(run: Run) -> bool:
-    """Close and delete a run in which no model was asked, nothing judged and nothing learned; returns
-    whether it was deleted. The folder must have no files but the run's own."""
+    """Close and delete a run in which no model was asked, nothing judged and nothing learned; returns whether
+    it was deleted. A run whose folder has other files than its own is kept."""
     own = {LOG, POINTER, STEERING, "files", "task.py", "task.cu", *LEASES}
     begun = {event.kind for event in run.events} - {"created", "task", "device"}
     if begun or {path.name for path in run.folder.iterdir()} - own:

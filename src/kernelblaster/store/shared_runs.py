@@ -1,4 +1,4 @@
-"""Enter runs in a shared store, and make those of a store known on this machine."""
+"""Registers runs in a shared store (database), and makes those of a store known on this machine."""
 
 import secrets
 from pathlib import Path
@@ -15,8 +15,9 @@ from kernelblaster.store.pointer import POINTER, StorePointer, pointer_of
 
 
 def point_to(folder: Path, store: str, parent: str | None = None) -> StorePointer:
-    """Enter the run in a folder in a store, as part of another one (`parent`, its id) if given, with a
-    pointer in its folder. One that was begun so and cut off is taken up again."""
+    """Register the run in a folder in a shared store (database), as part of another one (`parent`, its id) if
+    given, and write a pointer to it into the folder. An interrupted registration is completed. Raises
+    StoreError for an address with a password."""
     database = _open(store)
     pointer = pointer_of(folder)
     if pointer is None:
@@ -64,7 +65,8 @@ def fetch_run(store: str, name: str, folder: Path) -> Path:
 
 
 def _write(folder: Path, store: str, id: str) -> None:
-    """Write a pointer into a folder, which is made if needed. Raises StoreError if it holds another run."""
+    """Write a pointer to the run `id` of a store into a folder, which is made if needed; does nothing if it
+    is there. Raises StoreError if the folder holds anything else."""
     known = pointer_of(folder) if folder.exists() else None
     if folder.exists() and any(folder.iterdir()) and (known is None or known.id != id):
         raise StoreError(f"{folder}: holds something else already; name another folder.")

@@ -1,4 +1,5 @@
-"""The tables of a shared store: runs with their events and files, leases, verdicts."""
+"""The tables of a shared store: runs with their events and files, leases (which device works on what), and
+evaluations that are kept."""
 
 from pathlib import Path
 

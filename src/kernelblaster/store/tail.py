@@ -1,4 +1,5 @@
-"""Follow the log of a run while another process writes it: nothing is locked, and nothing is read twice."""
+"""`LogTail`: follows the log of a run while another process writes it; nothing is locked, and nothing is read
+twice."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -78,7 +79,8 @@ class LogTail(Generic[T]):
         return self._seen is None and not self.damage
 
     def _taken(self, data: bytes) -> list[TailedLine[T]]:
-        """The complete lines at the beginning of `data`, which follows what was read before."""
+        """The complete lines at the beginning of `data`, the bytes that follow what was read before, parsed.
+        Stops at a damaged line, and sets `damage`."""
         *whole, rest = data.split(b"\n")
         if len(rest) > LONGEST_LINE:
             self.damage = f"{self._path}: line {self._number + 1} has no end."

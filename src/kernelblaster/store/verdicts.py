@@ -1,4 +1,5 @@
-"""Verdicts that are kept for other searches of the same task: in a folder, or in a shared store."""
+"""Evaluations that are kept, so that other searches of the same task need not judge the same candidate: in a
+folder, or in a shared store (database)."""
 
 import hashlib
 import re
@@ -17,7 +18,8 @@ _WRITTEN = re.compile(r'\{"sum":"([0-9a-f]{16})","evaluation":(\{.*\})\}\n')
 
 
 class VerdictKey(Record):
-    """What a verdict is about: the GPU (its short name), the task (its digest) and the candidate's code."""
+    """What an evaluation is about: the GPU (its short name), the task (its digest) and the candidate's code
+    (a hash)."""
 
     gpu: str
     task: str
@@ -25,7 +27,7 @@ class VerdictKey(Record):
 
 
 class Verdicts(Protocol):
-    """Evaluations by what they are about. The first one that is kept stays."""
+    """Interface: evaluations by GPU, task and candidate. The first one that is kept for a key stays."""
 
     def get(self, key: VerdictKey) -> Evaluation | None:
         """The evaluation that is kept; None if there is none, or it is damaged."""
@@ -63,7 +65,7 @@ class FileVerdicts:
 
 
 class StoredVerdicts:
-    """`Verdicts` in a shared store: those of all who use it."""
+    """`Verdicts` (kept evaluations) in a shared store: those of all who use that database."""
 
     def __init__(self, store: StoreDatabase) -> None:
         self._store = store
@@ -82,7 +84,7 @@ class StoredVerdicts:
 
 
 def open_verdicts(where: str | Path) -> Verdicts:
-    """The verdicts in a folder, or in the store at a URL."""
+    """The kept evaluations in the folder or at the database URL `where`."""
     return StoredVerdicts(open_store(str(where))) if "://" in str(where) else FileVerdicts(Path(where))
 
 
@@ -93,7 +95,8 @@ def _encoded(evaluation: Evaluation) -> str:
 
 
 def _decoded(text: str) -> Evaluation | None:
-    """The evaluation in such a line; None if it is damaged, so that the candidate must be judged again."""
+    """The evaluation in a line that `_encoded` wrote; None if it is damaged, so that the candidate must be
+    judged again."""
     match = _WRITTEN.fullmatch(text)
     return Evaluation.model_validate_json(match[2]) if match and _sum(match[2]) == match[1] else None
 

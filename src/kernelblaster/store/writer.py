@@ -1,4 +1,5 @@
-"""Which process works on a run: the one that holds the lock of its log, found without touching the lock."""
+"""`writer_of`: which process works on a run. It is the one that holds the lock of the run's log, found in
+/proc/locks without touching the lock."""
 
 import os
 from pathlib import Path

@@ -27,8 +27,9 @@ CHARTED_S = 5.0  # seconds between two drawings of the use over time
 
 @dataclass(frozen=True)
 class BenchLine:
-    """A task of a bench: its status (`waiting`, `running`, `measuring`, or that of its result), its run if
-    it has one, and the speedups over each baseline once they are measured."""
+    """A task of a bench as a line of its table: its status (`waiting`, `running`, `measuring`, or that of its
+    result), its run if it has one, and the speedups over each baseline once they are measured. `us` is the
+    best time, `of_floor` the fraction of the speed that the GPU's bandwidth and peak rates allow."""
 
     id: str
     task: str
@@ -47,7 +48,7 @@ class BenchLine:
 
 
 class BenchView:
-    """A bench that is followed, with the runs of its tasks from the catalog."""
+    """The page of a bench while it runs, with the runs of its tasks from the catalog."""
 
     def __init__(self, place: Place, catalog: Catalog) -> None:
         self.place = place
@@ -163,7 +164,7 @@ class BenchView:
         return tiles
 
     def _left_s(self, rows: list[Row], runs: list[ListedRun]) -> float | None:
-        """Seconds that the rest may take at the pace so far; None if that is not known."""
+        """Seconds that the remaining tasks will take at the pace so far; None if no task is done."""
         ended = sum(row.result.status != "unfinished" or bool(row.result.best_us) for row in rows)
         spans = [span for one in runs for span in one.summary.spans]
         if not ended or not spans:
@@ -172,7 +173,7 @@ class BenchView:
         return took / ended * (len(rows) - ended)
 
     def _use(self, runs: list[ListedRun]) -> Markup:
-        """The figure of workers and devices over time, drawn every few seconds."""
+        """The HTML figure of workers and devices over time, drawn again after CHARTED_S at the earliest."""
         if self._chart is not None and time.monotonic() - self._chart[0] < CHARTED_S:
             return self._chart[1]
         use = use_over_time([one.summary for one in runs])
@@ -225,7 +226,8 @@ def knowledge_of(place: Place) -> Path | None:
 
 
 def _speedup(row: Row, run: RunLine | None) -> float | None:
-    """The speedup over the first baseline: measured afresh, else as the search judged it."""
+    """The speedup of a task over the first baseline: from its result's times, else as the search judged it so
+    far; None if there is none."""
     result = row.result
     if result.best_us and result.baseline_us:
         return result.baseline_us / result.best_us

@@ -17,7 +17,7 @@ TONES: tuple[Tone, Tone] = ("c1", "c2")
 
 
 class CompareView:
-    """Two runs that are followed, compared."""
+    """The page that compares two runs while they run."""
 
     def __init__(self, one: RunView, other: RunView) -> None:
         self.views = (one, other)
@@ -102,7 +102,7 @@ def _pairs(
 
 
 def _step(step: dict[str, Any], modelled: bool) -> dict[str, Any]:
-    """A step as texts."""
+    """A step of a run as texts for the template: technique, state, speedup or failure, prediction."""
     failed = step["speedup"] is None
     gain = str(step["result"]) if failed else speedup_text(step["speedup"], modelled)
     tone = "slower" if failed or step["speedup"] < 0.995 else "faster" if step["speedup"] > 1.005 else ""

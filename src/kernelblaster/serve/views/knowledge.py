@@ -33,8 +33,8 @@ PAYOFFS_SHOWN = 12
 
 @dataclass(frozen=True)
 class LearnedToday:
-    """A technique in a state that was taught since midnight: what was expected before and is now, and how
-    often it was tried today."""
+    """A technique in a performance state about which something was learned since midnight: the speedup
+    expected before and now, and how often it was tried today, in how many runs."""
 
     state: str
     technique: str
@@ -46,8 +46,8 @@ class LearnedToday:
 
 
 class KnowledgeView:
-    """A knowledge base that is followed, filtered. It is opened for reading only, when it is first looked
-    at."""
+    """The page of a knowledge base, filtered, while searches teach it. It is opened for reading only, when it
+    is first looked at."""
 
     def __init__(self, where: str, wanted: KnowledgeFilter) -> None:
         self.where = where
@@ -114,7 +114,7 @@ class KnowledgeView:
         return parts
 
     def _read(self) -> None:
-        """Read what changed in the database."""
+        """Read what changed in the database since the last time; all of it again if something was undone."""
         if self._knowledge is None:
             self._knowledge = KnowledgeBase(self.where, reading_only=True)
         content = self._knowledge.content()
@@ -132,7 +132,7 @@ class KnowledgeView:
         self.choices = choices_of(content)
 
     def _learned_today(self) -> list[LearnedToday]:
-        """What was taught since midnight, the most tried first."""
+        """The techniques about which something was learned since midnight, the most tried first."""
         fresh = [event for event in self._today if _local(event.time) >= _midnight()]
         observed = [event for event in fresh if isinstance(event.change, Observed)]
         observed = [event for event in observed if self.wanted.keeps(event.provenance.architecture or "")]
@@ -153,8 +153,8 @@ class KnowledgeView:
         return [_learned(key, tried, changes.get(key)) for key, tried in most]
 
     def _stamp_of_file(self) -> tuple[Any, ...]:
-        """What changes when the database does: of a file its size and time, those of its log too; of a
-        server the present time, since only a look tells."""
+        """A value that changes when the database does: of a file its size and time, with those of its
+        write-ahead log; of a server the present time, since there only a query tells."""
         if is_url(self.where):
             return (time.monotonic(),)
         stamps = []
@@ -171,7 +171,8 @@ class KnowledgeView:
 
 
 def _learned(key: tuple[str, str], tried: Sequence[KnowledgeEvent], changed: Changed | None) -> LearnedToday:
-    """What was learned about a technique in a state (`key`) by the attempts of today."""
+    """What the attempts of today (`tried`) taught about a (state, technique); `changed` has the expectations
+    before and after, None if they did not change."""
     state, technique = key
     before, after = (changed.before, changed.after) if changed else (None, None)
 
@@ -184,7 +185,7 @@ def _learned(key: tuple[str, str], tried: Sequence[KnowledgeEvent], changed: Cha
 
 
 def _local(at: datetime) -> datetime:
-    """A recorded time with a time zone: those without one are in UTC."""
+    """A recorded time with a time zone: one without is taken as UTC."""
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 

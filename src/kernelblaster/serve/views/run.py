@@ -35,8 +35,8 @@ LONGEST_SOURCE = 400_000  # characters that are shown; a download has all
 
 
 class RunView:
-    """A run that is followed. `address` is where its pages are; `notice` gives what there is to say about the
-    process that continues it, empty if nothing."""
+    """The page of one run while it runs. `address` is the web address of its pages; `notice` gives a sentence
+    on the process that continues it, empty if there is nothing to say."""
 
     def __init__(
         self, folder: Path, address: str, notice: Callable[[], str] = lambda: "", read_only: bool = False
@@ -62,7 +62,8 @@ class RunView:
         return False
 
     def _load(self) -> None:
-        """What follows from the events."""
+        """Compute from the events so far what the page shows: history, exchanges with a model, tree of
+        steps."""
         self.history = History(self.run)
         loads = [replace(one, load=self._load_address(one)) for one in exchanges_of(self.run.events)]
         self.exchanges: list[ShownExchange] = loads
@@ -97,15 +98,16 @@ class RunView:
         return [*single, *self._tree_parts(), *others]
 
     def detail(self, id_: str) -> tuple[StepRow, StepDetail]:
-        """A line of the tree with what it unfolds to. Raises KeyError if there is none."""
+        """A line of the tree of steps, with the details it unfolds to. Raises KeyError if there is none with
+        this id."""
         row = next((row for row in self.tree.rows if row.id == id_), None)
         if row is None:
             raise KeyError(id_)
         return row, linked(self.tree.detail(id_), knowledge_name(self.history), "")
 
     def exchange(self, number: int) -> ShownExchange | None:
-        """The exchange whose first event has this number with its texts, read from the log; None if there is
-        none. Raises StoreError if it cannot be read any more."""
+        """The question to a model and its answer, with their texts read from the log, of which one is the
+        event with this number; None if there is none. Raises StoreError if it cannot be read any more."""
         both = [event for event in self.run.events if event.kind in (QUESTION, ANSWER)]
         key = next((event.key for event in both if event.number == number), None)
         numbers = [event.number for event in both if event.key == key]
@@ -113,7 +115,8 @@ class RunView:
         return found[0] if found else None
 
     def controls(self) -> dict[str, Any]:
-        """What can be asked of the run now, by the names that the template uses."""
+        """What people can ask of the run now (stop, resume, limits, techniques), as values for the
+        template."""
         search = self.history.about.get("search") or {}
         offered = {name for e in self.run.events if e.kind == "proposals" for name in e.data["techniques"]}
         tried = {step.technique for step in self.history.steps}
@@ -133,7 +136,7 @@ class RunView:
         }
 
     def _head(self) -> dict[str, Any]:
-        """What the head of the page shows."""
+        """The values for the head of the page: name, state, device, times and counts."""
         events, history = self.run.events, self.history
         return {
             "name": self.run.name,
@@ -154,7 +157,8 @@ class RunView:
         }
 
     def _said(self) -> str:
-        """What there is to say about the run's folder or the process that continues it; empty if nothing."""
+        """A sentence on the run's folder being gone, or on the process that continues it; empty if there is
+        none."""
         return self._notice() if self.run.folder.is_dir() else GONE
 
     def _now(self) -> str:
@@ -211,7 +215,7 @@ class RunView:
         return self._part("best_source", source, has_ended(self.history))
 
     def _asked_counts(self) -> dict[str, int]:
-        """How many questions the model was asked, answered, and could not be used."""
+        """How many questions a model was asked and answered, and how many answers could not be used."""
         answered = [event for event in self.run.events if event.kind == ANSWER]
         useless = sum(event.data.get("answer") is None for event in answered)
         asked = {event.key for event in self.run.events if event.kind in (QUESTION, ANSWER)}
@@ -225,7 +229,7 @@ class RunView:
 
 
 def _ended(events: Sequence[Any]) -> str:
-    """Why the search ended, as it recorded that; empty if it did not."""
+    """Why the search ended, in the words that it recorded; empty if it did not end."""
     for event in reversed(events):
         if event.kind == "finished":
             return str(event.data.get("ended", ""))

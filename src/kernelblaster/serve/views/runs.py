@@ -1,4 +1,5 @@
-"""The list of runs: a line for each, with its state and a small plot of its way to the floor."""
+"""The list of runs: a line for each, with its state and a sparkline of its best time on the way to the floor
+(the least time that the GPU allows)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,8 +23,8 @@ LINES = "list-lines"
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run as its line in a list shows it. `of_floor` is the floor's time over the best one's; what is not
-    known is None or empty."""
+    """A run as its line in a list shows it. `of_floor` is the floor (the least time that the GPU allows) over
+    the best time, 0 to 1; what is not known is None or empty."""
 
     id: str
     name: str
@@ -125,7 +126,7 @@ class RunsView:
 
 
 def count_states(runs: Sequence[ListedRun]) -> dict[str, int]:
-    """How many runs are in each state, those that have any."""
+    """How many runs are in each state; states without runs are left out."""
     counts = Counter(str(one.state) for one in runs)
     return {state: counts[state] for state in STATES if counts[state]}
 
