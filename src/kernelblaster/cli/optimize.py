@@ -220,7 +220,8 @@ def _modelled(optimized: "Optimized") -> bool:
 
 
 def _gain(optimized: "Optimized") -> float:
-    """The speedup of the best candidate over the first."""
+    """How many times faster the best candidate is than the one that the search began with, whatever the
+    speedups over PyTorch are. Both must have been judged correct."""
     first, last = optimized.first.outcome, optimized.evaluation.outcome
     assert isinstance(first, CORRECT) and isinstance(last, CORRECT)
     return last.speedup.estimate / first.speedup.estimate

@@ -1,8 +1,9 @@
-"""Boxes: parts of a large workload that can be compared with the reference by themselves, given by some
-indices along each independent size.
+"""Boxes: parts of a large workload that can be compared with the reference by themselves. A box is a list of
+indices along each independent dimension, one along which outputs do not depend on each other (a batch).
 
 Where a task's rows are independent (tasks/independence.py), the reference of some rows follows from these
-rows of the inputs, however large the rest is. Rows may also hold another kind of values each.
+rows of the inputs, however large the rest is. Each row may be
+filled with another kind of values (zeros, large, negated), so that one run tests several kinds.
 """
 
 from dataclasses import dataclass

@@ -141,7 +141,10 @@ class Catalog:
         return False
 
     def _waiting(self, everything: bool) -> Iterator[ListedRun]:
-        """The runs to look at: those that were read before first, since looking at them takes no time."""
+        """The runs whose summaries may be out of date, in the order in which to refresh them: first those
+        that were read once, as that is quick (with `everything` all of them, otherwise only those being
+        written), then
+        those never read."""
         runs = list(self._runs.values())
         yield from (one for one in runs if one.read and (everything or one.writer is not None))
         yield from (one for one in runs if not one.read)

@@ -409,8 +409,8 @@ def _step(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Te
 
 
 def _mixed(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The values, with each row changed in one of eight ways, drawn by its number: all zero, all zero but one
-    element, zero from some element on, negated, scaled by one of three powers of two, or as it is."""
+    """The values, with each row changed in one of eight ways, by a hash of its index: all zero, all zero but
+    one element, zero from some element on, negated, scaled by one of three powers of two, or as it is."""
     kind = rows.hashed // rows.extent % 8  # the rest of the number is where padding begins
     one = rows.along == rows.hashed % rows.extent
     zero = (kind == 0) | ((kind == 1) & ~one) | ((kind == 2) & _padding(rows))

@@ -21,7 +21,7 @@ class _Muted(logging.Filter):
 
     @property
     def depth(self) -> int:
-        """How many contexts this thread is inside."""
+        """How many blocks that silence printing the calling thread is nested in; 0 outside of all."""
         return getattr(self._local, "depth", 0)
 
     @depth.setter

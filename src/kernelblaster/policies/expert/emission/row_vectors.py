@@ -251,8 +251,8 @@ def _kept_packs(
 
 
 def each(rows: RowWriter, *, last: bool = False) -> Statement:
-    """A function that gives all vectors of this thread to another one; that of the last pass begins to read
-    the next row."""
+    """The CUDA text of a device function that calls `take`, its argument, for every vector of the row that
+    this thread holds. With `last`, for the last pass over a row, it also starts loading the next row."""
     names = list(rows.access.reads.values())
     ends = rows.unaligned is not None
     at: Term = HEAD + cast(INT64, AT) * WIDTH if ends else AT

@@ -1,4 +1,5 @@
-"""Matrix products of which less is needed than they compute."""
+"""Rules that rewrite matrix products of which only a part is used (a diagonal, a triangle, a sum over the
+result), so that only that part is computed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
