@@ -1,4 +1,4 @@
-"""The figures of kernels that pages show, from recorded profiles."""
+"""`kernel_figures`: the metrics of kernels that pages show, from recorded profiles."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ from kernelblaster.store.events import RunEvent
 
 @dataclass(frozen=True)
 class Block:
-    """A titled part of an answer; the title is empty for short fields."""
+    """A part of an answer with its title, which is empty for the short fields together."""
 
     title: str
     text: str
