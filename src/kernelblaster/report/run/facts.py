@@ -15,7 +15,7 @@ from kernelblaster.store.steering import STEERED
 
 
 def device_of(run: ReadableRun, history: History) -> str:
-    """The name of a run's device, as recorded at its begin, else as in the first verdict, else the requested
+    """The name of a run's device, as recorded at its beginning, else as in the first verdict, else the requested
     kind."""
     begun = next((str(event.data["name"]) for event in run.events if event.kind == "device"), "")
     judged = next((str(one.verdict["device"]) for one in history.judged), "")
@@ -75,7 +75,7 @@ def _spent(run: ReadableRun, history: History) -> str:
 
 
 def _limit(events: Sequence[RunEvent], history: History) -> int | None:
-    """The most candidates that the search may judge, as set at its begin or changed by people while it ran;
+    """The most candidates that the search may judge, as set at its beginning or changed by people while it ran;
     None without a limit."""
     limit = (history.about.get("search") or {}).get("evaluations")
     for event in events:
