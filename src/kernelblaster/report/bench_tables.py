@@ -1,4 +1,4 @@
-"""The tables of a bench's page."""
+"""The tables of a bench's page: speedups, results by task, techniques used, what was learned, costs."""
 
 from typing import Any
 

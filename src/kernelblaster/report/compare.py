@@ -82,7 +82,7 @@ def _by_task(one: Contents, common: set[str]) -> dict[str, list[float]]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """The geometric mean of at least one value."""
+    """The geometric mean of at least one value; all must be positive."""
     interval = geometric_mean_interval([values])
     assert interval is not None
     return interval.estimate

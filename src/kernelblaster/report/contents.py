@@ -222,7 +222,7 @@ def _statuses(rows: list[Row]) -> dict[str, int]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Rounded to five significant digits; None stays None."""
+    """The value rounded to five significant digits; None stays None."""
     return None if value is None else float(f"{value:.5g}")
 
 

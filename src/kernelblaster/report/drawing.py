@@ -236,7 +236,7 @@ def _short(label: str, width: float) -> str:
 
 
 def _path(kind: str, data: str) -> Mark:
-    """A line; `data` is SVG's path data."""
+    """An SVG path element; `data` is its path data, `kind` its CSS class."""
     return Mark("path", kind, {"d": data})
 
 

@@ -1,4 +1,4 @@
-"""The figures of a bench report."""
+"""The figures of a bench report: fast_p, speedups, roofline, costs, techniques used."""
 
 from collections.abc import Mapping, Sequence
 from math import log2
@@ -281,7 +281,7 @@ def short_name(row: Row, rows: Sequence[Row]) -> str:
 
 
 def _tip(row: Row, speedup: float, baseline: str) -> str:
-    """The tooltip of a speedup bar."""
+    """The tooltip of a speedup bar: task, speedup over the baseline, techniques applied."""
     result = row.result
     applied = ", ".join(result.applied) or "nothing applied"
     return f"{result.task}: {speedup:.2f}x against {named(baseline)}; {applied}"

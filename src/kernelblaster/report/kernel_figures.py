@@ -31,5 +31,5 @@ def kernel_figures(kernel: dict[str, Any]) -> dict[str, Any]:
 
 
 def rounded(value: float) -> float:
-    """Rounded to four significant digits."""
+    """The value rounded to four significant digits."""
     return float(f"{value:.4g}")

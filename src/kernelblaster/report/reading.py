@@ -37,7 +37,8 @@ class Subject:
 
     @property
     def modelled(self) -> bool:
-        """Whether its times come from the GPU model."""
+        """Whether the times of this subject (a bench or runs) come from the GPU model, not from
+        measurements."""
         return self.plan.setup.device == "emulated" or any(row.result.modelled for row in self.rows)
 
     @property

@@ -37,7 +37,7 @@ class ShownExchange:
 
     @property
     def name(self) -> str:
-        """Role and key, as in the run's log."""
+        """The exchange's role and key, `role/key`, as in the run's log."""
         return f"{self.role}/{self.key}"
 
     @property

@@ -15,7 +15,7 @@ from kernelblaster.store.steering import STEERED
 
 
 def device_of(run: ReadableRun, history: History) -> str:
-    """The name of a run's device, as recorded at its beginning, else as in the first verdict, else the requested
+    """The name of a run's device: as recorded when it began, else as in the first verdict, else the requested
     kind."""
     begun = next((str(event.data["name"]) for event in run.events if event.kind == "device"), "")
     judged = next((str(one.verdict["device"]) for one in history.judged), "")
@@ -75,8 +75,8 @@ def _spent(run: ReadableRun, history: History) -> str:
 
 
 def _limit(events: Sequence[RunEvent], history: History) -> int | None:
-    """The most candidates that the search may judge, as set at its beginning or changed by people while it ran;
-    None without a limit."""
+    """The most candidates that the search may judge, as set at its beginning or changed by people while it
+    ran; None without a limit."""
     limit = (history.about.get("search") or {}).get("evaluations")
     for event in events:
         if event.kind == STEERED:
@@ -98,7 +98,7 @@ def worked_seconds(events: Sequence[RunEvent]) -> float:
 
 
 def _duration(seconds: float) -> str:
-    """Seconds in words: as s, min or h."""
+    """A number of seconds as text, in s, min or h."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
