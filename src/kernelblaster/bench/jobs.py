@@ -68,7 +68,7 @@ class Setup(Record):
 
     @property
     def remembers(self) -> bool:
-        """Whether the strategy uses a knowledge base."""
+        """Whether the strategy uses a knowledge base, reading and teaching it."""
         return self.strategy in REMEMBERS
 
 

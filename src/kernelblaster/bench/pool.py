@@ -222,7 +222,7 @@ def _search_job(job: Job, judge: Judge, pool: WorkerPool, begun: Mapping[str, st
 
 
 def _in_time(jobs: Sequence[Job], pool: WorkerPool) -> Iterator[Job]:
-    """The jobs, until the pool's time is over."""
+    """The jobs one by one; none after the pool's time limit has passed."""
     for job in jobs:
         if pool.over:
             return
@@ -246,7 +246,7 @@ def _work(pipe: JobPipe, line: PipeLine | None, pool: WorkerPool) -> None:
 
 
 def _sendable(error: KernelBlasterError) -> KernelBlasterError:
-    """The error, or one with the same message, that can be pickled and sent to another process."""
+    """The error itself, or one with the same message that can be pickled and sent to another process."""
     if isinstance(error, BROKEN):
         return error
     return ModelError(str(error)) if isinstance(error, ModelError) else KernelBlasterError(str(error))

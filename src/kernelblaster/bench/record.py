@@ -39,7 +39,7 @@ class BenchPlan(Record):
 
     @property
     def jobs(self) -> list[Job]:
-        """One job for each seed and task."""
+        """One job (a search of a task) for each seed and task."""
         return [
             Job(arm=ARM, entry=entry, seed=seed, setup=self.setup)
             for seed in self.seeds
@@ -108,7 +108,7 @@ class Pace:
         return 60 * self.evaluations / self.seconds if self.seconds else None
 
     def __str__(self) -> str:
-        """A sentence; empty if nothing was searched."""
+        """The throughput as a sentence; empty if nothing was searched."""
         if not self.seconds:
             return ""
         words = f"{self.evaluations} candidates judged in {self.seconds:.0f} s: {self.a_minute:.0f} a minute"
@@ -164,7 +164,7 @@ class BenchRecord:
         return Pace(judged, seconds, {kind: spent / known for kind, spent in busy.items() if known})
 
     def results(self) -> dict[str, JobResult]:
-        """The recorded results by job key."""
+        """The recorded results by job key (arm, task and seed)."""
         return {e.key: JobResult.model_validate(e.data) for e in self._events if e.kind == "result"}
 
     def measurements(self) -> dict[str, dict[str, Measured]]:

@@ -92,7 +92,7 @@ class TechniqueUsage:
         return sum(counts) / len(counts) if counts else None
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON data, the most used first."""
+        """The statistics as JSON data, the most used techniques and states first."""
         return {
             "techniques": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.techniques)],
             "states": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.states)],

@@ -1,4 +1,4 @@
-"""`kernelblaster kb check`."""
+"""`kernelblaster kb check`: looks for damage in a knowledge base, and repairs it."""
 
 import json
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The `kernelblaster` command."""
+"""The `kernelblaster` command: finds the verb, imports its module, runs it, and prints errors."""
 
 import json
 import sys
@@ -200,6 +200,6 @@ def _print_json(words: str) -> None:
 
 
 def _stop() -> NoReturn:
-    """Exit as after Ctrl-C, with code STOPPED."""
+    """Exit as after Ctrl-C, with code STOPPED (130)."""
     print("stopped.", file=sys.stderr)
     sys.exit(STOPPED)

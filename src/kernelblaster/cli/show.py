@@ -1,4 +1,4 @@
-"""Print evaluations and profiles for people."""
+"""Prints evaluations, profiles and counters for people, on the terminal."""
 
 from rich.padding import Padding
 from rich.table import Table

@@ -41,5 +41,5 @@ class Board:
         self._entries.pop(name, None)
 
     def entries(self) -> list[DeviceEntry]:
-        """All devices, sorted by name."""
+        """The entries of all devices, sorted by name."""
         return sorted(self._entries.values(), key=lambda entry: entry.name)

@@ -83,7 +83,7 @@ class Dispatcher:
 
     @property
     def devices(self) -> tuple[DeviceFacts, ...]:
-        """The devices that can be used now."""
+        """The devices of the fleet that can be used now, by their descriptions."""
         return tuple(desk.facts for desk in self._desks)
 
     def close(self) -> None:

@@ -20,7 +20,8 @@ class Health(Record):
     others: int | None = None
 
     def __str__(self) -> str:
-        """For people, on one line."""
+        """The health as one line for people: "healthy" or the problems, then clock and temperature of a
+        GPU."""
         parts = []
         if self.clock_mhz is not None and self.most_mhz is not None:
             parts.append(f"{self.clock_mhz:.0f} of {self.most_mhz:.0f} MHz")

@@ -15,7 +15,7 @@ class Leases(Protocol):
         ...
 
     def end(self, work: str) -> None:
-        """Record that a work is done, or given up."""
+        """Record that a work is done, or given up, and forget how often it was lost."""
         ...
 
     def release(self, work: str) -> None:

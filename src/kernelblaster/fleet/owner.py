@@ -34,7 +34,7 @@ class Owner(Protocol):
         ...
 
     def end(self) -> None:
-        """End the process, at once."""
+        """End the owner's process at once."""
         ...
 
 
@@ -89,5 +89,5 @@ class Fleet(Protocol):
         ...
 
     def close(self) -> None:
-        """End all owners."""
+        """End the processes of all owners."""
         ...

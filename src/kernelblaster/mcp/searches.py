@@ -75,7 +75,7 @@ class Searches:
         return {"run": folder.name, "state": "starting"}
 
     def runs(self) -> list[dict[str, Any]]:
-        """The latest runs, the newest first."""
+        """The latest runs as JSON data (name, task, who writes the candidates), the newest first."""
         listed = []
         for folder in reversed(run_folders(self._setup.runs)[-RUNS_SHOWN:]):
             first = first_event(folder / LOG)

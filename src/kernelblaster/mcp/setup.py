@@ -1,4 +1,4 @@
-"""What an MCP server may use, and its limits."""
+"""What an MCP server may use (folders, device, knowledge base), and limits on what agents may ask for."""
 
 from dataclasses import dataclass
 from pathlib import Path

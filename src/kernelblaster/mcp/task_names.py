@@ -41,7 +41,8 @@ class TaskNames:
         return {name: path for suite in sorted(suites) for name, path in find(suite)}
 
     def names(self) -> list[str]:
-        """All names, the shipped tasks first."""
+        """The names of all tasks that agents can use: shipped ones first, then those made here, then
+        files."""
         made = sorted(MADE + path.stem for path in self._made.glob("*") if path.suffix in SUFFIXES)
         return [*self._shipped, *made, *(str(path) for path in self._files())]
 

@@ -1,4 +1,5 @@
-"""The report of an ablation, as HTML and as Markdown: curves, tables, and a sentence on each claim."""
+"""The report of an ablation (a comparison of ways to search), as HTML and as Markdown: curves, tables, and a
+sentence on each claim of the paper."""
 
 from typing import Any
 
@@ -25,7 +26,8 @@ TAGS = {"agrees": "good", "contradicts": "bad", "undecided": "idle", "no claim":
 
 
 def summarize_studies(ablation: Ablation) -> list[StudyFindings]:
-    """The findings of every study of the ablation, from the results so far."""
+    """The findings of every study (one question with the ways to search it compares), from the results so
+    far."""
     return [summarize_study(ablation, study) for study in ablation.studies]
 
 
@@ -58,8 +60,8 @@ def ablation_page(ablation: Ablation, made: str = "") -> str:
 
 
 def charts_of(findings: StudyFindings) -> list[Chart]:
-    """Two figures of a study: the best so far over the evaluations, and the evaluations that each arm needs
-    to reach 95 % of the best. Empty if no arm has results."""
+    """Two figures of a study: the best so far over the evaluations, and the evaluations that each arm (way to
+    search) needs to reach 95 % of the best. Empty if no arm has results."""
     arms = [arm for arm in findings.arms if arm.curve]
     if not arms:
         return []
@@ -97,7 +99,8 @@ def charts_of(findings: StudyFindings) -> list[Chart]:
 
 
 def arms_table(findings: StudyFindings) -> tuple[list[str], list[list[str]]]:
-    """Column titles, and a row of cells for each arm; with a column for tokens if a model was used."""
+    """Column titles, and a row of cells for each arm (way to search); with a column for tokens if a model was
+    used."""
     rows = [_cells(arm) for arm in findings.arms]
     if all(arm.tokens is None for arm in findings.arms):
         return list(COLUMNS), rows
@@ -106,7 +109,7 @@ def arms_table(findings: StudyFindings) -> tuple[list[str], list[list[str]]]:
 
 
 def _cells(arm: ArmFindings) -> list[str]:
-    """The cells for COLUMNS; empty texts where there is no data."""
+    """The texts of an arm's row, one for each of COLUMNS; empty texts where there is no data."""
     gain = "" if arm.gain is None else " / ".join(f"{value:.2f}x" for value in arm.gain)
     return [
         arm.name,
@@ -119,7 +122,7 @@ def _cells(arm: ArmFindings) -> list[str]:
 
 
 def _shown(findings: StudyFindings) -> dict[str, Any]:
-    """A study's part of the page, by the names that the template uses."""
+    """A study's part of the page, as values by the names that the template uses."""
     return {
         "name": findings.study.name,
         "title": findings.study.title,
@@ -132,7 +135,7 @@ def _shown(findings: StudyFindings) -> dict[str, Any]:
 
 
 def _not_studied(ablation: Ablation) -> list[list[str]]:
-    """Rows for NOT_STUDIED_COLUMNS: the tasks that no arm can search."""
+    """Rows for NOT_STUDIED_COLUMNS: the tasks that cannot be searched in any arm, with the reason."""
     return [[one.name, one.status, one.reason] for one in ablation.plan.left_out]
 
 
@@ -161,7 +164,7 @@ def _scope(findings: StudyFindings) -> str:
 
 
 def _left_out(findings: StudyFindings) -> str:
-    """The tasks without a result in some arm, grouped by reason, as text; empty if there are none."""
+    """The tasks that lack a result in some arm, grouped by reason, as text; empty if there are none."""
     reasons: dict[str, list[str]] = {}
     for task, reason in findings.left_out.items():
         reasons.setdefault(reason.split(":")[0], []).append(task.split("/")[-1])
@@ -169,7 +172,8 @@ def _left_out(findings: StudyFindings) -> str:
 
 
 def _interval(interval: Interval | None, digits: int) -> str:
-    """`1.23 (1.10 to 1.37)` with so many digits after the point; empty for None."""
+    """An estimate with its interval as text, `1.23 (1.10 to 1.37)`, with so many digits after the point;
+    empty for None."""
     if interval is None:
         return ""
     return f"{interval.estimate:.{digits}f} ({interval.low:.{digits}f} to {interval.high:.{digits}f})"

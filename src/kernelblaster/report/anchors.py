@@ -1,4 +1,4 @@
-"""Anchors of states and techniques on the page of a knowledge base, and links to them from other pages."""
+"""HTML ids of states and techniques on the page of a knowledge base, and links to them from other pages."""
 
 import re
 from dataclasses import dataclass

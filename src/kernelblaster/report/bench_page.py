@@ -38,8 +38,8 @@ PARTS = {
 
 
 def bench_page(contents: Sequence[Contents], made: str = "") -> str:
-    """The page of one subject (a bench or a group of runs), or of several side by side; `made` says when or
-    how it was made."""
+    """The HTML page of one subject (a bench or a group of runs), or of several side by side; `made` is a text
+    on when or how it was made."""
     runs: list[tuple[str, str]] = []
     for index, one in enumerate(contents):
         numbered = enumerate(one.details.values())
@@ -66,7 +66,7 @@ def _lead(contents: Sequence[Contents]) -> str:
 
 
 def _article(one: Contents) -> dict[str, Any]:
-    """A subject's part of the page, by the names that the template uses."""
+    """One subject's part of the page, as values by the names that the template uses."""
     return {
         "title": one.title,
         "modelled": one.subject.modelled,
@@ -88,7 +88,7 @@ def _article(one: Contents) -> dict[str, Any]:
 
 
 def _unfinished(one: Contents) -> str:
-    """How many searches have ended; empty if all have."""
+    """A sentence on how many searches have ended; empty if all have."""
     rows = one.subject.rows
     ended = sum(row.result.status != "unfinished" for row in rows)
     if ended == len(rows):
@@ -121,8 +121,8 @@ def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
 
 
 def _run_choices(one: Contents) -> list[tuple[str, str]]:
-    """The runs that can be opened, each as (its job's key, what the list of choices says), in the order in
-    which they are embedded."""
+    """The runs that can be opened on the page, each as (its job's key, the text in the list of choices), in
+    the order in which they are embedded."""
     rows = {row.result.job: row for row in one.subject.rows}
     choices = []
     for job in one.details:
@@ -133,8 +133,8 @@ def _run_choices(one: Contents) -> list[tuple[str, str]]:
 
 
 def _opened(one: Contents) -> tuple[str, Markup] | None:
-    """The run that the page shows at first, that of the largest speedup: its job's key, and its steps; None
-    if there is none."""
+    """The run that the page shows at first, the one with the largest speedup: its job's key, and its steps as
+    HTML; None if there is no run."""
     rows = [row for row in one.subject.rows if row.result.job in one.details]
     if not rows:
         return None

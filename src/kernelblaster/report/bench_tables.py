@@ -1,4 +1,4 @@
-"""The tables of a bench's page."""
+"""The tables of a bench's page: speedups, results by task, techniques used, what was learned, costs."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ FOR_EACH = {
 
 
 def summary_table(one: Contents) -> SortedTable:
-    """Speedups by level and baseline."""
+    """The table of speedups by group of tasks (level) and baseline."""
     speeds = ("average", "geomean", "median", "min", "max")
     columns = [Column("level"), Column("against"), Column("valid", "number")]
     columns += [Column(title, "number") for title in (*speeds, "> 1x", "< 1x", "kept")]
@@ -43,7 +43,7 @@ def summary_table(one: Contents) -> SortedTable:
 
 
 def task_table(one: Contents) -> SortedTable:
-    """One row for each task and seed; it opens the run of its job, if there is one."""
+    """The table of results: a row for each task and seed, which opens the run of its job, if there is one."""
     kind = f",{kind_text(True)}" if one.subject.modelled else ""
     rows = table_rows(one)
     several = len({row["seed"] for row in rows}) > 1
@@ -74,8 +74,8 @@ def task_table(one: Contents) -> SortedTable:
 
 
 def used_tables(one: Contents) -> tuple[SortedTable, SortedTable] | None:
-    """How often each technique in each state paid, and which technique pays after which; None if nothing was
-    applied."""
+    """Two tables: how often each technique in each state paid, and which technique pays after which; None if
+    nothing was applied."""
     used = one.usage.as_dict()
     if not used["techniques"]:
         return None
@@ -91,7 +91,7 @@ def used_tables(one: Contents) -> tuple[SortedTable, SortedTable] | None:
 
 
 def _used_line(row: dict[str, Any]) -> TableLine:
-    """A technique in a state; `row` is of `TechniqueUsage.as_dict`."""
+    """The table row of a technique in a state; `row` is one of `pairs` in `TechniqueUsage.as_dict`."""
     failures = ", ".join(f"{kind} {count}" for kind, count in row["failures"].items())
     counts = [number_cell(row[name]) for name in ("attempts", "paid", "idle")]
     failed = Cell(str(row["failed"]), row["failed"], tip=failures)
@@ -100,14 +100,16 @@ def _used_line(row: dict[str, Any]) -> TableLine:
 
 
 def _transition_line(row: dict[str, Any]) -> TableLine:
-    """A technique directly after another; `row` is of `TechniqueUsage.as_dict`."""
+    """The table row of a technique tried directly after another; `row` is one of `transitions` in
+    `TechniqueUsage.as_dict`."""
     speeds = (speedup_cell(row["median_speedup"]), speedup_cell(row["median_anywhere"]))
     cells = (number_cell(row["attempts"]), share_cell(row["paid"]), *speeds)
     return TableLine((Cell(row["before"]), Cell(row["technique"]), *cells))
 
 
 def learned_table(one: Contents) -> SortedTable:
-    """What was expected of each technique before and after, and why that changed."""
+    """The table of the speedups that the knowledge base expected of each technique before and after the
+    bench, and why they changed."""
     columns = [Column("state", "name"), Column("technique", "name")]
     titles = ("expected before", "after", "valid", "attempts")
     columns += [Column(title, "number") for title in titles]
@@ -124,7 +126,8 @@ def learned_table(one: Contents) -> SortedTable:
 
 
 def cost_table(one: Contents) -> SortedTable:
-    """What the searches of each level cost, and what was gained for each of it."""
+    """The table of what the searches of each group of tasks cost, and how many doublings of speed were gained
+    for each unit of it."""
     titles = ("evaluations", "device s", "wall s", "tokens", "usd")
     columns = [Column("level"), *(Column(title, "number") for title in titles)]
     columns += [Column(f"doublings for {words}", "number") for words in FOR_EACH.values()]

@@ -1,4 +1,4 @@
-"""Figures as data, laid out by `drawing`."""
+"""Figures as data (axes, lines, bars); drawing.py lays them out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Compare several subjects on the tasks that all of them have."""
+"""Compares several subjects (benches or groups of runs) on the tasks that all of them have."""
 
 from collections.abc import Sequence
 
@@ -71,7 +71,8 @@ def comparison_chart(contents: Sequence[Contents]) -> Chart | None:
 
 
 def _by_task(one: Contents, common: set[str]) -> dict[str, list[float]]:
-    """The speedups of the valid searches by task, one for each seed; tasks without any are missing."""
+    """The speedups over the main baseline of the valid searches of `common` tasks, by task, one for each
+    seed; tasks without any are missing."""
     speedups: dict[str, list[float]] = {}
     for row in one.subject.rows:
         speedup = row.speedup(one.main)
@@ -81,7 +82,7 @@ def _by_task(one: Contents, common: set[str]) -> dict[str, list[float]]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """The geometric mean of at least one value."""
+    """The geometric mean of at least one value; all must be positive."""
     interval = geometric_mean_interval([values])
     assert interval is not None
     return interval.estimate

@@ -25,9 +25,9 @@ from kernelblaster.report.trajectory import Detail, detail_of
 
 @dataclass(frozen=True)
 class Costs:
-    """What the searches of a group of tasks cost; and `for_each` unit of cost (`evaluation`, `device_second`,
-    `second`, `token`, `usd`) the gain over the first candidates in doublings of speed, None if none was
-    spent."""
+    """What the searches of a group of tasks cost. `for_each` has, by unit of cost (`evaluation`,
+    `device_second`, `second`, `token`, `usd`), the gain over the first candidates in doublings of speed for
+    one such unit; None if none was spent."""
 
     group: str
     cost: Cost
@@ -36,9 +36,10 @@ class Costs:
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything that a report on one subject shows. `main` is the baseline of the headlines; `overall` the
-    geometric mean speedup against it over valid tasks, `gained` that over the first candidates (None: no
-    valid task); `light` are quartiles of floor over time. `summaries` and `charts` cover the searches that
+    """Everything that a report on one subject (a bench or a group of runs) shows. `main` is the baseline of
+    the headlines; `overall` the geometric mean speedup against it over valid tasks, `gained` that over the
+    first candidates (None: no valid task); `light` are quartiles of the fraction of the floor's speed that
+    was reached (floor: the least time that the GPU allows). `summaries` and `charts` cover the searches that
     have ended. `learned` are rows as of `merge_learned`; `details` are by job key."""
 
     subject: Subject
@@ -59,7 +60,7 @@ class Contents:
 
     @property
     def headline(self) -> BenchSummary:
-        """The summary of all tasks against the main baseline."""
+        """The statistics of all tasks against the main baseline."""
         return next(one.summary for one in self.summaries[::-1] if one.baseline == self.main)
 
 
@@ -106,7 +107,7 @@ def _interval(rows: list[Row], baseline: str) -> Interval | None:
 
 
 def _costs(group: str, rows: list[Row]) -> Costs:
-    """The costs of these rows, summed."""
+    """The summed costs of a group of tasks, from the rows of its searches."""
     cost = Cost()
     for row in rows:
         cost = cost.plus(row.result.spent.cost)
@@ -114,8 +115,9 @@ def _costs(group: str, rows: list[Row]) -> Costs:
 
 
 def table_rows(contents: Contents) -> list[dict[str, Any]]:
-    """The rows of the result table as JSON data, one for each task and seed. Times are in microseconds,
-    `light` is floor over time, values that are not known are None."""
+    """The rows of the result table as JSON data, one for each task and seed. Times are in microseconds;
+    `light` is the floor (the least time that the GPU allows) over the time, 0 to 1; values that are not known
+    are None."""
     rows = []
     for row in contents.subject.rows:
         result = row.result
@@ -186,7 +188,7 @@ def summary_dict(contents: Contents) -> dict[str, Any]:
 
 
 def _start(plan: BenchPlan) -> str:
-    """The name of the initial knowledge base for display: of a file only its name, of a URL without the
+    """The name of the initial knowledge base for display: of a file only its name, of a URL what follows the
     password."""
     return plan.start.rpartition("@")[2] if "://" in plan.start else Path(plan.start).name
 
@@ -220,7 +222,7 @@ def _statuses(rows: list[Row]) -> dict[str, int]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Rounded to five significant digits; None stays None."""
+    """The value rounded to five significant digits; None stays None."""
     return None if value is None else float(f"{value:.5g}")
 
 

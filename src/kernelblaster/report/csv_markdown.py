@@ -49,7 +49,7 @@ def markdown_of(contents: Contents, figures: Sequence[str] = ()) -> str:
 
 
 def _head(contents: Contents) -> list[str]:
-    """The sentences below the title."""
+    """The sentences below the title: tasks, device, valid ones, and the geometric mean speedups."""
     subject = contents.subject
     how = "modelled" if subject.modelled else "measured"
     afresh = "judged afresh beside each baseline" if subject.fresh else "as the search judged them"

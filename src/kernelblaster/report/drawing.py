@@ -15,7 +15,8 @@ NAMED_BARS = 40  # more than so many bars are drawn upright, without names
 
 @dataclass(frozen=True)
 class Mark:
-    """One SVG element of a figure: `kind` is its CSS class, `at` its other attributes, `tip` its tooltip."""
+    """One SVG element of a figure: `tag` is its name, `kind` its CSS class, `at` its other attributes, `tip`
+    its tooltip."""
 
     tag: str
     kind: str = ""
@@ -36,7 +37,7 @@ class Drawing:
 
 
 def draw(chart: Chart) -> Drawing:
-    """The layout of a figure."""
+    """Lay out a figure: its size and all its SVG elements."""
     match chart:
         case LineChart():
             height, marks = _lines(chart)
@@ -228,14 +229,14 @@ def _label_width(labels: Sequence[str]) -> int:
 
 
 def _short(label: str, width: float) -> str:
-    """A label cut to a width in SVG units; the end of a task's name is the most specific, so its beginning is
-    cut."""
+    """A label cut to a width in SVG units, with an ellipsis. Its beginning is cut, since the end of a task's
+    name is the most specific."""
     most = int((width - 12) / 6.4)
     return label if len(label) <= most else "…" + label[-(most - 1) :]
 
 
 def _path(kind: str, data: str) -> Mark:
-    """A line; `data` is SVG's path data."""
+    """An SVG path element; `data` is its path data, `kind` its CSS class."""
     return Mark("path", kind, {"d": data})
 
 

@@ -1,4 +1,4 @@
-"""The figures of a bench report."""
+"""The figures of a bench report: fast_p, speedups, roofline, costs, techniques used."""
 
 from collections.abc import Mapping, Sequence
 from math import log2
@@ -50,7 +50,7 @@ def figures_of(
 
 
 def tones_of(rows: Sequence[Row]) -> dict[str, Tone]:
-    """A colour for each group of tasks."""
+    """A colour for each group of tasks (level or folder), by the group's name."""
     groups = [group for group in groups_of(rows) if group != ALL]
     return {group: TONES[index % len(TONES)] for index, group in enumerate(groups)}
 
@@ -136,8 +136,9 @@ def speedup_chart(subject: Subject, baseline: str, tones: Mapping[str, Tone]) ->
 def roofline_chart(
     subject: Subject, paths: Mapping[str, Sequence[PathPoint]], tones: Mapping[str, Tone]
 ) -> Chart | None:
-    """The paths of up to PATHS_SHOWN searches in a roofline plot scaled to each task's own floor; None if no
-    path is known."""
+    """The paths of up to PATHS_SHOWN searches to their best candidates, in a roofline plot in which each
+    task's own floor (the least time that the GPU allows) is the unit; None if no path is known. `tones` are
+    colours by group."""
     rows = {row.result.job: row for row in subject.rows}
     known = [(rows[job], path) for job, path in paths.items() if path and job in rows]
     if not known:
@@ -171,7 +172,8 @@ def roofline_chart(
 
 
 def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """Floor over time for each valid task and seed; None without any."""
+    """A bar for each valid task and seed: the floor (the least time that the GPU allows) over its time, 0 to
+    1; None without any. `tones` are colours by group."""
     bars = []
     for row in subject.rows:
         result = row.result
@@ -201,8 +203,8 @@ def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """Gain over the first candidate against its cost (tokens if a model was used, else evaluations), a dot
-    for each valid search; None without any."""
+    """A dot for each valid search: its gain over the first candidate against its cost (tokens if a model was
+    used, else evaluations); None without any. `tones` are colours by group."""
     valid = [row for row in subject.rows if row.result.status == "valid" and row.result.gain]
     if not valid:
         return None
@@ -238,8 +240,8 @@ def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
-    """How often the most used `techniques` or `states` (`what`) paid, gained nothing or failed; None without
-    steps."""
+    """Bars for the most used `techniques` or performance `states` (`what`): how often each paid, gained
+    nothing or failed; None without steps."""
     uses = usage.techniques if what == "techniques" else usage.states
     most = sorted(uses.items(), key=lambda item: (-item[1].attempts, item[0]))[:USED_SHOWN]
     if not most:
@@ -254,7 +256,8 @@ def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
 
 
 def discovery_chart(steps: Sequence[Step]) -> Chart | None:
-    """The number of (state, technique) pairs found to pay, over the steps of all runs; None without steps."""
+    """A curve of how many pairs of performance state and technique had been found to pay, over the steps of
+    all runs; None without steps."""
     discovered = discovery_of(steps)
     if not discovered:
         return None
@@ -278,14 +281,15 @@ def short_name(row: Row, rows: Sequence[Row]) -> str:
 
 
 def _tip(row: Row, speedup: float, baseline: str) -> str:
-    """The tooltip of a speedup bar."""
+    """The tooltip of a speedup bar: task, speedup over the baseline, techniques applied."""
     result = row.result
     applied = ", ".join(result.applied) or "nothing applied"
     return f"{result.task}: {speedup:.2f}x against {named(baseline)}; {applied}"
 
 
 def _point_tip(row: Row, path: Sequence[PathPoint], index: int) -> str:
-    """The tooltip of the point `index` on a path: technique, time, and gain over the point before."""
+    """The tooltip of point number `index` on a path: technique, time, and gain over the point before, in
+    doublings."""
     point = path[index]
     gain = path[index - 1].us / point.us if index else 1.0
     step = f" ({'+' if gain > 1 else ''}{log2(gain):.2f} doublings)" if index else ""

@@ -1,4 +1,4 @@
-"""The figures of kernels that pages show, from recorded profiles."""
+"""`kernel_figures`: the metrics of kernels that pages show, from recorded profiles."""
 
 from typing import Any
 
@@ -31,5 +31,5 @@ def kernel_figures(kernel: dict[str, Any]) -> dict[str, Any]:
 
 
 def rounded(value: float) -> float:
-    """Rounded to four significant digits."""
+    """The value rounded to four significant digits."""
     return float(f"{value:.4g}")

@@ -1,4 +1,5 @@
-"""States and techniques of a knowledge base as cards for pages: results, and how certain they are."""
+"""The states and techniques of a knowledge base as cards for pages: what was tried, with what result, and how
+certain that is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,8 +54,8 @@ class TechniqueRow:
 
 @dataclass(frozen=True)
 class StateCard:
-    """A state's part of the page. `discovered`: found by a search, not shipped. `untried` techniques are
-    collapsed; if none was tried, all are in `tried`."""
+    """A performance state's part of the page. `discovered`: found by a search, not shipped. `untried`
+    techniques are collapsed; if none was tried, all are in `tried`."""
 
     anchor: str
     name: str
@@ -68,14 +69,15 @@ class StateCard:
 
 
 def cards_of(content: Content) -> tuple[list[StateCard], list[StateCard]]:
-    """(the states in which something was tried, the others), the most tried first."""
+    """Cards of the performance states: those in which something was tried, and the others; the most tried
+    first."""
     states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
     visited = [_state(content, entry) for entry in states if _attempts(content, entry)]
     return visited, [_state(content, entry) for entry in states if not _attempts(content, entry)]
 
 
 def _state(content: Content, entry: StateEntry) -> StateCard:
-    """The card of a state, its techniques ordered by attempts."""
+    """The card of a performance state, with its techniques ordered by attempts."""
     state = entry.state
     entries = content.entries.get(state.name, {}).values()
     order = sorted(
@@ -138,7 +140,8 @@ def _prepared(entry: OptimizationEntry) -> str:
 
 
 def _posterior(entry: OptimizationEntry) -> Curve:
-    """The plot of what is predicted for a technique now and was before the first attempt."""
+    """The plot of the speedup that the knowledge base predicts for a technique: now, and before the first
+    attempt."""
     prediction = entry.prediction(None)
     before = entry.untried().prediction(None)
     low, high = prediction.interval

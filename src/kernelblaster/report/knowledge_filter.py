@@ -1,4 +1,5 @@
-"""A part of a knowledge base: what was learned on some GPUs, in a family of kernels, by one kind of clock."""
+"""`filtered`: a part of a knowledge base, what was learned on some GPU, in a family of kernels, from measured
+or modelled times."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,8 +13,8 @@ Clock = Literal["", "measured", "modelled"]
 
 @dataclass(frozen=True)
 class KnowledgeFilter:
-    """What to keep: evidence from a GPU architecture (`sm_90a`), in a family of kernels, measured or
-    modelled; empty: any."""
+    """Which measured outcomes to keep: those from a GPU architecture (`sm_90a`), in a family of kernels, with
+    times that were measured or modelled (`clock`); empty: any."""
 
     architecture: str = ""
     family: str = ""
@@ -24,7 +25,8 @@ class KnowledgeFilter:
         return not (self.architecture or self.family or self.clock)
 
     def keeps(self, platform: str) -> bool:
-        """Whether evidence under this name of an architecture (see `knowledge.evidence.platform`) counts."""
+        """Whether outcomes recorded under this `platform` (an architecture, with a suffix if modelled, see
+        `knowledge.evidence.platform`) are kept."""
         modelled = platform.endswith(MODELLED)
         if self.clock and modelled != (self.clock == "modelled"):
             return False
@@ -33,7 +35,8 @@ class KnowledgeFilter:
 
 @dataclass(frozen=True)
 class Choices:
-    """What a knowledge base can be filtered by."""
+    """The values by which a knowledge base can be filtered: architectures, families of kernels, and whether
+    it has measured and modelled times."""
 
     architectures: tuple[str, ...]
     families: tuple[str, ...]
@@ -42,7 +45,8 @@ class Choices:
 
 
 def choices_of(content: Content) -> Choices:
-    """The architectures, families and clocks that evidence is from."""
+    """The architectures, families of kernels and kinds of times that the outcomes in a knowledge base come
+    from."""
     platforms: set[str] = set()
     families: set[str] = set()
     for entry in content.living_entries:
@@ -58,9 +62,9 @@ def choices_of(content: Content) -> Choices:
 
 
 def filtered(content: Content, wanted: KnowledgeFilter) -> Content:
-    """The content with only the evidence that is wanted. Kinds of failures are not told apart by GPU, so
-    that a filtered content has only their number; what was learned after other techniques is not told apart
-    by family."""
+    """The content with only the outcomes that are wanted. Kinds of failures are not recorded by GPU, so a
+    filtered content has only their number; what was learned after other techniques is not recorded by family,
+    and is dropped where a family is wanted."""
     if wanted.empty:
         return content
     entries = {
@@ -71,7 +75,7 @@ def filtered(content: Content, wanted: KnowledgeFilter) -> Content:
 
 
 def _filtered_entry(entry: OptimizationEntry, wanted: KnowledgeFilter) -> OptimizationEntry:
-    """An entry with only the evidence that is wanted."""
+    """A technique's entry with only the outcomes that are wanted."""
     evidence = entry.evidence
     gains: dict[str, dict[str, Tally]] = {}
     for platform, cells in evidence.gains.items():

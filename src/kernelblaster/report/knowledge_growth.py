@@ -1,4 +1,4 @@
-"""How a knowledge base grew: counted over its events one by one, in bounded memory."""
+"""`Growth`: how a knowledge base grew, counted over its events one by one, in bounded memory."""
 
 from datetime import datetime
 
@@ -30,7 +30,8 @@ class Growth:
         self._last: datetime | None = None
 
     def add(self, event: KnowledgeEvent) -> None:
-        """Count an event, which must be one that counts (see `knowledge.events.effective`)."""
+        """Count an event of the knowledge base, which must not have been undone later (see
+        `knowledge.events.effective`)."""
         match event.change:
             case Observed():
                 self._counts["attempts"] += 1
@@ -52,13 +53,13 @@ class Growth:
             self._each *= 2
 
     def lead(self, version: int) -> str:
-        """A sentence: version, number of runs, GPUs."""
+        """A sentence for the top of the page: the version, and how many runs on which GPUs taught it."""
         where = f" on {', '.join(sorted(self._gpus))}" if self._gpus else ""
         many = "1 run" if len(self._runs) == 1 else f"{len(self._runs)} runs"
         return f"Version {version}: what {many}{where} taught."
 
     def chart(self) -> Chart | None:
-        """The figure; None without events."""
+        """The figure of attempts, techniques and states over the changes; None without events."""
         if self._first is None or self._last is None:
             return None
         points = [*self._points, (self._events, *self._counts.values())]

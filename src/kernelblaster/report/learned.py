@@ -5,9 +5,9 @@ from typing import Any
 
 
 def merge_learned(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each (state, technique) that the runs taught, as JSON data: the expectation `before` the
-    earliest run and `after` the latest (by the version `to` of the knowledge base; None: unknown), and the
-    sentences that explain the change. The most tried first. `runs` are the `learned` data of runs'
+    """One row for each (state, technique) that the runs taught, as JSON data: the expected speedup `before`
+    the earliest run and `after` the latest (by the version `to` of the knowledge base; None: unknown), and
+    the sentences that explain the change. The most tried first. `runs` are the `learned` data of runs'
     results."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for learned in sorted(runs, key=lambda one: one["from"]):
@@ -31,5 +31,5 @@ def _row(key: tuple[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _attempts(row: dict[str, Any]) -> float:
-    """The number of attempts that the knowledge base had after the runs."""
+    """How many attempts the knowledge base knew of after the runs, for a row; 0 if that is not known."""
     return float(row["after"]["attempts"]) if row["after"] else 0.0

@@ -1,4 +1,4 @@
-"""The colours of pages and figures, each for light and for dark."""
+"""The colours of pages and figures, each as a pair for light and dark mode."""
 
 import re
 
@@ -45,5 +45,6 @@ def figure_colours() -> str:
 
 
 def resolved(style: str) -> str:
-    """A style sheet with the light colours in the place of variables, for programs that know none."""
+    """A style sheet with its variables replaced by the light colours, for programs that do not support
+    variables."""
     return re.sub(r"var\(--(\w+)\)", lambda match: PALETTE[match[1]][0], style)

@@ -1,4 +1,4 @@
-"""Differences between the profiles of two candidates, as sentences."""
+"""`changes`: the differences between the profiles of two candidates, as sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -58,8 +58,9 @@ def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> C
 def _compare(
     sentences: dict[bool, list[str]], label: str, unit: str, was: float | None, is_: float | None
 ) -> None:
-    """Add a sentence on a metric to `sentences[True]` if it rose or `sentences[False]` if it fell; none if a
-    value is None or the change is below WORTH_SAYING."""
+    """Add a sentence on a metric to `sentences[True]` if it rose from `was` to `is_`, or to
+    `sentences[False]` if it fell; none if a value is None or the change is below WORTH_SAYING (a
+    fraction)."""
     if was is None or is_ is None or abs(is_ - was) <= WORTH_SAYING * max(was, is_):
         return
     by = "" if unit == "%" else _by(was, is_)
@@ -90,13 +91,13 @@ def _launches(before: Sequence[Figures], after: Sequence[Figures], one: Figures,
 
 
 def _total(kernels: Sequence[Figures], key: str) -> float | None:
-    """The sum of a figure over all kernels; None if one lacks it."""
+    """The sum of a figure over all kernels; None if a kernel lacks it."""
     known = [kernel[key] for kernel in kernels if key in kernel]
     return sum(known) if len(known) == len(kernels) else None
 
 
 def _longest(kernels: Sequence[Figures]) -> Figures:
-    """The kernel that takes longest."""
+    """The figures of the kernel that takes longest."""
     return max(kernels, key=lambda kernel: kernel.get("us", 0.0))
 
 

@@ -1,4 +1,4 @@
-"""Read the subjects of a report, benches or runs, from their folders."""
+"""Reads the subjects of a report, benches or runs, from their folders."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,8 @@ class Subject:
 
     @property
     def modelled(self) -> bool:
-        """Whether its times come from the GPU model."""
+        """Whether the times of this subject (a bench or runs) come from the GPU model, not from
+        measurements."""
         return self.plan.setup.device == "emulated" or any(row.result.modelled for row in self.rows)
 
     @property
@@ -49,7 +50,7 @@ class Subject:
 def read_subjects(names: Sequence[str], runs: Path, benches: Path) -> list[Subject]:
     """The subjects that these names stand for: one for each bench, and one for all runs together. A name is a
     folder (of a bench, a run, or of runs) or the unique beginning of a name in the folders `benches` or
-    `runs`. Raises StoreError."""
+    `runs`. Raises StoreError if a name stands for nothing, or for an ablation."""
     subjects: list[Subject] = []
     run_paths: list[Path] = []
     for name in names:
@@ -82,7 +83,7 @@ def _folder_of(name: str, runs: Path, benches: Path) -> Path:
 
 
 def _bench(folder: Path) -> Subject:
-    """The bench in a folder as a subject, opened for reading only."""
+    """The bench in a folder as the subject of a report, opened for reading only."""
     with Bench(folder, writing=False) as bench:
         rows = bench.rows()
         paths = {r.result.job: folder / "runs" / r.result.run for r in rows if r.result.run}
@@ -92,8 +93,8 @@ def _bench(folder: Path) -> Subject:
 
 
 def _runs(folders: Sequence[Path]) -> Subject:
-    """Runs of `optimize` as one subject. They are measured against eager PyTorch only, by the search
-    itself."""
+    """Runs of `optimize` as one subject of a report. Their only baseline is the one that the search timed
+    them against, shown as eager PyTorch."""
     rows, paths, entries = [], {}, []
     setup = None
     for folder in folders:

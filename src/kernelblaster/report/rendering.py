@@ -28,19 +28,20 @@ def draw_svg(chart: Chart) -> Markup:
 
 
 def draw_file(chart: Chart, *, plain: bool = False) -> str:
-    """A figure as the content of an SVG file; with `plain` for programs that know no variables in styles."""
+    """A figure as the content of an SVG file; with `plain` for programs that do not support variables in
+    styles."""
     style = read_part("figure.css")
     style = Markup(resolved(style)) if plain else Markup(figure_colours()) + style
     return render_page("figure.svg", drawing=draw(chart), style=style)
 
 
 def read_part(name: str) -> Markup:
-    """A style sheet or script of the templates folder, as it is."""
+    """The content of a style sheet or script of the templates folder, not to be escaped."""
     return Markup((TEMPLATES / name).read_text())
 
 
 def make_environment(*folders: Path) -> Environment:
-    """The environment of templates in these folders and then those of this package."""
+    """A Jinja environment for templates in these folders and, after them, those of this package."""
     environment = Environment(
         loader=FileSystemLoader([*folders, TEMPLATES]),
         undefined=StrictUndefined,
@@ -67,7 +68,7 @@ def _as_json(data: Any) -> Markup:
 
 
 def _broken(name: str) -> Markup:
-    """A long name that may break into lines where its parts meet: after `/`, `_` and `+`."""
+    """A long name as HTML that may break into lines after `/`, `_` and `+`."""
     shown = str(Markup.escape(printable(str(name))))
     for mark in "/_+":
         shown = shown.replace(mark, f"{mark}<wbr>")

@@ -11,8 +11,8 @@ LEFT, RIGHT, TOP, BOTTOM = 3.0, 3.0, 3.0, 4.0
 @dataclass(frozen=True)
 class Sparkline:
     """A small plot of WIDTH by HEIGHT, as SVG paths: `best` so far as a staircase, `dots` for single
-    candidates as (x, y), the `floor` below which no time can be, and the `baseline` (empty where it is far
-    off)."""
+    candidates as (x, y), the `floor` (the least time that the GPU allows), and the `baseline` (empty where it
+    is far off)."""
 
     best: str
     dots: tuple[tuple[float, float], ...]
@@ -25,8 +25,8 @@ def sparkline(
     times: Sequence[float | None], floor_us: float | None, baseline_us: float | None, limit: int | None = None
 ) -> Sparkline | None:
     """The plot of candidates' times in microseconds, in the order of judging (None: not correct), over an
-    axis that has room for `limit` of them; None if no time is known. The higher, the slower, on a
-    logarithmic axis that ends at the floor."""
+    axis that has room for `limit` of them; None if no time or floor is known. The higher, the slower, on a
+    logarithmic axis that ends at the floor, the least time that the GPU allows."""
     times = [us if us is not None and us > 0 and isfinite(us) else None for us in times]
     known = [us for us in times if us is not None]
     if not known or not floor_us or not 0 < floor_us < inf:

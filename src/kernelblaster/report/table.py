@@ -64,17 +64,17 @@ def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> SortedTa
 
 
 def speedup_cell(speedup: float | None, *, strong: bool = False, tip: str = "") -> Cell:
-    """A speedup, coloured by whether it is one; empty for None."""
+    """A table cell with a speedup, green if faster than 1 and red if slower; empty for None."""
     return Cell(times(speedup), speedup, tone_of(speedup), tip, strong=strong)
 
 
 def share_cell(share: float | None, tip: str = "") -> Cell:
-    """A share as percent; empty for None."""
+    """A table cell with a share (0 to 1) as percent; empty for None."""
     return Cell(percent(share), share, tip=tip)
 
 
 def number_cell(number: float | None, digits: int = 4) -> Cell:
-    """A number with so many digits; empty for None."""
+    """A table cell with a number with so many significant digits; empty for None."""
     return Cell("" if number is None else f"{float(f'{number:.{digits}g}'):,.10g}", number)
 
 

@@ -15,9 +15,10 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class PathPoint:
-    """A candidate on the way to the best, as a point of a roofline in which the task's floor is the unit:
-    `intensity` is the floor's time over the time that its memory traffic takes at peak bandwidth, `light` the
-    floor's time over its own time `us`. `technique` led to it; `first` for the first candidate."""
+    """A candidate on the way to the best, as a point of a roofline in which the task's floor (the least time
+    that the GPU allows) is the unit: `intensity` is the floor over the time that the candidate's memory
+    traffic takes at peak bandwidth, `light` the floor over its time `us`. `technique` led to it; `first` for
+    the first candidate."""
 
     technique: str
     intensity: float
@@ -27,7 +28,7 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class Detail:
-    """What a report takes from one run: its `steps`; the lines of their tree with what each unfolds to; the
+    """What a report takes from one run: its `steps`; the lines of their tree with the details of each; the
     `sources` of its candidates by name; the `path` to its best candidate, for the roofline; and what was
     `learned` (None until it has ended)."""
 
@@ -48,8 +49,8 @@ def detail_of(run: Run) -> Detail:
 
 
 def _path(run: Run, history: History) -> list[PathPoint]:
-    """The points of the candidates from the first to the best; those whose point is not known are left
-    out."""
+    """The roofline points of the candidates from the first to the best; those whose memory traffic or GPU is
+    not known are left out."""
     judged = {one.code: one for one in history.judged}
     profiles = {event.key: event.data["profile"] for event in run.events if event.kind == "profile"}
     points = []

@@ -1,4 +1,4 @@
-"""Read subjects and write their reports."""
+"""Reads the subjects of a report and writes it: the HTML page, and other formats beside it."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -15,8 +15,9 @@ from kernelblaster.report.run.page import run_page
 
 
 def read(names: Sequence[str], runs: Path, benches: Path) -> list[Contents]:
-    """Read the subjects that `names` stand for (see `read_subjects`) and compute their reports; `runs` and
-    `benches` are the user's own folders. Raises StoreError."""
+    """Read the subjects (benches, runs) that `names` stand for (see `read_subjects`) and compute their
+    reports; `runs` and `benches` are the user's own folders. Raises StoreError if a name stands for
+    nothing."""
     return [contents_of(subject) for subject in read_subjects(names, runs, benches)]
 
 

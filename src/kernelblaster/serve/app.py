@@ -298,7 +298,8 @@ class Pages:
         return response
 
     def static(self, request: Request) -> Response:
-        """A style sheet or a script."""
+        """A style sheet or a script of the dashboard; 304 if the browser has it, 404 if there is no such
+        file."""
         found = self._static.get(request.path_params["name"])
         if found is None:
             raise HTTPException(404, "There is no such file.")

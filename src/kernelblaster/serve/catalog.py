@@ -97,7 +97,7 @@ class Catalog:
 
     @property
     def reading(self) -> bool:
-        """Whether some runs have not been read yet."""
+        """Whether some listed runs have not been read to their end yet."""
         return any(not one.read for one in list(self._runs.values()))
 
     def _scan(self) -> None:

@@ -21,7 +21,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def render_macro(template: str, macro: str, *values: Any, **named: Any) -> Markup:
-    """The HTML of one macro of a template."""
+    """The HTML of the macro `macro` of a template, called with these values."""
     return Markup(getattr(_module(template), macro)(*values, **named))
 
 
@@ -52,7 +52,7 @@ _modules: dict[str, Any] = {}
 
 
 def _module(template: str) -> Any:
-    """The macros of a template, loaded once."""
+    """The module with the macros of a template, loaded once and kept."""
     if template not in _modules:
         _modules[template] = _environment.get_template(template).module
     return _modules[template]

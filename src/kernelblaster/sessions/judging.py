@@ -57,7 +57,7 @@ class Judging:
 
     @property
     def modelled(self) -> bool:
-        """Whether times come from a model of the GPU."""
+        """Whether times come from a model of the GPU, not from measurements."""
         return self._judge.device.modelled
 
     @property

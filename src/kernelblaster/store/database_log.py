@@ -60,7 +60,7 @@ class DatabaseLog:
         return event
 
     def of(self, kind: str) -> Iterator[RunEvent]:
-        """The events of one kind, in order."""
+        """The events of one kind (like "evaluation"), in the order of recording."""
         return (event for event in self.events if event.kind == kind)
 
     def close(self) -> None:

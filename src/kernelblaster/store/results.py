@@ -46,7 +46,7 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def _trajectory_table(record: dict[str, Any]) -> str:
-    """The steps as a Markdown table."""
+    """The steps of a run, recorded as `record`, as a Markdown table."""
     lines = [
         f"applied: {markdown(', '.join(record['applied'])) or 'nothing, the first candidate is the best'}",
         "",

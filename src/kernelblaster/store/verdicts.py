@@ -89,7 +89,7 @@ def open_verdicts(where: str | Path) -> Verdicts:
 
 
 def _encoded(evaluation: Evaluation) -> str:
-    """An evaluation as a line with its checksum."""
+    """An evaluation as a line of JSON with its checksum, for `_decoded`."""
     text = evaluation.model_dump_json()
     return f'{{"sum":"{_sum(text)}","evaluation":{text}}}\n'
 

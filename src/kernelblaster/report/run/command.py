@@ -1,4 +1,4 @@
-"""The command that repeats a run."""
+"""`repeat_command`: the shell command that repeats a run."""
 
 import shlex
 from pathlib import Path

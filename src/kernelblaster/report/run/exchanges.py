@@ -12,7 +12,7 @@ from kernelblaster.store.events import RunEvent
 
 @dataclass(frozen=True)
 class Block:
-    """A titled part of an answer; the title is empty for short fields."""
+    """A part of an answer with its title, which is empty for the short fields together."""
 
     title: str
     text: str
@@ -37,7 +37,7 @@ class ShownExchange:
 
     @property
     def name(self) -> str:
-        """Role and key, as in the run's log."""
+        """The exchange's role and key, `role/key`, as in the run's log."""
         return f"{self.role}/{self.key}"
 
     @property

@@ -15,7 +15,8 @@ from kernelblaster.store.steering import STEERED
 
 
 def device_of(run: ReadableRun, history: History) -> str:
-    """The device of a run: its recorded name, else that of the first verdict, else the requested kind."""
+    """The name of a run's device: as recorded when it began, else as in the first verdict, else the requested
+    kind."""
     begun = next((str(event.data["name"]) for event in run.events if event.kind == "device"), "")
     judged = next((str(one.verdict["device"]) for one in history.judged), "")
     return begun or judged or str(history.about.get("device", "unknown"))
@@ -42,7 +43,7 @@ def facts_of(run: ReadableRun, history: History) -> list[tuple[str, str]]:
 
 
 def _timing(best: JudgedCandidate, modelled: bool) -> list[tuple[str, str]]:
-    """Time and verification of the best candidate as (name, text); those that are not known are left out."""
+    """Time and verification of the best candidate as (name, text); what is not known is left out."""
     timing, checked = best.verdict["timing"], best.verdict.get("verification")
     facts = []
     if timing:
@@ -74,7 +75,8 @@ def _spent(run: ReadableRun, history: History) -> str:
 
 
 def _limit(events: Sequence[RunEvent], history: History) -> int | None:
-    """The most candidates that the search may judge, with what it was steered to; None without a limit."""
+    """The most candidates that the search may judge, as set at its beginning or changed by people while it
+    ran; None without a limit."""
     limit = (history.about.get("search") or {}).get("evaluations")
     for event in events:
         if event.kind == STEERED:
@@ -96,7 +98,7 @@ def worked_seconds(events: Sequence[RunEvent]) -> float:
 
 
 def _duration(seconds: float) -> str:
-    """Seconds in words: as s, min or h."""
+    """A number of seconds as text, in s, min or h."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,4 +1,4 @@
-"""The HTML page of one run: the verdict, the source, and every step with its reasons."""
+"""The HTML page of one run: the verdict, the source, and every step with the reasons for it."""
 
 import re
 from itertools import accumulate
@@ -54,8 +54,8 @@ def run_page(folder: Path, beside: Path, made: str = "") -> str:
 
 
 def steps_with_details(tree: Tree, knowledge: str, links: KnowledgeLinks) -> list[tuple[StepRow, StepDetail]]:
-    """Every line of a run's tree with what it unfolds to. `knowledge` is the name of the run's knowledge
-    base."""
+    """Every line of a run's tree of steps with the details it unfolds to. `knowledge` is the name of the
+    run's knowledge base, `links` lead to its page."""
     found = []
     for row in tree.rows:
         href = links.to(row.state, row.title) if row.state else ""
@@ -143,15 +143,15 @@ def reference_source(run: ReadableRun) -> ShownSource | None:
 
 
 def _expected(technique: str, score: dict[str, Any] | None) -> str:
-    """An expected speedup as it was recorded, for people; "unknown" for None."""
+    """A recorded expected speedup of a technique as text, marked if modelled; "unknown" for None."""
     if score is None:
         return "unknown"
     return format_prediction(technique, score["speedup"], modelled=score.get("modelled", False))
 
 
 def learned_rows(history: History) -> list[dict[str, Any]]:
-    """The expectation before and after the run for each technique that was tried, as texts by the names that
-    the template uses."""
+    """For each technique that was tried, the speedup expected before and after the run, as texts by the names
+    that the template uses."""
     techniques = (history.learned or {}).get("techniques", ())
     tried = [one for one in techniques if one["after"] and one["after"]["attempts"]]
     return [

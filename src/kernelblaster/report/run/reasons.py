@@ -1,4 +1,4 @@
-"""Why a step was tried, as sentences from what the run recorded about its choice."""
+"""`Reasons`: why a step was tried, in sentences made from what the run recorded about its choice."""
 
 import json
 from collections.abc import Sequence
@@ -73,8 +73,8 @@ class Reasons:
         return f"{kernel} took {step.share:.0%} of the time; its state was {step.state}{meaning}."
 
     def _offered(self, key: str, choice: dict[str, Any] | None, step: Step) -> list[str]:
-        """Sentences on the techniques on offer and how this one was drawn; `choice` is the recorded choice of
-        the rollout's step `key`, None if there is none."""
+        """Sentences on the techniques on offer and how this one was chosen among them; `choice` is the
+        recorded choice in the step `key` (iteration/rollout/step), None if there is none."""
         if choice is None:
             return []
         offered = self._offers.get(f"{key}/{choice.get('target', 0)}", ())
@@ -89,7 +89,7 @@ class Reasons:
         return [listed, f"{step.technique} was {how}."]
 
     def _expected(self, step: Step) -> str:
-        """A sentence on the predicted speedup and the evidence behind it."""
+        """A sentence on the predicted speedup and the number of attempts it rests on."""
         sentence = f"Expected: {step.predicted:.2f}x"
         key = (step.state, step.technique)
         if key not in self._before:
@@ -109,8 +109,9 @@ def _option(choice: dict[str, Any] | None, step: Step) -> dict[str, Any] | None:
 
 
 def _promised(option: dict[str, Any]) -> str:
-    """A sentence on the gain with failures and uncertainty counted in; empty if that was not recorded. Both
-    are log speedups in `option`."""
+    """A sentence on the speedup that the technique promised, with failures and uncertainty counted in, and
+    what of it comes from preparing others; empty if it was not recorded. `option` has both as log
+    speedups."""
     promise, payoff = option.get("promise"), option.get("payoff")
     if promise is None:
         return ""
@@ -119,8 +120,8 @@ def _promised(option: dict[str, Any]) -> str:
 
 
 def _described_by(learned: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Descriptions by technique, of those that this run added to the knowledge base; `learned` are its
-    events."""
+    """Descriptions by technique, of those that this run added to the knowledge base; `learned` are the events
+    that the run added."""
     changes = (event["change"] for event in learned)
     added = (c["optimization"] for c in changes if c["kind"] == "optimization_added")
     return {one["technique"]: one["description"] for one in added if one.get("description")}
@@ -138,7 +139,7 @@ def _proposed_by(events: Sequence[RunEvent]) -> dict[str, str]:
 
 @cache
 def _seed() -> tuple[dict[str, str], dict[str, str]]:
-    """Descriptions by name of the states, and of the techniques, in the shipped seed."""
+    """Descriptions by name of the states, and of the techniques, in the shipped initial knowledge base."""
     states = json.loads(seed_document())["states"]
     optimizations = [one for state in states.values() for one in state["optimizations"]]
     return (

@@ -1,4 +1,5 @@
-"""Events of a run without what no page shows: a run that is followed for hours must stay small in memory."""
+"""`slim_event`: events of a run without what no page shows, because a run that is followed for hours must
+stay small in memory."""
 
 from typing import Any
 
@@ -49,7 +50,7 @@ def _verdict(verdict: dict[str, Any]) -> dict[str, Any]:
 
 
 def _profile(profile: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A profile with the metrics that pages show."""
+    """A recorded profile with only the metrics that pages show; None if there is none."""
     if not profile:
         return None
     kernels = [

@@ -2,7 +2,7 @@
 
 tree = Tree(run, History(run), exchanges_of(run.events))
 for row in tree.rows:
-    detail = tree.detail(row)
+    detail = tree.detail(row.id)
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,8 +31,8 @@ TONES |= {JUDGING: "busy", NOT_JUDGED: ""}
 
 @dataclass(frozen=True)
 class Gauge:
-    """Where a predicted and a measured speedup lie on a scale from 0.25x to 4x, 84 wide with 1x in its
-    middle; None: not measured."""
+    """Positions of a predicted and a measured speedup on a log scale from 0.25x to 4x that is 84 units wide
+    with 1x in its middle; None: not measured."""
 
     predicted: float
     measured: float | None
@@ -65,10 +65,11 @@ class StepRow:
 
 @dataclass(frozen=True)
 class StepDetail:
-    """What a line of the tree unfolds to. `what` its technique does, `why` it was tried, why its gain
-    `differed` from the predicted one, what the judge said of a failure (`evidence`), how the profile changed,
-    the names of the sources `before` and `after` in the run's files, and what a model was asked. `known`
-    names what the knowledge base called `knowledge` has on it; `known_href` leads there, if not empty."""
+    """The details that a line of the tree unfolds to. `what` its technique does, `why` it was tried, why its
+    gain `differed` from the predicted one, what the judge said of a failure (`evidence`), how the profile
+    changed, the names of the sources `before` and `after` in the run's files, and what a model was asked.
+    `known` names the entry on it in the knowledge base called `knowledge`; `known_href` leads there, if not
+    empty."""
 
     what: str = ""
     why: list[str] = field(default_factory=list)
@@ -85,8 +86,8 @@ class StepDetail:
 
 @dataclass(frozen=True)
 class _Link:
-    """What led from a candidate to another one, both by their code: a recorded step, or a trial that the
-    judge is still busy with (`step` None). `speedup` is None if it failed or is not judged yet."""
+    """A step from one candidate to another, both by their code: a recorded step, or a trial that the judge is
+    still busy with (`step` None). `speedup` over the first is None if it failed or is not judged yet."""
 
     id: str
     state: str
@@ -100,7 +101,7 @@ class _Link:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A line of the tree: the code of its candidate, and what led to it (None for a root)."""
+    """A line of the tree: the code of its candidate, and the step that led to it (None for a root)."""
 
     row: StepRow
     code: str
@@ -109,8 +110,9 @@ class _Entry:
 
 class Tree:
     """Everything that a run tried, as lines in depth-first order, siblings in the order of judging.
-    `exchanges` are shown with the candidates that they are about; those about none are `others`. `running`: a
-    process works on it, so that what is not judged yet is being judged."""
+    `exchanges` (questions to models with answers) are shown with the candidates that they are about; those
+    about none are `others`. `running`: a process works on the run, so that what is not judged yet is being
+    judged."""
 
     def __init__(
         self,
@@ -141,7 +143,7 @@ class Tree:
         return [entry.row for entry in self._entries.values()]
 
     def detail(self, id_: str) -> StepDetail:
-        """What the line with this id unfolds to. Raises KeyError if there is none."""
+        """The details that the line with this id unfolds to. Raises KeyError if there is none."""
         entry = self._entries[id_]
         child, link = self._judged.get(entry.code), entry.link
         mine = self._assigned.get(id_, [])
@@ -163,7 +165,7 @@ class Tree:
 
     @property
     def others(self) -> list[ShownExchange]:
-        """Exchanges that belong to no candidate."""
+        """Questions to models, with their answers, that belong to no candidate."""
         mine = {one.name for some in self._assigned.values() for one in some}
         return [one for one in self._exchanges if one.name not in mine]
 
@@ -194,7 +196,7 @@ class Tree:
         return found
 
     def _pending(self, events: Sequence[RunEvent]) -> list[_Link]:
-        """The trials that were given to the judge after the last recorded steps."""
+        """The trials that were given to the judge after the last recorded steps, as links without a step."""
         trials: list[dict[str, Any]] = []
         for event in reversed(events):
             if event.kind in ("steps", "finished", "results"):
@@ -225,7 +227,7 @@ class Tree:
         return one / other if one and other else None
 
     def _way(self) -> Iterator[str]:
-        """The codes from the best candidate back to its root."""
+        """The codes of the candidates from the best back to the first on its path."""
         seen: set[str] = set()
         at = self._best
         while at is not None and at not in seen:
@@ -308,7 +310,8 @@ class Tree:
 
     @cached_property
     def _assigned(self) -> dict[str, list[ShownExchange]]:
-        """The exchanges by the id of the line that they are shown with; each is shown once."""
+        """The questions to models, with their answers, by the id of the line that they are shown with; each
+        is shown once."""
         left, assigned = list(self._exchanges), {}
         for id_, entry in self._entries.items():
             mine = [one for one in left if _belongs(one.name, entry)]
@@ -319,15 +322,16 @@ class Tree:
 
 
 def linked(detail: StepDetail, knowledge: str, href: str) -> StepDetail:
-    """The detail with the name of the run's knowledge base, and the address of what that has on the step;
-    both may be empty."""
+    """The detail with the name of the run's knowledge base, and the address of its entry on the step. If both
+    are empty, or the step has no entry, nothing of it is shown."""
     if not detail.known or not (knowledge or href):
         return replace(detail, known="")
     return replace(detail, knowledge=knowledge, known_href=href)
 
 
 def _belongs(name: str, entry: _Entry) -> bool:
-    """Whether the exchange `name` (role/key) produced this line's candidate, or is about it."""
+    """Whether the exchange `name` (role/key of a question to a model) produced this line's candidate, or is
+    about it."""
     link = entry.link
     begin: tuple[str, ...] = ("initial-writer",) if link is None and entry.row.number == 1 else ()
     if link is not None and link.step is not None:
@@ -337,7 +341,7 @@ def _belongs(name: str, entry: _Entry) -> bool:
 
 
 def _gauge_position(speedup: float) -> float:
-    """The position of a speedup on a gauge, in its units."""
+    """The position of a speedup on a gauge of 84 units: 42 is 1x, 2 is 0.25x or less, 82 is 4x or more."""
     return round(42 + 40 * max(-1.0, min(1.0, log2(max(speedup, 1e-9)) / 2)), 1)
 
 
@@ -354,7 +358,8 @@ def _distinct(steps: Sequence[Step]) -> Iterator[_Link]:
 
 
 def _evidence(judged: JudgedCandidate) -> str:
-    """What the judge said about a failed candidate; empty for a correct one."""
+    """What the judge said about a failed candidate, cut to EVIDENCE_SHOWN letters; empty for a correct
+    one."""
     outcome = judged.verdict["outcome"]
     if "speedup" in outcome:
         return ""

@@ -1,4 +1,4 @@
-"""The verdict on a run, in words."""
+"""`verdict_of`: the verdict on a run, in words."""
 
 from dataclasses import dataclass
 from math import log
@@ -73,8 +73,8 @@ def baseline_name(judged: JudgedCandidate) -> str:
 
 
 def _judged(outcome: str, against: str, reason: str) -> tuple[Tone, str, str]:
-    """Tone, headline and meaning of a correct candidate's outcome; `reason` is why one that seems faster is
-    inconclusive, empty otherwise."""
+    """The tone (colour), headline and explanation of a correct candidate's outcome against the baseline
+    `against`; `reason` is why one that seems faster is inconclusive, empty otherwise."""
     if reason:
         return "idle", f"Seems faster than {against}", f"It was {reason}."
     match outcome:
@@ -95,7 +95,8 @@ def _judged(outcome: str, against: str, reason: str) -> tuple[Tone, str, str]:
 
 
 def _sure(interval: dict[str, Any], modelled: bool, against: str) -> str:
-    """A sentence on a speedup and its interval; `interval` is the recorded data of a `Speedup`."""
+    """A sentence on a speedup over `against` and its interval; `interval` is the recorded data of a
+    `Speedup`."""
     confidence = interval.get("confidence")
     how = "by the model's own error" if confidence is None else f"with {confidence:.0%} confidence"
     return (
@@ -105,7 +106,8 @@ def _sure(interval: dict[str, Any], modelled: bool, against: str) -> str:
 
 
 def _first(history: History, best: JudgedCandidate, modelled: bool) -> list[str]:
-    """A sentence on the gain over the first candidate, or that it is the best; empty if not known."""
+    """A sentence on the gain over the first candidate, or that the first is the best, as a list; empty if not
+    known."""
     first = history.first
     if first is None or first.speedup is None or best.speedup is None or first.code == best.code:
         return ["The first candidate is the best."] if first and first.code == best.code else []
@@ -114,7 +116,7 @@ def _first(history: History, best: JudgedCandidate, modelled: bool) -> list[str]
 
 
 def _without(history: History) -> Verdict:
-    """The verdict of a run without a correct candidate."""
+    """The verdict on a run without a correct candidate."""
     judged = len(history.judged)
     if has_ended(history):
         return Verdict("bad", "Nothing correct was found", "", [f"{_candidates(judged)} judged."])

@@ -188,7 +188,7 @@ class BenchView:
 
 
 class BenchesView:
-    """The list of benches."""
+    """The page with the list of benches."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

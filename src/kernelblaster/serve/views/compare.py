@@ -1,4 +1,4 @@
-"""Two runs side by side, while they run."""
+"""The page that compares two runs while they run."""
 
 from collections.abc import Sequence
 from typing import Any

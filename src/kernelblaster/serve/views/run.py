@@ -74,7 +74,7 @@ class RunView:
         return "damaged" if self.run.damage else self.history.state(self.writer)
 
     def parts(self) -> list[PagePart]:
-        """All parts of the page."""
+        """All parts of the run's page, in the present state of the run."""
         history = self.history
         chart = progress_chart(history)
         verdict = render_macro("components.html", "verdict_card", verdict_of(history), history.modelled)
@@ -201,7 +201,8 @@ class RunView:
         return empty + [PagePart(row.id, html, TREE) for row, html in made.items()]
 
     def _best(self) -> Markup:
-        """The source of the best candidate."""
+        """The HTML with the source of the best candidate, cut to LONGEST_SOURCE; an empty element if there is
+        none."""
         best = self.history.best
         if best is None:
             return _empty("best-source")
@@ -249,7 +250,7 @@ def _empty(id_: str) -> Markup:
 
 
 def _stamp(path: Path) -> int:
-    """The size of a file, 0 if there is none."""
+    """The size of a file in bytes, 0 if there is none; it changes when something is appended."""
     try:
         return path.stat().st_size
     except OSError:

@@ -48,7 +48,7 @@ class RunLine:
 
 
 def line_of(one: ListedRun) -> RunLine:
-    """The line of a run."""
+    """The line that a list shows of a run, as data."""
     s = one.summary
     known = s.best_us is not None and s.floor_us is not None and s.best_us > 0 and isfinite(s.floor_us)
     note = s.stopped
@@ -84,7 +84,7 @@ class RunLines:
         self._made: dict[str, tuple[int, Markup]] = {}
 
     def html(self, one: ListedRun) -> Markup:
-        """The line of a run."""
+        """The line of a run as HTML, made again only if the run has changed."""
         known = self._made.get(one.place.id)
         if known is None or known[0] != one.version:
             known = self._made[one.place.id] = (
@@ -94,7 +94,7 @@ class RunLines:
         return known[1]
 
     def forget(self, runs: Sequence[ListedRun]) -> None:
-        """Keep only the lines of these runs."""
+        """Drop the kept lines of all runs but these."""
         ids = {one.place.id for one in runs}
         for id_ in self._made.keys() - ids:
             del self._made[id_]

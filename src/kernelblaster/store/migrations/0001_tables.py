@@ -1,4 +1,4 @@
-"""The first tables of a shared store."""
+"""Database migration: creates the first tables of a shared store."""
 
 import sqlalchemy as sa
 from alembic import op
