@@ -88,6 +88,20 @@ def test_what_was_not_used_for_longest_goes_first(own: Path) -> None:
     assert evict(own, limit=1, in_use_s=10**7) == 0  # all of them may be in use
 
 
+def test_what_cannot_be_removed_does_not_count_as_removed(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        target = cache.entry("kind", f"{number:02d}ab")
+        with cache.filling(target) as folder:
+            (folder / "a").write_text("x" * 1000)
+        os.utime(target, (time.time() - 10**6 + number,) * 2)
+
+    def held(path: Path, target: Path) -> Path:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(Path, "rename", held)
+    assert evict(own, limit=1) == 0
+
+
 def test_what_a_killed_process_left_is_swept_and_what_lives_is_not(own: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED], check=False)
     assert done.returncode == -signal.SIGKILL

@@ -21,7 +21,8 @@ import kernelblaster
 from kernelblaster import cache
 from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.cases import Case, SecretDraw
+from kernelblaster.judge.case import Case
+from kernelblaster.judge.cases import SecretDraw
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.outcome import CORRECT

@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from kernelblaster.judge.cases import ALWAYS, FAINT, FEW_TERMS, CasePlanner
+from kernelblaster.judge.case import FEW_TERMS
+from kernelblaster.judge.cases import ALWAYS, FAINT, CasePlanner
 from kernelblaster.tasks.arrangements import SAFE
 
 

@@ -16,10 +16,12 @@ from kernelblaster.report.chart import Bar, Bars, ChartAxis, ChartLine, LineChar
 from kernelblaster.report.contents import Contents, summary_dict
 from kernelblaster.report.csv_markdown import csv_of, markdown_of
 from kernelblaster.report.knowledge_page import knowledge_page
+from kernelblaster.report.reading import read_subjects
 from kernelblaster.report.rendering import draw_file, draw_svg
 from kernelblaster.report.writing import read, write
 from kernelblaster.store.run import LOG, Run
 from kernelblaster.testing.made_bench import made_bench
+from tests.report.made_run import MadeRun
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +173,17 @@ def test_a_run_whose_first_candidate_failed_begins_with_the_first_correct_one(tm
     row = summary_dict(contents)["rows"][0]
     assert row["against"] == {"eager": 2.5, "initial": 1.25}
     assert bench_page([contents])
+
+
+@pytest.mark.parametrize("modelled", [True, False])
+def test_a_run_on_whatever_device_there_was_says_where_its_times_come_from(
+    tmp_path: Path, modelled: bool
+) -> None:
+    made = MadeRun(tmp_path / "runs" / "r", device="auto")
+    code = made.judge("Accepted", modelled=modelled)
+    made.end(code)
+    made.close()
+    assert read_subjects([str(made.folder)], tmp_path, tmp_path)[0].modelled is modelled
 
 
 def test_a_bench_that_has_not_ended_does_not_count_what_is_missing(tmp_path: Path) -> None:

@@ -52,8 +52,10 @@ def evict(root: Path, limit: int, in_use_s: float = IN_USE_S) -> int:
         if result.path.parts[-3] in BUILT or time.time() - result.used < in_use_s:
             continue
         going = result.path.with_name(f".going-{result.path.name}")
-        with contextlib.suppress(OSError):
+        try:
             result.path.rename(going)
+        except OSError:  # another process removed it, or holds it
+            continue
         shutil.rmtree(going, ignore_errors=True)
         total -= result.bytes
         removed += 1

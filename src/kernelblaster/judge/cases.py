@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import cycle
 from random import Random
-from typing import Any
 
 from kernelblaster.judge.baseline import Baseline
+from kernelblaster.judge.case import FEW_TERMS, Case
 from kernelblaster.records import Task, Tensor, Workload
-from kernelblaster.tasks.arrangements import OCTAVES, PLANTED, Distribution
+from kernelblaster.tasks.distributions import OCTAVES, PLANTED, Distribution
 from kernelblaster.tasks.domain import Domain
 from kernelblaster.tasks.size_draws import Kind, SizeDraws
 
@@ -44,8 +44,6 @@ ALWAYS: tuple[tuple[Distribution, ...], ...] = (
     ("nan",),
     ("infinite",),
 )
-# Long sums in which few terms are not zero, or that are exact in any order: bounds as for short sums.
-FEW_TERMS: tuple[Distribution, ...] = ("sparse", "sparse-low", "grid")
 # These kinds come twice: at the base workload's sizes, and at others.
 AT_BASE: tuple[tuple[Distribution, ...], ...] = (
     *((kind,) for kind in FEW_TERMS),
@@ -61,11 +59,6 @@ FAINT: tuple[Distribution, ...] = (
 )
 # Kinds that find errors in long rows only: the larger workloads get these first.
 LONG: tuple[Distribution, ...] = ("peak", "rising", "level", "beginning", "end", "sorted", "padded", "ramp")
-# Kinds that repeat one value: every term of a sequential sum then rounds in the same direction.
-REPEATING: tuple[Distribution, ...] = ("zeros", "equal", "zero-rows", "padded", "one-hot", "mixed", "spiky")
-# Kinds whose bound is that of the file's own values. Landmarks are none: in a softmax, hundreds of small
-# terms then vanish beside a few large ones, each below half a unit in the last place, in the same direction.
-STRICT: tuple[Distribution, ...] = ("written", "scaled", "large", "shifted", "step", "octaves", "low-octaves")
 MOVED: tuple[Distribution, ...] = ("scaled", "negated", "shifted", "large")
 ALONE = 0.4  # chance that an input keeps the file's own values where another one takes the case's kind
 EDGES = 4  # cases of a plan with extents 1, 2 or 3, or with round ones
@@ -73,78 +66,10 @@ LANDMARKED = 2  # cases with scalars that inputs equal
 PLANTED_BYTES = 1 << 30  # of all tensors: NaN and infinity come at the base sizes too, if these are no larger
 AT_LARGE = 2  # cases with a random kind at the base sizes; one more at other large sizes
 ABOVE = 3  # sizes that are larger than the base's, each in one case
-LENIENCE, REPEATED = 3.0, 8  # factor on bounds for rearranged values; repeated ones: extent / REPEATED
-# Level ones: extent / SEQUENTIAL, as a sum from left to right costs a rounding for four terms.
-SEQUENTIAL = 1536
 STEPS, STEPS_BYTES = 3, 32 << 20  # cases with a step at a size above the base's; larger tensors: one
 SMALL_STEPS = 2  # all cases with a step around a small workload
 PATCHED = 3  # cases in which a part of the values changes after a first call
 ROUNDS = 4  # on a device without a clock: last calls, with new values at the same addresses
-
-
-@dataclass(frozen=True)
-class Case:
-    """One verification case: a kind of values at one workload (sizes), run `runs` times.
-
-    `distribution` is the kind of values; `inputs` gives it for each input tensor where they differ. `focus`
-    names the one argument that is changed strongly while all others keep the task file's own values. `moved`:
-    all parameters are perturbed. `scalars` replace the file's own scalar arguments. `shuffled` names integer
-    parameters whose elements are permuted. `twins`: inputs of equal shape hold equal values. `stays`: tensors
-    get the same addresses in all cases of the plan that have this set, which exposes candidates that cache
-    results by address. `patched`: after a first call, a small part of every tensor that is read is changed in
-    place, and the next call is judged, which exposes candidates that look at a few elements to decide whether
-    a cached result still holds.
-    """
-
-    workload: Workload
-    distribution: Distribution
-    runs: int = 1
-    moved: bool = True
-    focus: str | None = None
-    stays: bool = False
-    inputs: tuple[Distribution, ...] | None = None
-    scalars: tuple[Any, ...] | None = None
-    shuffled: frozenset[str] = frozenset()
-    twins: bool = False
-    patched: bool = False
-
-    @property
-    def title(self) -> str:
-        """A description of the values of this case in words, for reports and evidence."""
-        if self.focus:
-            return f"{self.distribution}, {self.focus} moved"
-        if self.scalars is not None:
-            return f"{self.distribution}, scalars {', '.join(f'{s:.6g}' for s in self.scalars)}"
-        if self.shuffled:
-            return f"{self.distribution}, {', '.join(sorted(self.shuffled))} shuffled"
-        if self.twins:
-            return f"{self.distribution}, inputs equal"
-        if self.patched:
-            return f"{self.distribution}, a part changed after a first call"
-        return self.distribution
-
-    @property
-    def planted(self) -> bool:
-        """Whether some input elements are set to NaN or infinity."""
-        return self.distribution in PLANTED
-
-    @property
-    def lenience(self) -> float:
-        """Factor on the error bound in this case. It is 1 for values like the task file's own, and larger for
-        rearranged ones, which should find gross errors without rejecting a legitimate order of summation."""
-        if self.distribution in STRICT:
-            return 1.0
-        if self.distribution in (*REPEATING, *FEW_TERMS):
-            return max(LENIENCE, self._longest / REPEATED)
-        return max(LENIENCE, self._longest / SEQUENTIAL) if self.distribution == "level" else LENIENCE
-
-    @property
-    def _longest(self) -> int:
-        return max(self.workload.sizes.values(), default=1)
-
-    def arrangement(self, position: int) -> Distribution:
-        """The kind of values of one input tensor in this case; `position` counts the input tensors from 0."""
-        return self.inputs[position] if self.inputs is not None else self.distribution
 
 
 @dataclass(frozen=True)

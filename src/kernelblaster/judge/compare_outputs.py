@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from kernelblaster.judge.cases import FEW_TERMS, Case
+from kernelblaster.judge.case import FEW_TERMS, Case
 from kernelblaster.judge.nonfinite import Demand, demanded
 from kernelblaster.judge.operand_rounding import OperandRounding
 from kernelblaster.judge.precision import (

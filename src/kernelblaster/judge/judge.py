@@ -11,7 +11,8 @@ import torch
 
 from kernelblaster.devices.device import Device
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.judge.cases import Case, SecretDraw
+from kernelblaster.judge.case import Case
+from kernelblaster.judge.cases import SecretDraw
 from kernelblaster.judge.clock import clock_of
 from kernelblaster.judge.compile import Binary, compile_candidate, compilers
 from kernelblaster.judge.estimate import Estimator

@@ -16,7 +16,7 @@ from kernelblaster.devices.device import Arena, Argument, CallReport, Device
 from kernelblaster.devices.emulated import EmulatedRunner
 from kernelblaster.judge.baseline import Baseline, KernelBaseline
 from kernelblaster.judge.boxes import Box, places_of, written_box
-from kernelblaster.judge.cases import Case
+from kernelblaster.judge.case import Case
 from kernelblaster.judge.compare_outputs import OUTPUT_POISONS, OutputComparer
 from kernelblaster.judge.layout import lay_out, slot_bytes
 from kernelblaster.judge.operand_rounding import OperandRounding

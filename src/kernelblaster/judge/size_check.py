@@ -18,7 +18,7 @@ from kernelblaster.devices.emulated import EmulatedRunner
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
 from kernelblaster.judge.boxes import Box, drawn_box
-from kernelblaster.judge.cases import Case
+from kernelblaster.judge.case import Case
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.large_call import CallCoverage, LargeCall, LargeTask, TooMuchWorkError
 from kernelblaster.judge.layout import lay_out, slot_bytes

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kernelblaster.judge.boxes import Box
-from kernelblaster.judge.cases import ALWAYS, AT_BASE, FEW_TERMS, Case
+from kernelblaster.judge.case import FEW_TERMS, Case
+from kernelblaster.judge.cases import ALWAYS, AT_BASE
 from kernelblaster.records import Task
-from kernelblaster.tasks.arrangements import PLANTED, Distribution
+from kernelblaster.tasks.distributions import PLANTED, Distribution
 from kernelblaster.tasks.domain import Domain
 
 KINDS = 30  # kinds of values, one for each slab: as many as there are

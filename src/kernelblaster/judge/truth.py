@@ -8,7 +8,7 @@ import torch
 
 from kernelblaster.devices.device import Arena
 from kernelblaster.judge.baseline import Baseline
-from kernelblaster.judge.cases import FEW_TERMS, Case
+from kernelblaster.judge.case import FEW_TERMS, Case
 from kernelblaster.judge.layout import float64_views
 from kernelblaster.judge.nonfinite import Demand, depends
 from kernelblaster.judge.operand_rounding import RoundedOperands
@@ -16,7 +16,7 @@ from kernelblaster.judge.precision import PIECE, ROUNDING
 from kernelblaster.judge.terms import LongestSum
 from kernelblaster.records import Task, Tensor
 from kernelblaster.records.task import RoundedProducts
-from kernelblaster.tasks.arrangements import LANDMARKS, Distribution
+from kernelblaster.tasks.distributions import LANDMARKS, Distribution
 from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
 

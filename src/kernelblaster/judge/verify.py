@@ -18,7 +18,7 @@ from kernelblaster.devices.device import (
     synchronize,
 )
 from kernelblaster.judge.baseline import Baseline
-from kernelblaster.judge.cases import Case
+from kernelblaster.judge.case import Case
 from kernelblaster.judge.compare_outputs import OUTPUT_POISONS, OutputComparer
 from kernelblaster.judge.layout import Layout, lay_out
 from kernelblaster.judge.memory_check import MemoryCheck

@@ -116,11 +116,19 @@ def _job(run: Run) -> Job:
     about = run.events[0].data if run.events else {}
     task = str(about.get("task", "?"))
     group = Path(task).parent.name or "runs"
-    kind: Literal["cuda", "emulated"] = "cuda" if about.get("device") == "cuda" else "emulated"
+    kind: Literal["cuda", "emulated"] = "cuda" if _measured(run) else "emulated"
     search = Search.model_validate(about["search"]) if "search" in about else Search()
     setup = Setup(device=kind, gpu=about.get("gpu"), search=search, knowledge=str(about.get("kb", "")))
     entry = Entry(name=task, path="", group=group, number=0)
     return Job(arm=run.name, entry=entry, seed=search.seed, setup=setup.asking(recorded_model_use(about)))
+
+
+def _measured(run: Run) -> bool:
+    """Whether a run's times were measured on a GPU, as its verdicts say; without any, as was asked for."""
+    verdicts = (event.data["evaluation"] for event in run.events if event.kind == "evaluation")
+    timing = next((verdict["timing"] for verdict in verdicts if verdict["timing"] is not None), None)
+    asked = run.events[0].data.get("device") if run.events else None
+    return asked == "cuda" if timing is None else not timing["modelled"]
 
 
 def _row(job: Job, run: Run) -> Row:

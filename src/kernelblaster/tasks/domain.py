@@ -16,8 +16,9 @@ from typing import Any, get_args
 import torch
 
 from kernelblaster.records import Tensor, Workload
-from kernelblaster.tasks.arrangements import LANDMARKS, OCTAVES, PLANTED, SAFE, Distribution
+from kernelblaster.tasks.arrangements import SAFE
 from kernelblaster.tasks.cuda_file import CudaFile
+from kernelblaster.tasks.distributions import LANDMARKS, OCTAVES, PLANTED, Distribution
 from kernelblaster.tasks.operators import Operators
 from kernelblaster.tasks.reference import ModuleReference
 from kernelblaster.tasks.values import equalize, fill, shuffle

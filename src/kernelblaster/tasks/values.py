@@ -11,7 +11,9 @@ from typing import Literal
 import torch
 
 from kernelblaster.records import Tensor, Workload
-from kernelblaster.tasks.arrangements import Distribution, RowValues, arranged, whole
+from kernelblaster.tasks.arrangements import arranged, whole
+from kernelblaster.tasks.distributions import Distribution
+from kernelblaster.tasks.row_values import RowValues
 
 POOL = 1 << 18
 PIECE = 1 << 24

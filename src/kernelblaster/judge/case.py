@@ -1,0 +1,83 @@
+"""One verification case: a kind of values at one workload, and how strictly its outputs are compared."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernelblaster.records import Workload
+from kernelblaster.tasks.distributions import PLANTED, Distribution
+
+# Long sums in which few terms are not zero, or that are exact in any order: bounds as for short sums.
+FEW_TERMS: tuple[Distribution, ...] = ("sparse", "sparse-low", "grid")
+# Kinds that repeat one value: every term of a sequential sum then rounds in the same direction.
+REPEATING: tuple[Distribution, ...] = ("zeros", "equal", "zero-rows", "padded", "one-hot", "mixed", "spiky")
+# Kinds whose bound is that of the file's own values. Landmarks are none: in a softmax, hundreds of small
+# terms then vanish beside a few large ones, each below half a unit in the last place, in the same direction.
+STRICT: tuple[Distribution, ...] = ("written", "scaled", "large", "shifted", "step", "octaves", "low-octaves")
+LENIENCE, REPEATED = 3.0, 8  # factor on bounds for rearranged values; repeated ones: extent / REPEATED
+# Level ones: extent / SEQUENTIAL, as a sum from left to right costs a rounding for four terms.
+SEQUENTIAL = 1536
+
+
+@dataclass(frozen=True)
+class Case:
+    """One verification case: a kind of values at one workload (sizes), run `runs` times.
+
+    `distribution` is the kind of values; `inputs` gives it for each input tensor where they differ. `focus`
+    names the one argument that is changed strongly while all others keep the task file's own values. `moved`:
+    all parameters are perturbed. `scalars` replace the file's own scalar arguments. `shuffled` names integer
+    parameters whose elements are permuted. `twins`: inputs of equal shape hold equal values. `stays`: tensors
+    get the same addresses in all cases of the plan that have this set, which exposes candidates that cache
+    results by address. `patched`: after a first call, a small part of every tensor that is read is changed in
+    place, and the next call is judged, which exposes candidates that look at a few elements to decide whether
+    a cached result still holds.
+    """
+
+    workload: Workload
+    distribution: Distribution
+    runs: int = 1
+    moved: bool = True
+    focus: str | None = None
+    stays: bool = False
+    inputs: tuple[Distribution, ...] | None = None
+    scalars: tuple[Any, ...] | None = None
+    shuffled: frozenset[str] = frozenset()
+    twins: bool = False
+    patched: bool = False
+
+    @property
+    def title(self) -> str:
+        """A description of the values of this case in words, for reports and evidence."""
+        if self.focus:
+            return f"{self.distribution}, {self.focus} moved"
+        if self.scalars is not None:
+            return f"{self.distribution}, scalars {', '.join(f'{s:.6g}' for s in self.scalars)}"
+        if self.shuffled:
+            return f"{self.distribution}, {', '.join(sorted(self.shuffled))} shuffled"
+        if self.twins:
+            return f"{self.distribution}, inputs equal"
+        if self.patched:
+            return f"{self.distribution}, a part changed after a first call"
+        return self.distribution
+
+    @property
+    def planted(self) -> bool:
+        """Whether some input elements are set to NaN or infinity."""
+        return self.distribution in PLANTED
+
+    @property
+    def lenience(self) -> float:
+        """Factor on the error bound in this case. It is 1 for values like the task file's own, and larger for
+        rearranged ones, which should find gross errors without rejecting a legitimate order of summation."""
+        if self.distribution in STRICT:
+            return 1.0
+        if self.distribution in (*REPEATING, *FEW_TERMS):
+            return max(LENIENCE, self._longest / REPEATED)
+        return max(LENIENCE, self._longest / SEQUENTIAL) if self.distribution == "level" else LENIENCE
+
+    @property
+    def _longest(self) -> int:
+        return max(self.workload.sizes.values(), default=1)
+
+    def arrangement(self, position: int) -> Distribution:
+        """The kind of values of one input tensor in this case; `position` counts the input tensors from 0."""
+        return self.inputs[position] if self.inputs is not None else self.distribution

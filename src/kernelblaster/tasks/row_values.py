@@ -1,0 +1,115 @@
+"""Coordinates within a tensor, for values that depend on where in its row an element lies."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from random import Random
+
+import torch
+
+
+@dataclass(frozen=True)
+class RowValues:
+    """The coordinates of the elements of one contiguous piece of a tensor of this `shape`: `size` elements
+    from the flat index `start` on. A row is a line of elements along `axis`, which is `along_axis` if that is
+    given and else drawn. What depends on `seed` is equal for all pieces of a tensor."""
+
+    start: int
+    size: int
+    shape: tuple[int, ...]
+    seed: int
+    device: torch.device
+    along_axis: int | None = None
+
+    @cached_property
+    def position(self) -> torch.Tensor:
+        """The flat index in the whole tensor of each element of the piece (`size` integers): int32 where that
+        suffices, which is faster, else int64. Products that may exceed int32 need `long()` first."""
+        dtype = torch.int32 if prod(self.shape) < 1 << 31 else torch.int64
+        return torch.arange(self.start, self.start + self.size, device=self.device, dtype=dtype)
+
+    @cached_property
+    def axis(self) -> int:
+        """The axis along which rows run, drawn by the seed among those with more than one element; at
+        least half of the time the last of them."""
+        if self.along_axis is not None:
+            return self.along_axis
+        wide = [axis for axis, extent in enumerate(self.shape) if extent > 1] or [max(0, len(self.shape) - 1)]
+        rng = self.rng("axis")
+        return wide[-1] if rng.random() < 0.5 else rng.choice(wide)
+
+    @property
+    def extent(self) -> int:
+        """The number of elements in a row; 1 for a scalar."""
+        return self.shape[self.axis] if self.shape else 1
+
+    @property
+    def count(self) -> int:
+        """The number of rows in the whole tensor."""
+        return prod(self.shape) // max(self.extent, 1)
+
+    @cached_property
+    def along(self) -> torch.Tensor:
+        """Each element's index within its row."""
+        return self.coordinate(self.axis)
+
+    def coordinate(self, axis: int) -> torch.Tensor:
+        """Each element's index along an axis of the tensor; zeros for a scalar."""
+        if not self.shape:
+            return torch.zeros_like(self.position)
+        return self.position // prod(self.shape[axis + 1 :]) % self.shape[axis]
+
+    @cached_property
+    def row(self) -> torch.Tensor:
+        """The number of each element's row, from 0 to `count` - 1."""
+        return self.position // (self._stride * self.extent) * self._stride + self.position % self._stride
+
+    def rng(self, purpose: str) -> Random:
+        """A new generator that depends on the seed and on `purpose` only: equal for all pieces of the
+        tensor, and independent of those for other purposes."""
+        return Random(f"{self.seed} {purpose}")
+
+    @cached_property
+    def hashed(self) -> torch.Tensor:
+        """For each element a pseudo-random number below 2^30 that depends on its row and the seed only."""
+        return hashed_numbers(self.row, self.rng("hash"))
+
+    def scattered(self, purpose: str, *, pairs: bool = False) -> torch.Tensor:
+        """For each element a pseudo-random number below 2^30 that depends on its flat index, the seed and
+        `purpose`. With `pairs`, elements 2i and 2i+1 get the same number."""
+        return hashed_numbers(self.position // 2 if pairs else self.position, self.rng(purpose))
+
+    @property
+    def _stride(self) -> int:
+        """The distance in the flat tensor between neighbours in a row."""
+        return prod(self.shape[self.axis + 1 :])
+
+
+def hashed_numbers(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
+    """For each integer a pseudo-random one below 2^30. Draws one salt from `rng`; equal integers in one
+    call get equal results."""
+    bits = (numbers.long() + rng.getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
+    return (bits ^ (bits >> 29)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
+
+
+def in_beginning(rows: RowValues) -> torch.Tensor:
+    """True for the first elements along each axis (if more than two axes have several elements, along some of
+    them, drawn by the seed). How many they are is drawn for each axis: 1, 2 or 4, a warp or two, up to an
+    eighth of the extent, or 10 to 50 % of it."""
+    rng = rows.rng("first")
+    wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
+    if len(wide) > 2:
+        wide = [axis for axis in wide if rng.random() < 0.6] or [rng.choice(wide)]
+    first = torch.zeros(rows.size, dtype=torch.bool, device=rows.device)
+    for axis in wide:
+        extent = rows.shape[axis]
+        eighth = max(1, extent // 8) ** rng.random()
+        few, warps = rng.choice((1, 2, 4)), rng.choice((32, 64))
+        length = rng.choice((few, warps, eighth, extent * rng.uniform(0.1, 0.5)))
+        first |= rows.coordinate(axis) < max(1, min(length, extent // 2))
+    return first
+
+
+def in_padding(rows: RowValues) -> torch.Tensor:
+    """True for the elements at the end of each row, from a pseudo-random index on that is at least 1."""
+    return rows.along >= rows.hashed % rows.extent + 1
