@@ -13,7 +13,8 @@ from typing import Any, TextIO
 
 
 class _Muted(logging.Filter):
-    """Which threads are muted; as a filter of handlers, drops what torch's loggers say in these."""
+    """Knows which threads are muted (inside `quiet`), separately for each thread. As a filter on log
+    handlers, it drops what torch's loggers say in muted threads."""
 
     def __init__(self) -> None:
         super().__init__()
