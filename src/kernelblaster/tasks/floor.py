@@ -1,4 +1,6 @@
-"""The floor of a task: the least bytes and operations that any implementation needs."""
+"""Counts a task's floor: the least bytes of memory traffic and floating-point operations that any
+implementation of it needs. The judge turns them into the least time that a GPU's bandwidth and peak rates
+allow."""
 
 from math import expm1, prod
 from typing import Any
@@ -40,8 +42,9 @@ COUNTED = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attentio
 
 
 class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A context that records the operators run (`names`) and how many elements of the given tensors they
-    read, through views; elements of one view that are read twice count once."""
+    """A context that records the names of the ATen operators run inside (`names`), and how many elements of
+    each of `tensors` they read, directly or through views. Elements that are read twice through one view
+    count once."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -62,11 +65,13 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def elements(self, position: int) -> int:
-        """How many elements of the tensor at this position are read; 0 if it is unused."""
+        """How many elements are read of the tensor at this position of the list given at construction; 0 if
+        it is unused, at most its size."""
         return min(self._sizes[position], round(sum(self._views[position].values())))
 
     def _read(self, tensor: torch.Tensor, elements: float) -> None:
-        """Count a read of `elements` elements of a tensor, if it shares storage with a recorded one."""
+        """Count a read of `elements` elements of `tensor`, if it is one of the recorded tensors or a view of
+        one; other tensors (intermediate results) are not counted."""
         position = self._positions.get(_storage(tensor))
         if position is not None:
             view = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
@@ -75,22 +80,22 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    """An identity of the tensor's storage, equal for all views of it."""
+    """An integer that identifies the memory behind a tensor: equal for a tensor and all views of it."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def _gathered(table: torch.Tensor, result: torch.Tensor) -> float:
-    """The expected number of distinct elements of `table` that a gather with this `result` reads, if its
-    indices are uniformly random and may repeat."""
+    """The expected number of distinct elements of `table` that a gather (embedding, index_select, ...) with
+    this `result` reads, if its indices are uniformly random and may repeat."""
     size = table.numel()
     return -size * expm1(-result.numel() / size) if size else 0.0
 
 
 def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
-    """The least bytes and floating-point operations that any implementation needs at the primary
-    workload, counted on fake tensors. `certain_bytes` leaves out what might not be read: inputs of
-    operators that may read a part only, and parameters that `fitness` found to be without influence.
-    For a CUDA source there is no operation count (0)."""
+    """The least bytes and floating-point operations that any implementation of `task` needs at its primary
+    workload (the sizes that are timed), counted on fake tensors. `certain_bytes` leaves out what might not be
+    read: inputs of operators that may read a part only, and parameters that `fitness` found to be without
+    influence. For a CUDA source there is no operation count (0)."""
     workload = task.primary
     signature = task.signature
     outputs = sum(workload.bytes(tensor) for tensor in signature.outputs)
@@ -112,8 +117,9 @@ def floor_of(task: Task, fitness: Fitness | None = None) -> Floor:
 
 
 def _looked_up(task: Task, outputs: int) -> int:
-    """Bytes of a CUDA source's lookup tables that need not be read. A table is a floating tensor into
-    whose first dimension another tensor indexes; no more than `outputs` bytes of it are needed."""
+    """Bytes of a CUDA source's lookup tables (such as embeddings) that need not be read. A table is a
+    floating tensor into whose first dimension another tensor indexes; no more bytes of it are needed than the
+    outputs have (`outputs`)."""
     drawn = CudaFile(task.source, task.path).distributions.values()
     indexed = {values.removeprefix("below ") for values in drawn if values.startswith("below ")}
     tables = [t for t in task.signature.read_tensors if t.floating and t.dims and t.dims[0] in indexed]
@@ -121,8 +127,8 @@ def _looked_up(task: Task, outputs: int) -> int:
 
 
 def _count(task: Task) -> tuple[_Reads, int]:
-    """(elements read of inputs and parameters, floating-point operations) of one run of the module on
-    fake tensors."""
+    """(elements that are read of each input and parameter, number of floating-point operations) of one run of
+    the task's module on fake tensors."""
     dtype = cast_of(task)
     file = ModuleFile(task.source, task.path)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():

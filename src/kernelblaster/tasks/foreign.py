@@ -1,5 +1,6 @@
-"""Runs a task's own code in this process and turns however it ends into an error of the task. Code that
-ends the process on purpose, or through another language, is not stopped (docs/security.md)."""
+"""Runs a task's own Python code in this process: whatever it raises, even SystemExit, becomes a BadTask, its
+prints are hidden and its network connections refused. Code that ends the process by os._exit or from another
+language is not stopped (docs/security.md)."""
 
 import signal
 import threading
@@ -23,7 +24,7 @@ class TookTooLong(Exception):
 
 
 class Hangs(BadTask):
-    """A task whose code did not end within its time limit; there is no use in trying it again."""
+    """A BadTask for a task whose code did not end within its time limit; callers do not try it again."""
 
 
 @contextmanager
@@ -49,9 +50,9 @@ def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator
 
 @contextmanager
 def kept_going(where: str) -> Iterator[None]:
-    """A context for running a task's code where the caller handles its exceptions: these pass through,
-    and only what would end the command (SystemExit and the like) becomes a `BadTask`. `where` names
-    the code in that message."""
+    """A context for running a task's code where the caller handles its exceptions: these pass through, and
+    only what would end the command (SystemExit and the like) becomes a `BadTask`, whose message begins with
+    `where`, the name of the code. A real Ctrl-C passes through too."""
     with _interrupts() as pressed, quiet():
         try:
             with offline():
@@ -73,7 +74,8 @@ def one_line_of(error: BaseException) -> str:
 
 
 def confinement_hint(error: BaseException) -> str:
-    """What to do about an error that may come of the task's confinement, as a sentence; empty for others."""
+    """The sentence that tells the user which options let a task read more, for a PermissionError while tasks
+    are confined to their own folder; empty for other errors."""
     if not (isinstance(error, PermissionError) and settings().confined):
         return ""
     return (
@@ -83,7 +85,8 @@ def confinement_hint(error: BaseException) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """An exception's message; a substitute if its own __str__ fails."""
+    """The message of an exception; "without words (TYPE)" if its own __str__ raises an exception of that
+    type."""
     try:
         return str(error)
     except BaseException as other:
@@ -91,8 +94,9 @@ def _words(error: BaseException) -> str:
 
 
 def _problem(error: BaseException, path: str, what: str) -> BadTask:
-    """The BadTask for an exception from the code of the file `path`: with the innermost line in that
-    file, if there is any."""
+    """The BadTask (Hangs for a TookTooLong) that reports an exception from the code of the file `path`: with
+    the innermost line of that file in the traceback, if there is any, and `what`, the words for what was
+    being done."""
     if isinstance(error, SyntaxError):
         return BadTask(f"{path}:{error.lineno}: syntax error: {error.msg}")
     frames = traceback.walk_tb(error.__traceback__)
@@ -104,7 +108,8 @@ def _problem(error: BaseException, path: str, what: str) -> BadTask:
 
 
 def _missing(error: BaseException) -> str:
-    """What a file needs that is not here, and what to do about it; "" for other errors."""
+    """What to tell the user if the task's code needs a package that is not installed, or a network
+    connection, and what to do about it; "" for other errors."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
         return (
@@ -120,21 +125,22 @@ def _missing(error: BaseException) -> str:
 
 
 def _ending(error: BaseException) -> str:
-    """The exception in one line; for one that is not an Exception, that it would have ended the process."""
+    """The exception as "Type: message"; for one that is not an Exception (such as SystemExit), that it would
+    have ended the process."""
     words = one_line_of(error)
     return words if isinstance(error, Exception) else f"it would end the process ({words})"
 
 
 def _place(trace: TracebackType | None) -> str:
-    """FILE:LINE of the innermost frame of a traceback."""
+    """FILE:LINE of the innermost frame of a traceback; "the task" if it has no frames."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)]
     return f"{frames[-1][0]}:{frames[-1][1]}" if frames else "the task"
 
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """Yields an event that is set when Ctrl-C was really pressed, as opposed to KeyboardInterrupt being
-    raised."""
+    """A context that yields an event, which is set if the user really presses Ctrl-C (SIGINT arrives) inside,
+    as opposed to code raising KeyboardInterrupt itself. Never set outside the main thread."""
     pressed = threading.Event()
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

@@ -1,5 +1,5 @@
-"""Generates the header of a candidate: the launch function's declaration, and the trampoline by which it is
-called."""
+"""Generates the header of a candidate (a CUDA source that implements a task): the declaration of the launch
+function that it must define, and a wrapper that calls this function with an array of arguments."""
 
 import re
 
@@ -32,8 +32,8 @@ STANDARD = re.compile(
 
 
 def c_arguments(signature: Signature) -> list[tuple[str, str]]:
-    """(C type, name) of every argument of the launch function before the stream, in calling order:
-    outputs, inputs, parameters, sizes. Pointers to inputs and parameters are const."""
+    """(C type, name) of every argument of the launch function before the stream, in calling order: outputs,
+    inputs, parameters, sizes. Pointers to inputs and parameters are const."""
     arguments = [(C_TYPES[t.dtype] + "*", t.name) for t in signature.outputs]
     for item in signature.inputs:
         if isinstance(item, Scalar):
@@ -52,14 +52,15 @@ def includes(code: str) -> str:
 
 
 def left_out(code: str) -> list[str]:
-    """Names to define so that the special functions of C++17 are not compiled with `code`. None if it may use
-    them, or what they include: it names the standard library, or includes more than headers of C and CUDA."""
+    """Macros to define so that libstdc++'s special functions of C++17 (Bessel, zeta, ...) are not compiled
+    with `code`, which saves a quarter of nvcc's time. Empty if the code may use them or what they include: it
+    names `std`, or includes headers that are neither C's nor CUDA's."""
     return [] if STANDARD.search(code) else [SPECIAL_FUNCTIONS]
 
 
 def declaration(signature: Signature, title: str) -> str:
-    """The declaration of the launch function that a candidate must define, with a comment on each tensor;
-    `title` is the first line of that comment."""
+    """The C declaration of `launch_gpu_implementation`, the function that a candidate must define, after a
+    comment with name, type, dimensions and role of each tensor; `title` is the first line of that comment."""
     rows = [(t.name, t.dtype, f"[{', '.join(t.dims)}]", t.role) for t in signature.tensors]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [f"// {comment(title)}"]
@@ -78,9 +79,9 @@ def declaration(signature: Signature, title: str) -> str:
 
 
 def judge_header(signature: Signature, title: str, source: str) -> str:
-    """The text included before a candidate's `source`: the declaration, and `kernelblaster_call`, which
-    takes an array of the arguments' addresses and calls the launch function, so that one recorder can
-    call any signature."""
+    """The text included before a candidate's `source`: the declaration of its launch function, and
+    `kernelblaster_call`, which takes an array of the arguments' addresses and calls that function, so that
+    the same code can call kernels of any signature."""
     arguments = c_arguments(signature)
     declared = declaration(signature, title)
     unpacked = [f"*({kind}*)arguments[{i}]" for i, (kind, _) in enumerate(arguments)]
@@ -93,7 +94,8 @@ def judge_header(signature: Signature, title: str, source: str) -> str:
 
 
 def _typed(item: Tensor | Scalar, qualifier: str) -> str:
-    """The C declaration of one argument; `qualifier` precedes the type of a tensor."""
+    """The C declaration (type and name) of one argument; `qualifier`, such as "const ", precedes the type of
+    a tensor and is ignored for a scalar."""
     if isinstance(item, Scalar):
         return f"{SCALAR_TYPES[item.kind]} {item.name}"
     return f"{qualifier}{C_TYPES[item.dtype]}* {item.name}"

@@ -1,4 +1,4 @@
-"""The text of a task for a class that can be imported."""
+"""Makes the text of a task from the name of a class that Python can import (package.module:CLASS)."""
 
 import importlib.util
 import sys

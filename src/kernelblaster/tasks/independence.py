@@ -1,8 +1,10 @@
-"""Which sizes of a task are independent: along them, an output depends only on inputs at the same index.
+"""Finds which sizes of a task are independent: along them, an output depends only on inputs at the same
+index.
 
 The rows of a softmax are independent, its columns are not; of a matrix product both rows and columns are, the
 K axis is not. Where a size is independent, a part of the outputs can be computed from a part of the inputs.
-Found by trying: the reference on some indices of every input must give those indices of its outputs.
+It is found by trying: the reference (the task's PyTorch module), run on some indices of every input, must
+give the outputs at those indices.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,8 +23,9 @@ AGREE = 1e-5  # relative to the largest value: more than another order of summat
 def independent_sizes(
     signature: Signature, workload: Workload, inputs: Sequence[torch.Tensor], run: Run, rng: Random
 ) -> tuple[str, ...]:
-    """The free sizes that are independent, all of them together, tried with these inputs at `workload`.
-    Extents of 1 show nothing, so such sizes are left out."""
+    """Names of the free sizes (those that the task lets vary) that are independent, all of them at once,
+    tried with these inputs at `workload`. `run` runs the reference. Empty if it refuses the inputs; sizes
+    whose extent is 1 are left out, since they show nothing."""
     free = {size.name for size in signature.sizes if size.kind == "free"}
     names = [name for name in workload.sizes if name in free and _may_be(signature, workload, name)]
     outputs = run(workload, list(inputs)) if names else None
@@ -39,7 +42,8 @@ def independent_sizes(
 
 
 def taken(tensor: torch.Tensor, dims: Sequence[str], chosen: dict[str, torch.Tensor]) -> torch.Tensor:
-    """A copy of the part of a tensor that has these indices along its dimensions of these names."""
+    """A contiguous copy of the part of a tensor at the `chosen` indices: for each size name in `chosen`,
+    these indices along the dimension of that name. `dims` are the names of the tensor's dimensions."""
     for axis, name in enumerate(dims):
         if name in chosen:
             tensor = tensor.index_select(axis, chosen[name])
@@ -49,7 +53,8 @@ def taken(tensor: torch.Tensor, dims: Sequence[str], chosen: dict[str, torch.Ten
 def put(
     target: torch.Tensor, dims: Sequence[str], chosen: dict[str, torch.Tensor], part: torch.Tensor
 ) -> None:
-    """Write `part` where `taken` would take it from."""
+    """Write `part` into `target` at the `chosen` indices: the reverse of `taken`, with the same `dims` and
+    `chosen`."""
     grid = [
         chosen.get(name, torch.arange(extent)).view(-1, *[1] * (len(dims) - axis - 1))
         for axis, (name, extent) in enumerate(zip(dims, target.shape, strict=True))
@@ -58,8 +63,8 @@ def put(
 
 
 def _may_be(signature: Signature, workload: Workload, name: str) -> bool:
-    """Whether a size has two indices or more, every output has it once, and no parameter and no input
-    twice."""
+    """Whether the size `name` can be independent at all, by the shapes: its extent is above 1, every output
+    has it exactly once, some input has it, none more than once, and no parameter has it."""
     counts = [t.dims.count(name) for t in (*signature.outputs, *signature.input_tensors)]
     every = all(tensor.dims.count(name) == 1 for tensor in signature.outputs)
     read = any(name in tensor.dims for tensor in signature.input_tensors)
@@ -76,8 +81,9 @@ def _commutes(
     names: Sequence[str],
     rng: Random,
 ) -> bool:
-    """Whether taking some indices along these sizes, in another order, gives the same before and after the
-    reference runs; `outputs` are those of all indices."""
+    """Whether the reference, run on about two thirds of the indices along the sizes `names`, in random order,
+    gives the same as `outputs` (its outputs for all indices) at these indices. False if it refuses the
+    smaller inputs."""
     chosen = {}
     for name in names:
         extent = workload.sizes[name]

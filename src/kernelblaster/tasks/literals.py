@@ -1,7 +1,8 @@
-"""Finds the integer literals in a file that may be sizes, and compiles the file with others instead.
+"""Finds the integer literals in a Python file that may be sizes, and compiles the file with other values
+instead.
 
-Equal literals are taken for one size and replaced together: `Linear(784, 10)` and `randn(64, 784)` then agree
-in any construction. Whether a construction is valid is found by running it (tasks/small.py).
+Equal literals are taken for one size and replaced together: `Linear(784, 10)` and `randn(64, 784)` then still
+fit each other. Whether the module still works with the new values is found by running it (tasks/small.py).
 """
 
 import ast
@@ -13,15 +14,15 @@ BESIDE_MARK = "# --- the file itself ---"
 
 
 def literals_of(source: str) -> list[int]:
-    """The distinct integers of at least LEAST in a source, largest first."""
+    """The distinct integer literals of at least LEAST (4) in a Python source, largest first."""
     values = {node.value for node in ast.walk(ast.parse(source)) if _is_size(node)}  # type: ignore[attr-defined]
     return sorted(values, reverse=True)
 
 
 def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
-    """The code object of a source in which every integer literal whose value is a key of `replaced` has
-    the value there instead. `path` is the file name in tracebacks; lines after BESIDE_MARK, the comment
-    that ends what was put before the user's own lines, are numbered as in the user's file."""
+    """The code object of a source in which every integer literal whose value is a key of `replaced` has the
+    value there instead. `path` is the file name in tracebacks; lines after BESIDE_MARK, the comment that ends
+    what was put before the user's own lines, are numbered as in the user's file."""
     tree = ast.parse(source, path)
     if replaced:
         tree = ast.fix_missing_locations(_Replaced(replaced).visit(tree))

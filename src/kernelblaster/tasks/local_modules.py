@@ -1,4 +1,5 @@
-"""Embeds the local modules that a task's file imports into its text, so that the task can be run anywhere."""
+"""Embeds the local modules that a task's file imports into its text, so that the task is a single text that
+runs without the folder it came from."""
 
 import ast
 import sys
@@ -45,15 +46,17 @@ def with_local_modules(source: str, path: Path) -> str:
 
 
 def with_package(source: str, folder: Path) -> str:
-    """As `with_local_modules`, for a source without a file: modules are looked for in `folder`."""
+    """The source preceded by the local modules that it imports, as by `with_local_modules`, for a source that
+    is not in a file: modules are looked for in `folder`."""
     modules = _LocalModules(folder.resolve(), "")
     modules.follow(ast.parse(source), "")
     return _embedded(modules.texts, source, "") if modules.texts else source
 
 
 def _embedded(texts: dict[str, tuple[bool, str]], source: str, package: str) -> str:
-    """The source preceded by embedded modules (`texts` as in `_LocalModules`) and their loader. `package`
-    is what its relative imports refer to; "" if it has none."""
+    """The source preceded by a dict of the embedded modules (`texts`, as in `_LocalModules`) and by code that
+    imports them from there. `package` is the package that the source's relative imports refer to; "" if it
+    has none."""
     future, own = _without_future(source)
     shown = "".join(f"    {name!r}: ({whole}, {_text(text)}),\n" for name, (whole, text) in texts.items())
     setting = f"__package__ = {package!r}\n" if package else ""
@@ -72,8 +75,8 @@ class _LocalModules:
         self._folders = [self._top] if self._top == folder else [folder, self._top]
 
     def follow(self, tree: ast.Module, package: str) -> bool:
-        """Collect what a module of this `package` imports, and what those modules import; returns whether
-        some of its own imports are relative."""
+        """Collect the local modules that a module of this `package` with this syntax tree imports, directly
+        and through others; returns whether some of its own imports are relative."""
         relative = False
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -87,8 +90,8 @@ class _LocalModules:
         return relative
 
     def _take(self, name: str) -> None:
-        """Collect a module by its dotted name, and the packages that contain it; nothing for the standard
-        library, torch and numpy."""
+        """Collect a local module by its dotted name, and the packages that contain it; nothing for the
+        standard library, torch and numpy, or where there is no local file."""
         parts = name.split(".")
         if not parts[0] or parts[0] in sys.stdlib_module_names or parts[0] in ("torch", "numpy"):
             return
@@ -114,7 +117,7 @@ class _LocalModules:
             return
 
     def _add(self, name: str, text: str, *, is_package: bool) -> None:
-        """Add a module with its source, and follow its imports."""
+        """Add a module with its source text to `texts`, and collect what it imports."""
         self.texts[name] = (is_package, text)
         with suppress(SyntaxError):  # reported when it is imported
             self.follow(ast.parse(text), name if is_package else name.rpartition(".")[0])

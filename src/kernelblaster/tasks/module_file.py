@@ -1,4 +1,5 @@
-"""Executes a KernelBench-format Python file and gives access to its module, inputs and size constants."""
+"""Executes a task's Python file (KernelBench format: Model, get_inputs, get_init_inputs) and gives access to
+its module, its inputs, and the integer constants that determine sizes."""
 
 import inspect
 import re
@@ -32,7 +33,7 @@ RESERVED |= {"auto", "register", "template", "operator", "new", "delete", "const
 
 @dataclass(frozen=True)
 class Executed:
-    """The result of running a file: its global names with their values, and torch's default dtype
+    """The result of running a Python file: its global names with their values, and torch's default dtype
     afterwards."""
 
     names: dict[str, Any]
@@ -65,12 +66,12 @@ class ModuleFile:
 
     @property
     def model(self) -> Any:
-        """The module class that the file calls Model."""
+        """The torch.nn.Module subclass that the file calls Model."""
         return self._namespace["Model"]
 
     @property
     def literals(self) -> list[int]:
-        """Integer literals in the file that may be sizes, largest first."""
+        """Distinct integer literals in the file that may be sizes (from 4 on), largest first."""
         return literals_of(self.source)
 
     @property
@@ -85,8 +86,9 @@ class ModuleFile:
 
     @property
     def declared_small(self) -> dict[str, int] | None:
-        """The file's own dict SMALL, the constants of its small construction; None if it has none. Raises
-        BadTask if it is malformed or has names that the file lacks."""
+        """The file's own dict SMALL: names of its integer constants with smaller values, by which the module
+        becomes small enough for the emulator. None if the file has none. Raises BadTask if it is malformed or
+        has names that the file lacks."""
         small = self._namespace.get("SMALL")
         if small is None:
             return None
@@ -114,7 +116,7 @@ class ModuleFile:
             self._executed, self.replacements = before, replaced_before
 
     def replace(self, constants: Mapping[str, int]) -> None:
-        """Give the file's constants these values for good, as inside `replaced`."""
+        """Give the file's constants these values for good; keys as for `replaced`."""
         literals = {int(key): value for key, value in constants.items() if key.isdigit()}
         if literals:
             self._executed = self._with_literals(literals)
@@ -123,7 +125,8 @@ class ModuleFile:
         self.replacements = {**constants}
 
     def _with_literals(self, literals: dict[int, int]) -> Executed:
-        """The file executed with literals replaced; the latest such execution is reused."""
+        """The file executed with integer literals replaced (old value to new); only the latest such execution
+        is kept and reused."""
         key = frozenset(literals.items())
         if key not in self._others:
             self._others = {key: execute(self.source, self.path, literals)}
@@ -189,8 +192,9 @@ class ModuleFile:
         self, what: str, call: Callable[[], T], leave_out: Callable[[T, "Bare"], T]
     ) -> T:
         """The result of `call`, which runs the task's code. If that fails on fake tensors or on the meta
-        device, it is called again with real tensors, which `leave_out` then replaces by such without
-        content. `what` is for messages."""
+        device, it is called again with real tensors on the CPU, and `leave_out` then replaces these in the
+        result by tensors without content. `what` says in messages what failed. Raises BadTask if the second
+        call fails too, and Hangs at once if the time limit passed."""
         mode = detect_fake_mode()
         if mode is None and torch.get_default_device().type != "meta":
             return self._guarded(what, call)
@@ -205,8 +209,9 @@ class ModuleFile:
             return leave_out(made, mode.from_tensor if mode else lambda tensor: tensor.to("meta"))
 
     def _guarded(self, what: str, call: Callable[[], T]) -> T:
-        """The result of `call`, run under the file's default dtype, with CUDA devices ignored and with
-        the time limit. Raises BadTask."""
+        """The result of `call`, run with the file's default dtype, with "cuda" in the code ignored (tensors
+        stay on the default device) and within IMPORT_LIMIT_S seconds. Raises BadTask, with `what` in its
+        message, if it fails."""
         with (
             foreign(self.path, what, IMPORT_LIMIT_S),
             default_dtype(self._executed.default_dtype),
@@ -217,7 +222,8 @@ class ModuleFile:
 
 
 def c_name(name: str) -> str:
-    """A Python name, dotted or not, as a C identifier: other characters become underscores."""
+    """A Python name, dotted or not, as a C identifier: characters other than ASCII letters, digits and
+    underscores become underscores."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
@@ -233,7 +239,7 @@ def is_module_class(value: Any) -> bool:
 
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """A context with another torch default dtype."""
+    """A context in which torch's default dtype is `dtype`."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -276,7 +282,8 @@ Bare = Callable[[torch.Tensor], torch.Tensor]  # a tensor without content like t
 
 
 def _without_values(module: torch.nn.Module, bare: Bare) -> torch.nn.Module:
-    """The module with its parameters and buffers replaced by tensors without content."""
+    """The module with its parameters and buffers replaced, in place, by tensors without content: `bare` makes
+    such a (fake or meta) tensor from a real one."""
     for owner in module.modules():
         for name, parameter in owner._parameters.items():
             if parameter is not None:
@@ -288,9 +295,10 @@ def _without_values(module: torch.nn.Module, bare: Bare) -> torch.nn.Module:
 
 
 def execute(source: str, path: str, literals: Mapping[int, int] | None = None) -> Executed:
-    """Run a file as a new Python module, with integer literals replaced as in `literals`. Local modules
-    that were embedded in it (tasks/local_modules.py) exist for it alone: those of the same name in
-    this process are restored afterwards, and so is torch's default dtype. Raises BadTask."""
+    """Run a Python file as a new module, with integer literals replaced as in `literals` (old value to new).
+    Local modules that were embedded in its text (tasks/local_modules.py) exist for it alone: those of the
+    same name in this process are restored afterwards, and so is torch's default dtype. Raises BadTask if the
+    file's code fails."""
     text = path + source + str(sorted((literals or {}).items()))
     name = TASK + sha256(text.encode()).hexdigest()[:12]
     module = types.ModuleType(name)

@@ -1,4 +1,5 @@
-"""A module's parameters and buffers, in the order in which a candidate receives them, and their types."""
+"""Lists a module's parameters and buffers in the order in which a candidate (a CUDA kernel that replaces the
+module) receives them, and casts them to other types."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +13,9 @@ from kernelblaster.records.signature import DTYPE_BYTES, Dtype
 
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters and buffers that a candidate receives, by dotted name, in the order of `state_dict`:
-    non-persistent buffers are included, scalar integers (such as num_batches_tracked) are not."""
+    """The module's parameters and buffers that a candidate receives as arguments, by dotted name, in the
+    order of `state_dict`: non-persistent buffers are included, scalar integers (such as num_batches_tracked)
+    are not."""
     state = {}
     for prefix, owner in module.named_modules(remove_duplicate=False):
         for name, tensor in (*owner._parameters.items(), *owner._buffers.items()):
@@ -27,7 +29,8 @@ def parameter_names(module: torch.nn.Module) -> list[str]:
 
 
 def dtype_name(dtype: torch.dtype) -> Dtype:
-    """The name of a type without "torch.". Raises BadTask for types that tasks do not support."""
+    """The name of a torch type without "torch.", such as "float32". Raises BadTask for types that tasks do
+    not support."""
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPE_BYTES:
         known = ", ".join(DTYPE_BYTES)
@@ -39,20 +42,22 @@ def dtype_name(dtype: torch.dtype) -> Dtype:
 
 
 def cast_of(task: Task) -> torch.dtype | None:
-    """The type that the task's floating tensors are cast to; None where they keep their own."""
+    """The torch type that all floating tensors of the task are cast to; None if they keep the types of the
+    task's file."""
     return getattr(torch, task.cast) if task.cast else None
 
 
 def cast(value: Any, dtype: torch.dtype | None) -> Any:
-    """A floating tensor cast to `dtype`; anything else unchanged, and everything if `dtype` is None."""
+    """`value` cast to `dtype` if it is a floating tensor; anything else unchanged, and everything if `dtype`
+    is None."""
     if dtype is not None and isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.to(dtype)
     return value
 
 
 def convert(module: torch.nn.Module, dtype: torch.dtype | None) -> torch.nn.Module:
-    """The module with floating parameters and buffers cast to `dtype` (unlike `Module.to`, also on fake
-    tensors), unless it is None; gradients are switched off."""
+    """The module, changed in place: floating parameters and buffers cast to `dtype` (unless it is None;
+    unlike `Module.to`, also on fake tensors), and gradients switched off."""
     for owner in module.modules():
         for name, parameter in owner._parameters.items():
             if parameter is not None and parameter.is_floating_point():

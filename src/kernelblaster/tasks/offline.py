@@ -1,7 +1,8 @@
-"""Refuses connections of a task's code to other machines, and removes empty folders that it leaves.
+"""Refuses connections of a task's Python code to other machines, and removes empty folders that it leaves.
 
-A model that downloads its weights is another one tomorrow, and none without a network. What code in other
-languages does is not seen here; docs/security.md says what confines it.
+A task must compute the same every day: a model that downloads its weights may change, and fails without a
+network. Connections that code in other languages opens are not seen here; docs/security.md says what confines
+it.
 """
 
 import sys
@@ -18,13 +19,15 @@ _LOCAL = threading.local()
 
 
 class OpensConnection(Exception):
-    """Raised in a task's code where it would connect to another machine, whose name is the argument."""
+    """Raised in a task's code where it would connect to another machine; its argument is that machine's name
+    or address."""
 
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """A context in which this thread may not connect to other machines: OpensConnection is raised there. If
-    the context ends by an exception, folders are removed that were made inside and are empty."""
+    """A context in which this thread's Python code may not connect to other machines: OpensConnection is
+    raised where it tries. If the context ends by an exception, folders that were made inside and are still
+    empty are removed."""
     _install()
     before, _LOCAL.folders = getattr(_LOCAL, "folders", None), []
     try:
@@ -40,12 +43,14 @@ def offline() -> Iterator[None]:
 
 @cache
 def _install() -> None:
-    """Have Python report the events that matter, once for the process: such a hook cannot be removed."""
+    """Register `_heard` as Python's audit hook, once for the process: such a hook cannot be removed."""
     sys.addaudithook(_heard)
 
 
 def _heard(event: str, given: tuple[Any, ...]) -> None:
-    """Called by Python for each event that can be observed, in all threads."""
+    """The audit hook: Python calls it for each `event` (with its arguments `given`) in all threads. In a
+    thread inside `offline` it notes folders that are made, and raises OpensConnection for connections to
+    other machines."""
     if event not in EVENTS or getattr(_LOCAL, "folders", None) is None:
         return
     if event == "os.mkdir":

@@ -1,4 +1,5 @@
-"""Observes which operators a computation runs."""
+"""Observes which PyTorch operators a computation runs, to tell whether it is elementwise and whether it turns
+floating values into integers."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -33,9 +34,10 @@ PLAIN = frozenset(
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A context that observes operators. Afterwards `pointwise` tells whether every output element
-    depended only on the elements at the same index of the inputs; `converts`, whether integers were
-    computed from floating values other than by comparisons (rounding, argmax)."""
+    """A context that observes the PyTorch operators run inside. Afterwards `pointwise` tells whether every
+    output element depended only on the elements at the same index of the inputs; `converts`, whether integers
+    may have been computed from floating values other than by comparisons: by a cast, or by an operator that
+    returns indices (argmax, sort, max)."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -48,7 +50,8 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
-        """Take note of one operator: its overload, its arguments and its result."""
+        """Update `pointwise` and `converts` by one operator that ran: its overload `func`, its arguments and
+        its result."""
         name = func.overloadpacket.__name__
         self.converts |= name in PLACES
         if name == "_to_copy" and isinstance(result, torch.Tensor):

@@ -1,5 +1,6 @@
-"""A context in which attention is computed by plain operators. PyTorch's own switch is global and is restored
-to what it was found at, so two overlapping threads would leave it wrong."""
+"""A context, usable from several threads at once, in which attention is computed by plain operators
+(PyTorch's MATH backend). PyTorch's own context sets a global switch and restores the value it found, so two
+overlapping threads would leave it wrong."""
 
 import threading
 from collections.abc import Iterator

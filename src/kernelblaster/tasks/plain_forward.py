@@ -27,13 +27,14 @@ def plain_forward() -> Iterator[None]:
 
 
 def _uncompiled(model: Any = None, **_: Any) -> Any:
-    """`torch.compile` for those who want none: the function or module itself, or a decorator that
-    returns it."""
+    """Stands in for `torch.compile`: returns the function or module unchanged; called without one, as a
+    decorator with options, returns a decorator that does so."""
     return model if model is not None else lambda decorated: decorated
 
 
 def _refusing(initialize: Callable[..., None]) -> Callable[..., None]:
-    """The constructor of `torch.autocast`, which raises BadTask unless `enabled` is False."""
+    """A constructor for `torch.autocast` that raises BadTask unless `enabled` is False, and then calls the
+    original one, `initialize`."""
 
     def checked(
         self: Any, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: Any = None

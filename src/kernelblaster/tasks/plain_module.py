@@ -1,7 +1,8 @@
-"""Refuses Python that does more than define a module: for task files by authors who must not run commands.
+"""Checks Python task files whose authors must not run commands, such as agents: refuses code that does more
+than define a module.
 
-The text is read, never run: only syntax, names, attributes and functions on the lists below are let through.
-Nothing there opens files, imports modules, starts processes or reaches Python's internals.
+The text is parsed, never run: only syntax, names, attributes and functions on the lists below are let
+through. Nothing there opens files, imports other modules, starts processes or reaches Python's internals.
 """
 
 import ast
@@ -56,8 +57,8 @@ INTERNALS = frozenset(
 
 def check_plain(source: str, where: str) -> None:
     """Raise BadTask unless a Python text is plain: imports of torch and math, constants, functions, and
-    classes derived from `nn.Module`, made of tensor operations. `where` names it in the message, with the
-    line. Expressions of inputs and constructor arguments are plain by the same rules."""
+    classes derived from `nn.Module`, made of tensor operations, and nothing else. `where` names the text in
+    the message, beside the line."""
     if len(source) > LARGEST:
         raise BadTask(f"{where}: has more than {LARGEST} characters.")
     try:
@@ -71,8 +72,8 @@ def check_plain(source: str, where: str) -> None:
 
 
 class _Check(ast.NodeVisitor):
-    """Visits every node of a file and raises BadTask at the first that is not plain. `_modules` are the
-    modules by the names under which the file imports them, `_defined` all names that it defines."""
+    """Visits every node of a file's syntax tree and raises BadTask at the first that is not plain (allowed by
+    `check_plain`). `where` names the file in the message."""
 
     def __init__(self, tree: ast.Module, where: str) -> None:
         self._where = where
@@ -97,10 +98,10 @@ class _Check(ast.NodeVisitor):
         super().generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:
-        """Done before everything else."""
+        """Does nothing: `__init__` has checked all imports before the other nodes are visited."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        """Done before everything else."""
+        """Does nothing: `__init__` has checked all imports before the other nodes are visited."""
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         bases = [ast.unparse(base) for base in node.bases]
@@ -151,7 +152,8 @@ class _Check(ast.NodeVisitor):
             self.generic_visit(node)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        """Take over what an import binds. Raises BadTask for anything else than MODULES and TYPING."""
+        """Remember the modules and names that an import statement binds. Raises BadTask if it imports from
+        anything else than MODULES and TYPING, or a name that is not plain."""
         if isinstance(node, ast.Import):
             for one in node.names:
                 if one.name not in MODULES:
@@ -172,7 +174,8 @@ class _Check(ast.NodeVisitor):
                 self._refuse(node, f"{full} is not allowed")
 
     def _module(self, node: ast.expr) -> ModuleType | None:
-        """The module that an expression like `torch.nn` stands for; None if it is something else."""
+        """The module that an expression like `torch.nn` stands for; None if the expression is something
+        else."""
         if isinstance(node, ast.Name):
             return self._modules.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -182,7 +185,8 @@ class _Check(ast.NodeVisitor):
         return None
 
     def _name(self, node: ast.AST, name: str) -> None:
-        """Raise BadTask for names of Python's internals, and for those that are refused everywhere."""
+        """Raise BadTask if the file may not use `name`: it begins with two underscores, belongs to Python's
+        internals (frames, code objects, ...), or is in REFUSED. `node` gives the line for the message."""
         if name.startswith("__") or name in REFUSED or name in INTERNALS:
             self._refuse(node, f"{name} is not allowed")
 
@@ -195,7 +199,8 @@ class _Check(ast.NodeVisitor):
 
 
 def _registered(nodes: list[ast.AST]) -> set[str]:
-    """Names of buffers and parameters that a file registers by a text."""
+    """Names of buffers, parameters and submodules that a file registers by a string literal, as in
+    `register_buffer("mask", ...)`."""
     return {
         node.args[0].value
         for node in nodes
@@ -209,7 +214,8 @@ def _registered(nodes: list[ast.AST]) -> set[str]:
 
 
 def _is_plain(module: ModuleType, name: str) -> bool:
-    """Whether an attribute of one of MODULES is a tensor operator, a class of modules or a number."""
+    """Whether a file may use the attribute `name` of `module`, one of MODULES: it is a tensor operator, a
+    function of torch.nn, a class of modules or a number."""
     import torch
 
     if name.startswith("_") or name in REFUSED or not hasattr(module, name):
@@ -226,7 +232,8 @@ def _is_plain(module: ModuleType, name: str) -> bool:
 
 
 def _is_attribute(name: str) -> bool:
-    """Whether an attribute of some value, not known which, is one of tensors or modules."""
+    """Whether a file may read `.name` of a value of unknown type: `name` is a public attribute of
+    torch.Tensor or in METHODS."""
     import torch
 
     return name in METHODS or (not name.startswith("_") and hasattr(torch.Tensor, name))

@@ -14,8 +14,8 @@ Dimension = tuple[int, int]
 
 @dataclass(frozen=True)
 class FreeSize:
-    """Input dimensions, as (input tensor, axis), that can be changed together; their `value` in the
-    file's inputs, and an `other` value that the module accepted."""
+    """A size that can vary: the input dimensions, as (input tensor, axis), that must be changed together;
+    their `value` in the file's inputs, and an `other` value that the module accepted."""
 
     dimensions: tuple[Dimension, ...]
     value: int
@@ -23,7 +23,8 @@ class FreeSize:
 
     @property
     def step(self) -> int:
-        """The distance between the two accepted values: others are looked for at multiples of it."""
+        """The distance between the two values that the module accepted: further values are tried at multiples
+        of it."""
         return abs(self.other - self.value)
 
 
@@ -38,8 +39,9 @@ class Probe:
         self._seen: dict[Shapes, Shapes | None] = {}
 
     def outputs(self, shapes: Shapes) -> Shapes | None:
-        """Output shapes for these input shapes; None if the module refuses them, an output would be empty, or
-        their number or ranks are not those of the base. Remembered."""
+        """The module's output shapes for these input shapes. None if it refuses them, if an output would be
+        empty, or if the number of outputs or their ranks differ from those at the base shapes. Each shape is
+        tried once and then remembered."""
         if shapes not in self._seen:
             result = self._run(shapes)
             empty = result is not None and any(0 in shape for shape in result)
@@ -50,8 +52,8 @@ class Probe:
         return result if alike else None
 
     def with_sizes(self, sizes: list[tuple[FreeSize, int]], start: Shapes | None = None) -> Shapes:
-        """The shapes `start` (default: the base) with each free size set to the value beside it. Nothing
-        is tried."""
+        """The shapes `start` (default: the module's own input shapes) with each free size set to the value
+        beside it. Whether the module accepts them is not tried."""
         changed = [list(shape) for shape in (start or self.base)]
         for size, value in sizes:
             for tensor, axis in size.dimensions:
@@ -66,9 +68,9 @@ class Probe:
         return self.outputs(tuple(tuple(shape) for shape in changed)) is not None
 
     def free_sizes(self, equal_elsewhere: Shapes | None = None) -> list[FreeSize]:
-        """Every free size, in the order of the inputs' dimensions. `equal_elsewhere` are the base shapes
-        of another construction of the module: only dimensions that are equal in both are tried
-        together."""
+        """Every free size (dimensions that the module lets vary), in the order of the inputs' dimensions.
+        `equal_elsewhere` are the input shapes of the same module built with other constants: only dimensions
+        that are equal in both are tried together."""
         pending = [(t, a) for t, shape in enumerate(self.base) for a in range(len(shape))]
         sizes: list[FreeSize] = []
         while pending:
@@ -81,13 +83,14 @@ class Probe:
         return sizes
 
     def _alike(self, one: Dimension, other: Dimension, elsewhere: Shapes | None) -> bool:
-        """Whether two dimensions have equal extents in the base, and in `elsewhere` if given."""
+        """Whether two dimensions have equal extents in the module's own input shapes, and in the shapes
+        `elsewhere` if given."""
         bases = (self.base, elsewhere) if elsewhere else (self.base,)
         return all(shapes[one[0]][one[1]] == shapes[other[0]][other[1]] for shapes in bases)
 
     def _free_size(self, dimension: Dimension, equal: list[Dimension]) -> FreeSize | None:
-        """The free size that begins with a dimension, alone or with some of `equal`, dimensions of the
-        same extent; None if the module accepts no other extent."""
+        """The free size that `dimension` belongs to: alone, or changed together with some of `equal`, the
+        dimensions of the same extent. None if the module accepts no other extent, or the extent is 1."""
         value = self.base[dimension[0]][dimension[1]]
         if value == 1:
             return None  # a broadcast dimension: another extent would mean something else
@@ -98,8 +101,9 @@ class Probe:
         return None
 
     def choose(self, sizes: list[FreeSize], wishes: "Wishes") -> Shapes:
-        """Shapes in which each free size, one after another, has the first of its `wishes(position,
-        size)` that the module accepts along with those before it; its base value if it accepts none."""
+        """Input shapes for a workload: each free size, one after another, gets the first value of the list
+        `wishes(position, size)` that the module accepts along with those before it; its own value if it
+        accepts none."""
         shapes = self.base
         for position, size in enumerate(sizes):
             for value in wishes(position, size):
@@ -114,8 +118,8 @@ Wishes = Callable[[int, FreeSize], list[int]]  # by the place among the free siz
 
 
 def _groups(equal: list[Dimension]) -> list[tuple[Dimension, ...]]:
-    """Subsets of `equal` to change together with a dimension: the empty one, then of one to three (unless
-    there are more than ten), at last all."""
+    """Subsets of `equal` to change together with one more dimension, in the order to try: none of them, any
+    one, two or three (unless there are more than ten), at last all."""
     groups: list[tuple[Dimension, ...]] = [()]
     for count in range(1, 4):
         if len(equal) <= 10:
@@ -124,14 +128,15 @@ def _groups(equal: list[Dimension]) -> list[tuple[Dimension, ...]]:
 
 
 def alternatives(value: int) -> list[int]:
-    """Other extents to try in place of `value`: close ones first, then its double and its half."""
+    """Other positive extents to try in place of `value`: close ones first, then its double and its half."""
     wishes = [value + d for d in (1, 2, -1, 4, 8, 16)] + [value * 2, value // 2]
     return [w for w in dict.fromkeys(wishes) if w > 0 and w != value]
 
 
 def odd_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try for the odd workload, best first: odd ones of about a third of the size's value,
-    different for each `position` among the free sizes; then some a whole number of steps away."""
+    """Values to try for a free size in the odd workload (sizes at which kernels are verified but not timed),
+    best first: odd ones of about a third of the size's value, different for each `position` among the free
+    sizes; then some a whole number of steps away."""
     target = max(1, int(size.value * (0.37 - 0.03 * (position % 4)))) | 1
     odd = [target + 2 * k for k in range(8)]
     stepped = [size.value - size.step * k for k in range(1, 1 + size.value // size.step)]
@@ -140,15 +145,17 @@ def odd_sizes(position: int, size: FreeSize) -> list[int]:
 
 
 def near_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try for the near workload, best first: one less (three or five less for later positions,
-    so that sizes differ), other close ones, one step away."""
+    """Values to try for a free size in the near workload (sizes just beside the timed ones, for
+    verification), best first: one less (three or five less for later positions, so that sizes differ), other
+    close ones, one step away."""
     deltas = (-1 - 2 * (position % 3), -1, 1, -2, 2, -4, 4, -size.step, size.step)
     return [size.value + d for d in deltas if size.value + d > 0]
 
 
 def tiny_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try for the tiny workload, smallest first, in an order that begins differently for each
-    `position`, so that sizes differ."""
+    """Values to try for a free size in the tiny workload (for verification): below the size's value, from
+    about 3 up to 128, in an order that begins differently for each `position` among the free sizes, so that
+    these differ."""
     small = [3, 5, 2, 7, 4]
     start = position % len(small)
     wishes = small[start:] + small[:start] + [6, 8, 9, 11, 12, 16, 17, 24, 32, 48, 64, 128]
@@ -156,6 +163,6 @@ def tiny_sizes(position: int, size: FreeSize) -> list[int]:
 
 
 def small_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try for the small workload, which the emulator runs: up to 128, not powers of two where
-    possible. `position` is unused."""
+    """Values to try for a free size in the small workload, which the emulator runs, best first: below the
+    size's value, at most 128, first ones that are not powers of two. `position` is unused."""
     return [v for v in (17, 9, 24, 16, 12, 8, 5, 4, 3, 2, 32, 48, 64, 128) if v < size.value]

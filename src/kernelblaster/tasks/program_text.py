@@ -1,4 +1,5 @@
-"""Writes an exported program as the text of a task: a Model in core operators that any process can build."""
+"""Writes a program of torch.export as the text of a task: a file with a Model in ATen operators that can be
+built in any process, without the original code."""
 
 import keyword
 import operator
@@ -86,8 +87,8 @@ class _Forward:
         self._device = "None"
 
     def written(self) -> tuple[list[str], str]:
-        """(names of the inputs, source of the body). Raises BadTask for graphs with control flow, or with
-        state that is not a tensor."""
+        """(names of the inputs, source of the body of forward()). Raises BadTask for graphs with control
+        flow, or with state that is not a tensor."""
         lines, inputs = [], []
         placeholders = [node for node in self._program.graph.nodes if node.op == "placeholder"]
         for spec, node in zip(self._program.graph_signature.input_specs, placeholders, strict=True):
@@ -118,7 +119,8 @@ class _Forward:
         return inputs, "".join(f"        {line}\n" for line in lines)
 
     def _call(self, node: torch.fx.Node) -> str:
-        """The expression for a call of an operator."""
+        """The Python expression for a graph node that calls an operator. Raises BadTask if the operator has
+        no name to call it by."""
         arguments = [self._value(value) for value in node.args]
         if node.target is operator.getitem:
             return f"{arguments[0]}[{arguments[1]}]"
@@ -129,7 +131,8 @@ class _Forward:
         return f"{_function(node.target)}({', '.join(arguments)})"
 
     def _value(self, value: Any) -> str:
-        """The expression for an argument: a variable, a list, the device, or a literal."""
+        """The Python expression for an argument of an operator: a variable, a list, the device, or a
+        literal."""
         if isinstance(value, torch.fx.Node):
             return self._names.get(value.name, value.name)
         if isinstance(value, list | tuple):
@@ -142,8 +145,8 @@ class _Forward:
         return repr(value)
 
     def _result(self) -> str:
-        """The expression for what forward() returns, in the structure of the original; updated buffers
-        are left out."""
+        """The Python expression for what forward() returns, in the nested structure of the original module's
+        result; buffers that the graph updates are left out."""
         results: Any = self._program.graph.output_node().args[0]
         specs = self._program.graph_signature.output_specs
         kept = [r for r, spec in zip(results, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
@@ -153,13 +156,14 @@ class _Forward:
 
 
 def _is_ignored(node: torch.fx.Node) -> bool:
-    """Whether a node only asserts something."""
+    """Whether a graph node only asserts or constrains something, so that it is left out of the text."""
     name = getattr(node.target, "__name__", str(node.target))
     return name.startswith(IGNORED)
 
 
 def _function(target: Any) -> str:
-    """The name under which generated code reaches an operator. Raises BadTask if it has none."""
+    """The dotted name under which generated code reaches an operator, such as torch.ops.aten.mul.Tensor.
+    Raises BadTask if `target` is no ATen operator and is not in `operator` or `torch`."""
     if isinstance(target, torch._ops.OpOverload):
         return f"torch.ops.{target}"
     name = getattr(target, "__name__", "")
@@ -170,7 +174,8 @@ def _function(target: Any) -> str:
 
 
 def _structured(tree: Any) -> str:
-    """The expression for nested lists, tuples and dicts whose leaves are expressions."""
+    """The Python expression for nested lists, tuples and dicts whose leaves are expressions given as
+    strings."""
     if isinstance(tree, str):
         return tree
     if isinstance(tree, dict):

@@ -13,7 +13,8 @@ from typing import Any, TextIO
 
 
 class _Muted(logging.Filter):
-    """Which threads are muted; as a filter of handlers, drops what torch's loggers say in these."""
+    """Knows which threads are muted (inside `quiet`), separately for each thread. As a filter on log
+    handlers, it drops what torch's loggers say in muted threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +31,7 @@ class _Muted(logging.Filter):
 
     @property
     def printed(self) -> int:
-        """Characters that this thread printed while it was muted."""
+        """Characters that the calling thread has printed so far while it was muted."""
         return getattr(self._local, "printed", 0)
 
     @printed.setter
@@ -42,7 +43,8 @@ class _Muted(logging.Filter):
 
 
 class _Stream:
-    """A text stream that counts and drops what muted threads write; else the stream that it stands for."""
+    """Replaces a text stream such as sys.stdout: counts and drops what muted threads write, and passes
+    everything else on to the stream that it replaces."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -61,8 +63,8 @@ _MUTED = _Muted()
 
 
 class _Control:
-    """Puts the standard streams, warnings and torch's loggers under control while some thread is muted: the
-    first one's context replaces them, the last one's restores them."""
+    """Replaces the standard streams and the display of warnings, and filters torch's loggers, while some
+    thread is muted: the first thread to enter replaces them, the last to leave restores them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -80,7 +82,8 @@ class _Control:
                 warnings.showwarning = _unless_muted(warnings.showwarning)
 
     def leave(self) -> None:
-        """What somebody else has replaced since stays as it is."""
+        """End one context; the last one restores streams and warnings. A stream or handler that other code
+        has replaced in the meantime is left as it is."""
         with self._lock:
             self._users -= 1
             if self._users or self._replaced is None:
@@ -93,8 +96,9 @@ class _Control:
             self._replaced = None
 
     def _filter_handlers(self) -> None:
-        """Attach the filter to all handlers that may show what torch's loggers say. Torch adds loggers and
-        handlers when parts of it are first imported, so it is done again whenever there are more."""
+        """Attach the filter to all log handlers that may show what torch's loggers say. Torch adds loggers
+        and handlers when parts of it are first imported, so this is repeated whenever there are more loggers
+        than before."""
         known = logging.Logger.manager.loggerDict
         if len(known) == self._loggers:
             return
@@ -112,8 +116,8 @@ _CONTROL = _Control()
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """A context in which nothing is shown that this thread prints, warns of, or logs through torch: a size
-    that a module refuses makes forty lines of PyTorch's own. What matters is told in a sentence elsewhere."""
+    """A context in which nothing is shown that this thread prints, warns of, or logs through torch; other
+    threads are not affected. (PyTorch prints some forty lines whenever a module refuses a size.)"""
     _CONTROL.enter()
     before = _MUTED.depth
     _MUTED.depth = before + 1
@@ -130,7 +134,7 @@ def printed_characters() -> int:
 
 
 def _unless_muted(show: Callable[..., None]) -> Callable[..., None]:
-    """`warnings.showwarning` for all but muted threads."""
+    """A replacement for `warnings.showwarning` that calls `show`, the original, except in muted threads."""
 
     def shown(*given: Any, **named: Any) -> None:
         if not _MUTED.depth:

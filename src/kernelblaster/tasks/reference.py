@@ -1,4 +1,5 @@
-"""A task's PyTorch module, ready to run on memory that the caller owns, in any precision."""
+"""A task's PyTorch module, ready to run on tensors that the caller provides, on any device and in any
+precision: what candidates are compared with."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -17,9 +18,9 @@ from kernelblaster.tasks.values import ValuePool, pool_of
 
 
 class ModuleReference:
-    """A task's module, built as in its file or, for `construction` "small", with the constants of its
-    small workload. `pools` are the values from which each input tensor is drawn; `parameters` are the
-    module's own, on the host.
+    """A task's module, built as in its file or, for `construction` "small", with the smaller constants of its
+    small workload (for the emulator). `pools` are the values from which each input tensor is drawn;
+    `parameters` are the module's own, on the host.
 
     `run` works on the tensors it is given, so the caller decides on which device and in which precision."""
 
@@ -63,7 +64,8 @@ class ModuleReference:
         return ModuleReference(self.task, self._construction, torch.device("cpu"), donor=self)
 
     def at_primary(self, scalars: Sequence[Any]) -> "ModuleReference":
-        """The module as its file builds it, with these scalars and the pools of this one."""
+        """A new reference with the module as its file builds it (not made smaller), these scalar inputs, and
+        the value pools of this one."""
         made = ModuleReference(self.task, "primary", self.device, donor=self)
         given = iter(scalars)
         made._scalars = [None if value is None else next(given) for value in self._scalars]
@@ -71,12 +73,13 @@ class ModuleReference:
 
     @property
     def scalars(self) -> list[Any]:
-        """The scalar inputs, in order; tensors are left out."""
+        """The values of the scalar inputs, in order, without the tensors."""
         return [value for value in self._scalars if value is not None]
 
     @contextmanager
     def with_scalars(self, scalars: Sequence[Any] | None) -> Iterator[None]:
-        """A context in which `run` passes these scalars instead of the file's own (None: its own)."""
+        """A context in which `run` passes these scalar inputs instead of those of the task's file; None
+        changes nothing."""
         before = self._scalars
         if scalars is not None:
             moved = iter(scalars)
@@ -87,8 +90,8 @@ class ModuleReference:
             self._scalars = before
 
     def bind(self, parameters: list[torch.Tensor]) -> None:
-        """Make the module use these tensors, in the order of `state_of`, as its parameters, without a
-        copy. Buffers are copied, since a module in training mode writes into them."""
+        """Make the module use these tensors, in the order of `state_of`, as its parameters, without a copy.
+        Buffers are copied, since a module in training mode writes into them."""
         self._own_memory = False
         for (owner, name), value in zip(self._slots, parameters, strict=True):
             if name in owner._parameters:
@@ -99,8 +102,8 @@ class ModuleReference:
                 owner._buffers[name] = value.clone()
 
     def copy_in(self, parameters: list[torch.Tensor]) -> None:
-        """Copy these values, in the order of `state_of`, into memory that the module owns: allocated at
-        the first call after `bind`, and reused, at the same addresses, by later ones."""
+        """Copy these parameter and buffer values, in the order of `state_of`, into memory that the module
+        owns: allocated at the first call after `bind`, and reused, at the same addresses, by later ones."""
         if not self._own_memory:
             self.bind([value.clone() for value in parameters])
             for module in self._module.modules():
@@ -115,15 +118,17 @@ class ModuleReference:
                 own.copy_(value)
 
     def run(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs for these input tensors, in the order of the signature, with the scalars of the
-        file (or of `with_scalars`) and the parameters that were bound last."""
+        """The module's outputs, a flat list of contiguous tensors in the order of the signature, for these
+        input tensors, with the scalars of the file (or of `with_scalars`) and the parameters that were bound
+        last."""
         given = iter(inputs)
         arguments = [next(given) if value is None else value for value in self._scalars]
         return call_module(self._module, arguments)
 
     @contextmanager
     def in_float64(self):  # type: ignore[no-untyped-def]
-        """A context in which tensors that the module creates itself are float64."""
+        """A context in which torch's default type is float64, so that tensors which the module creates itself
+        have it."""
         before = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:
@@ -133,7 +138,8 @@ class ModuleReference:
 
     def compiled(self, mode: str) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
         """A function like `run` that calls the module through torch.compile in this mode ("default",
-        "max-autotune" and so on), as a second baseline. It is compiled at the first call."""
+        "max-autotune" and so on), to be timed as another baseline beside eager PyTorch. It is compiled at the
+        first call."""
         module = torch.compile(self._module, mode=None if mode == "default" else mode)
 
         def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -149,8 +155,9 @@ class ModuleReference:
         return [tensor.detach() for tensor in state_of(self._module).values()]
 
     def functional(self) -> torch.nn.Module:
-        """A module without parameters of its own that computes the same: it takes the tensors of `state`,
-        then the input tensors, and returns the outputs; scalars are as they are now."""
+        """A module without parameters of its own that computes the same, for tracing: it takes the tensors of
+        `state`, then the input tensors, and returns what forward() returns; the scalar inputs are fixed at
+        their present values."""
         return _Functional(self._module, list(state_of(self._module)), list(self._scalars))
 
     def _inputs(self, file: ModuleFile) -> list[Any]:
@@ -168,8 +175,9 @@ class ModuleReference:
 
 
 class _Functional(torch.nn.Module):
-    """See `ModuleReference.functional`. `names` are those of the parameters and buffers, `scalars` the scalar
-    inputs with None where a tensor goes."""
+    """The module that `ModuleReference.functional` returns: calls `module` with parameters and buffers given
+    as arguments. `names` are those of the parameters and buffers, `scalars` the scalar inputs with None where
+    a tensor goes."""
 
     def __init__(self, module: torch.nn.Module, names: list[str], scalars: list[Any]) -> None:
         super().__init__()
@@ -185,8 +193,8 @@ class _Functional(torch.nn.Module):
 
 
 def open_reference(task: Task, workload: Workload, device: torch.device) -> ModuleReference:
-    """The module to run a workload with: of the small construction if the workload belongs to it. Raises
-    BadTask for CUDA-source tasks, which have no module."""
+    """The task's module to run a workload with, on `device`: built with smaller constants if the workload is
+    made for those (`workload.module`). Raises BadTask for CUDA-source tasks, which have no module."""
     if task.kind != "module":
         raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module.")
     return ModuleReference(task, workload.module, device)

@@ -1,5 +1,6 @@
-"""Operators on the meta device, each run once for operands of the same shapes: the next of equal layers, and
-the next step of a recurrence, cost a look-up."""
+"""Remembers the results of PyTorch operators on the meta device (tensors with shape and type but no values):
+an operator with operands of the same shapes runs once. Repeated layers and the steps of a recurrence then
+cost a look-up each."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 @dataclass(frozen=True)
 class _Like:
-    """What a tensor without content consists of."""
+    """Shape, strides, type and device of a tensor without content."""
 
     shape: torch.Size
     stride: tuple[int, ...]
@@ -19,7 +20,7 @@ class _Like:
     device: torch.device
 
     def made(self) -> torch.Tensor:
-        """Another one like it."""
+        """A new empty tensor with this shape, strides, type and device."""
         return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
 
 
@@ -27,14 +28,16 @@ _WRITTEN = object()  # the result is the first operand
 
 
 class RememberedResults:
-    """What operators returned, by their operands."""
+    """A cache of what operators on meta tensors return, by operator, operands' shapes and types, and
+    numbers."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
 
     def of(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """What an operator returns: found by running it, or made like what it returned before: its first
-        operand, if it wrote to that (`relu_`). An operator with an operand that has content is always run."""
+        """What the operator `func` returns for these arguments: found by running it, or a new tensor like the
+        one that it returned before; its first operand if it wrote to that (`relu_`). It is always run if an
+        operand is not on the meta device or cannot be looked up."""
         try:
             key = func, _like(args), _like(kwargs)
             known = self._known.get(key)
@@ -59,8 +62,9 @@ class RememberedResults:
 
 
 class Remembered(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A context in which operators on the meta device give remembered results. Views do not share memory with
-    what they are views of, so only shapes and types can be asked for."""
+    """A context in which operators on the meta device run once for each combination of operands' shapes and
+    then return copies of the remembered result. Views do not share memory with what they are views of, so
+    only shapes and types of results are meaningful."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -71,12 +75,12 @@ class Remembered(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _WithContent(Exception):
-    """A tensor that is not on the meta device."""
+    """Raised by `_like` for a tensor that has values, i.e. is not on the meta device."""
 
 
 def _like(value: Any) -> Any:
-    """An argument or a result as something that can be looked up: tensors by what they consist of, and every
-    number with its type, since 1 and 1.0 and True are equal."""
+    """An argument or a result of an operator as a key for look-ups: tensors as `_Like`, and every number with
+    its type, since 1, 1.0 and True are equal. Raises _WithContent if a tensor is not on the meta device."""
     if isinstance(value, torch.Tensor):
         if not value.is_meta:
             raise _WithContent

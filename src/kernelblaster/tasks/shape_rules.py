@@ -1,7 +1,8 @@
-"""Shortcuts for modules on tensors without content (fake tensors), where only shapes are asked for.
+"""Shortcuts for running modules on fake and meta tensors, which have shapes but no values.
 
-PyTorch finds the shapes of a recurrence by unrolling it over all its steps, and of a batch normalization by
-decomposing it; both are known at once. Values that a constructor draws are not needed at all.
+PyTorch finds the output shapes of a recurrence (LSTM, GRU) by unrolling it over all its steps, and of a batch
+normalization by decomposing it; the rules here tell them at once. Random initial values, which a constructor
+would draw, are skipped.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,8 +16,8 @@ FILLS = frozenset({"uniform_", "normal_", "zero_", "fill_", "exponential_", "ber
 
 
 class ShapeRules(TorchFunctionMode):
-    """A context in which recurrences and batch normalizations give empty tensors of the right shapes. For
-    tensors without content only."""
+    """A context in which recurrences and batch normalizations return empty tensors of the right shapes
+    without computing anything, and convolutions check their channels. For fake and meta tensors only."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         rule = RULES.get(getattr(func, "__name__", ""))
@@ -28,7 +29,8 @@ class ShapeRules(TorchFunctionMode):
 
 
 class _Unfilled(TorchFunctionMode):
-    """Leaves tensors as they are where they would be initialized."""
+    """A context in which functions that initialize a tensor (torch.nn.init, `normal_`, `zero_`, ...) return
+    it unchanged."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         kwargs = kwargs or {}
@@ -40,7 +42,8 @@ class _Unfilled(TorchFunctionMode):
 
 @contextmanager
 def without_values() -> Iterator[None]:
-    """A context for building a module on fake tensors: initializations do nothing."""
+    """A context for building a module on fake or meta tensors: functions that would initialize its parameters
+    do nothing."""
     before = torch.nn.init._no_grad_trunc_normal_
     torch.nn.init._no_grad_trunc_normal_ = lambda tensor, *_, **__: tensor  # type: ignore[assignment]
     try:
@@ -53,8 +56,9 @@ def without_values() -> Iterator[None]:
 def _batch_norm(  # type: ignore[no-untyped-def]
     input, running_mean, running_var, weight=None, bias=None, training=False, *_, **__
 ) -> torch.Tensor | None:
-    """The result of `torch.nn.functional.batch_norm`; None, to let it fail by itself, if
-    channels differ or there is one value of each."""
+    """An empty tensor with the shape of the result of `torch.nn.functional.batch_norm`. None, so that
+    PyTorch's own function is called and reports the error, if the parameters do not have one value per
+    channel, or if in training each channel has a single value."""
     channels = input.shape[1] if input.dim() > 1 else None
     given = [t for t in (running_mean, running_var, weight, bias) if t is not None]
     if any(not isinstance(t, torch.Tensor) or t.shape != (channels,) for t in given):
@@ -67,8 +71,10 @@ def _batch_norm(  # type: ignore[no-untyped-def]
 def _recurrence(  # type: ignore[no-untyped-def]
     input, state, weights, has_biases=None, layers=1, dropout=0.0, train=False, bidirectional=False, *_, **__
 ) -> tuple[torch.Tensor, ...] | None:
-    """The results of `torch.lstm` (`state` is a pair), `torch.gru` and `torch.rnn_tanh`: the outputs of all
-    steps, then the last state; None for packed sequences, whose second argument is another one."""
+    """Empty tensors with the shapes of the results of `torch.lstm` (`state` is a pair), `torch.gru` and
+    `torch.rnn_tanh`: the outputs of all steps, then the last state. None for inputs that are not
+    three-dimensional and for packed sequences (other arguments): PyTorch's own function is called for
+    these."""
     states = tuple(state) if isinstance(state, list | tuple) else (state,)
     if not isinstance(weights, list | tuple) or input.dim() != 3 or states[0].dim() != 3:
         return None
@@ -79,19 +85,23 @@ def _recurrence(  # type: ignore[no-untyped-def]
 def _convolution(  # type: ignore[no-untyped-def]
     input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *_, **__
 ) -> None:
-    """Checks the channels of a convolution. Always None: PyTorch finds the shape."""
+    """Raises RuntimeError if the input of a convolution does not have as many channels as its weight and
+    `groups` need. Returns None otherwise, so that PyTorch finds the output's shape."""
     if input.dim() == weight.dim() and input.shape[1] != weight.shape[1] * groups:
         raise RuntimeError(f"expected {weight.shape[1] * groups} channels, but got {input.shape[1]}")
 
 
 def _transposed_convolution(input, weight, *_, **__) -> None:  # type: ignore[no-untyped-def]
-    """The same for a transposed one, which PyTorch does not check on tensors without content."""
+    """Raises RuntimeError if the input of a transposed convolution does not have the channels that its weight
+    needs, which PyTorch does not check on tensors without content. Returns None otherwise, so that PyTorch
+    finds the output's shape."""
     if input.dim() == weight.dim() and input.shape[1] != weight.shape[0]:
         raise RuntimeError(f"expected {weight.shape[0]} channels, but got {input.shape[1]}")
 
 
 def _cell(input, state, weight, *_, **__) -> Any:  # type: ignore[no-untyped-def]
-    """The new state of `torch.gru_cell` and its like, or the pair of states of `torch.lstm_cell`."""
+    """An empty tensor like the new state of `torch.gru_cell` and its like, or the pair of states of
+    `torch.lstm_cell`. None, so that PyTorch reports the error, if the input does not fit the weight."""
     if input.shape[-1] != weight.shape[1]:
         return None
     if isinstance(state, list | tuple):

@@ -1,5 +1,5 @@
-"""Draws secret sizes: workloads smaller than, next to and larger than a task's own, which candidates cannot
-know.
+"""Draws secret sizes for verification: workloads (values for all sizes of a task) smaller than, next to and
+larger than the task's own, which candidates cannot know.
 
 Which sizes a module accepts is found by trying, which costs milliseconds to seconds. So a pool of up to POOL
 accepted draws is made once per task and process, with an unpredictable random generator, and every evaluation
@@ -62,17 +62,18 @@ STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class SizeDraw:
-    """One set of sizes that the task accepts, as a workload, and the kind of draw that it came from."""
+    """One set of sizes that the task accepts, as a workload, and the kind of draw that it came from (see
+    `Kind`)."""
 
     kind: Kind
     workload: Workload
 
 
 class SizeDraws:
-    """The pool of one task, around its primary workload, or with `small` around its small one, which must
-    then exist. `most_bytes` limits all tensors of a draw together; `most_stretched` is the largest
-    primary extent for which `stretched` draws are made; `limit_s` is the time, in seconds, for trying.
-    `rng` makes the draws repeatable, for tests."""
+    """A pool of drawn sizes for one task, around a base workload: the primary one (the sizes that are timed),
+    or with `small` the small one (for the emulator), which must then exist. `most_bytes` limits all tensors
+    of a draw together; `most_stretched` is the largest primary extent for which `stretched` draws are made;
+    `limit_s` is the time, in seconds, for trying. `rng` makes the draws repeatable, for tests."""
 
     def __init__(
         self,
@@ -105,9 +106,9 @@ class SizeDraws:
 
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
-        """The pool, made at the first use: distinct draws of the kinds that the task allows, at most
-        POOL, and up to MOST_OCTAVES more that cover all magnitudes of each size. Fewer if the time
-        runs out; empty if no size is free."""
+        """The pool, made at the first use: distinct draws of the kinds that the task allows, at most POOL,
+        and up to MOST_OCTAVES more in which each size takes values of every power of two. Fewer if the time
+        runs out; empty if the task lets no size vary."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()
@@ -132,24 +133,24 @@ class SizeDraws:
         return tuple(draws.values())
 
     def _octaves(self, names: list[str]) -> list[tuple[str, int]]:
-        """(size, k) for every octave, extents from 2**k to 2**(k+1), of every size in `names` up to its
-        extent in the primary workload: at most MOST_OCTAVES, in random order."""
+        """(size name, k) for every octave, extents from 2**k to 2**(k+1), of every size in `names`, from 4 up
+        to its extent in the base or primary workload: at most MOST_OCTAVES pairs, in random order."""
         octaves = [(n, k) for n in names for k in range(2, self._widest[n].bit_length())]
         self._rng.shuffle(octaves)
         return octaves[:MOST_OCTAVES]
 
     @cached_property
     def _accepting(self) -> "tuple[Accept, dict[str, int]]":
-        """(function that returns the workload for given extents, or None if the task refuses them; the
-        step of each free size, as in `_step`)."""
+        """(function that returns the workload for given extents, or None if the task refuses them; the step
+        of each free size: the distance between extents that the task accepts, see `_step`)."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         accept = self._accept()
         return accept, {name: self._step(name, accept) for name in free}
 
     def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
-        """New draws, for each free size one: the base with that size a random multiple of `unit` from
-        `low` to `high`, but no larger than in the primary workload. Those that the task refuses, or
-        whose tensors are too large, are left out."""
+        """New workloads, one for each free size: the base workload with that size a random multiple of `unit`
+        from `low` to `high`, but no larger than in the primary or base workload. Those that the task refuses,
+        or whose tensors are too large, are left out."""
         accept, steps = self._accepting
         workloads = []
         for name, step in steps.items():
@@ -161,8 +162,9 @@ class SizeDraws:
         return workloads
 
     def apart(self, names: Sequence[str]) -> Workload | None:
-        """The base with free sizes of these names enlarged, all but the first one and each by another
-        amount, as large as the task accepts; None if it accepts none."""
+        """The base workload with the free sizes `names` enlarged, all but the first, each by a different
+        amount, so that equal sizes become different; by the largest amounts of APART that the task accepts.
+        None if it accepts none."""
         accept, steps = self._accepting
         for times in APART:
             larger = {n: self.base.sizes[n] + steps[n] * times * place for place, n in enumerate(names)}
@@ -172,8 +174,8 @@ class SizeDraws:
         return None
 
     def without_ones(self, workload: Workload) -> Workload:
-        """The workload with another value for every free size that is 1, but not in the base: a small one,
-        from 3 on, that is not the base's either. Itself where the task accepts none."""
+        """The workload with a small value from 3 on, other than the base's, for every free size that is 1
+        here but larger in the base. Unchanged if the task accepts no such values."""
         accept, steps = self._accepting
         ones = [name for name in steps if workload.sizes[name] == 1 < self.base.sizes[name]]
         own = {name: workload.sizes[name] for name in steps}
@@ -189,27 +191,28 @@ class SizeDraws:
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
-        """The pool's draws of the kinds `above` and `long` in which the size of this name is larger than
-        in the base."""
+        """The pool's workloads of the kinds `above` and `long` in which the size named `size` is larger than
+        in the base workload."""
         return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
 
     def stretched(self, size: str) -> list[Workload]:
-        """The pool's draws of the kind `stretched` in which the size of this name is larger than in the
+        """The pool's workloads of the kind `stretched` in which the size named `size` is larger than in the
         primary workload."""
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """The most bytes that a tensor takes in any draw, or in any of the task's own workloads for this
-        device."""
+        """The most bytes that a tensor takes in any workload of the pool, or in the task's own: in all of
+        these, or in the small one alone if the pool is drawn around that."""
         own = [self.base] if self._small else list(self._task.workloads)
         return max(workload.bytes(tensor) for workload in (*own, *(d.workload for d in self.draws)))
 
     def _draw(
         self, kind: Kind, steps: dict[str, int], accept: "Accept", octaves: dict[str, int] | None = None
     ) -> SizeDraw | None:
-        """One draw of a kind, its sizes reduced until its tensors fit the limit; None if none was
-        accepted in ATTEMPTS. `steps` are the steps of the free sizes, `accept` tells which extents the
-        task accepts. `octaves` maps some sizes to a k: these are drawn from 2**k to 2**(k+1)."""
+        """One draw of a kind, its sizes reduced until its tensors fit the limit of bytes; None if the task
+        accepted none in ATTEMPTS tries. `steps` are the steps of the free sizes (see `_step`), `accept` tells
+        which extents the task accepts. `octaves` maps some size names to a k: these sizes are drawn from 2**k
+        to 2**(k+1)."""
         limit = self._few_bytes if kind in ("few", "edge") else self._most_bytes
         if kind in ("stretched", "tiled"):
             limit = max(limit, STRETCHED_BYTES)
@@ -243,9 +246,9 @@ class SizeDraws:
         return None
 
     def _smaller(self, wanted: dict[str, int], fixed: Collection[str]) -> dict[str, int]:
-        """Wanted extents, with the largest that is neither in `fixed` nor above the base reduced by a
-        third. If there is none, those above the base are moved halfway towards it, yet stay above.
-        Equal to `wanted` if nothing can be reduced."""
+        """Wanted extents by size name, with the largest of those that are neither in `fixed` nor above the
+        base workload's reduced by a third. If there is none, those above the base are moved halfway towards
+        it, yet stay above. Equal to `wanted` if nothing can be reduced."""
         base = self.base.sizes
         plain = [name for name, extent in wanted.items() if 1 < extent <= base[name] and name not in fixed]
         if plain:
@@ -254,8 +257,8 @@ class SizeDraws:
         return {n: base[n] + (v - base[n] + 1) // 2 if v > base[n] else v for n, v in wanted.items()}
 
     def _stretch(self, names: list[str], stretchable: list[str]) -> dict[str, int]:
-        """Wanted extents: one of `stretchable`, in turn, up to STRETCHED times its primary extent, all
-        others from 1 to 3."""
+        """Wanted extents by size name, for a `stretched` draw: one size of `stretchable`, a different one at
+        each call, above its primary extent by up to about STRETCHED times; all others from 1 to 3."""
         self._picked["stretched"] += 1
         picked = stretchable[self._picked["stretched"] % len(stretchable)]
         most = self._task.primary.sizes[picked]
@@ -263,8 +266,8 @@ class SizeDraws:
         return {name: self._rng.randint(1, 3) for name in names} | {picked: _ragged(self._rng, extent)}
 
     def _wish(self, kind: Kind, names: list[str]) -> dict[str, int]:
-        """Wanted extents for the free sizes of these names, by the kind of draw; whether the task accepts
-        them is not yet known."""
+        """Wanted extents, by size name, of the free sizes `names` for a draw of this kind; whether the task
+        accepts them is not yet known."""
         rng = self._rng
         base = {name: self.base.sizes[name] for name in names}
         each: dict[Kind, Callable[[int], int]] = {
@@ -299,8 +302,9 @@ class SizeDraws:
         return wish
 
     def _step(self, name: str, accept: "Accept") -> int:
-        """The smallest distance above the base, of those in STEPS, at which the task accepts another
-        extent of this size; 1 if it accepts none. Wanted extents are rounded to multiples of it."""
+        """The smallest distance above the base extent, of those in STEPS and that extent itself, at which the
+        task accepts another extent of the size `name`; 1 if it accepts none. Wanted extents are rounded to
+        whole numbers of such steps."""
         base = self.base.sizes[name]
         for step in (*STEPS, base):
             if accept("beside", {name: base + step}) is not None:
@@ -309,7 +313,7 @@ class SizeDraws:
 
     def _accept(self) -> "Accept":
         """The function that tells which sizes the task accepts: given a workload name and extents of some
-        free sizes, it returns the workload in which the others are as in the base, None if the task
+        free sizes, it returns the workload in which the other sizes are as in the base, or None if the task
         refuses it."""
         task, base = self._task, self.base
         if task.kind == "cuda":
@@ -345,8 +349,8 @@ class SizeDraws:
 
 
 def most_read_bytes(task: Task) -> int:
-    """The most bytes that a candidate's inputs and parameters take together in any workload it is judged
-    at; drawn sizes may exceed the primary ones."""
+    """The most bytes that a candidate's inputs and parameters may take together in any workload it is judged
+    at: more than at the primary one, since drawn sizes may exceed that."""
     read = sum(task.primary.bytes(tensor) for tensor in task.signature.read_tensors)
     return int(read * LARGEST_SHARE) + LARGEST_EXTRA_BYTES
 
@@ -355,13 +359,14 @@ Accept = Callable[[WorkloadName, dict[str, int]], Workload | None]
 
 
 def _log_uniform(rng: Random, low: int, high: int) -> int:
-    """A number from `low` (at least 1) to `high`, uniform in its logarithm; `low` if `high` is smaller."""
+    """A random integer from `low` (at least 1) to `high`, uniform in its logarithm; `low` if `high` is
+    smaller."""
     return int(low * (max(high, low) / low) ** rng.random())
 
 
 def _ragged(rng: Random, extent: int) -> int:
-    """An extent near the given one: itself, odd, or one off a multiple of 4, 8 or 32, where vectors and warps
-    end."""
+    """A random extent near the given one: itself, odd, or a multiple of 4, 8 or 32 or one beside it, where
+    kernels' vector accesses and warps end."""
     choice = rng.randrange(4)
     if choice == 0 or extent < 8:
         return max(1, extent)
@@ -379,19 +384,19 @@ def _round(rng: Random, extent: int) -> int:
 
 
 def _tiled(extent: int) -> int:
-    """The largest multiple of TILE up to an extent; below, the largest power of two."""
+    """The largest multiple of TILE (128) up to an extent; the largest power of two if the extent is below
+    TILE."""
     return extent // TILE * TILE if extent >= TILE else 1 << (extent.bit_length() - 1)
 
 
 def _beside(rng: Random, extent: int) -> int:
-    """An extent within 5 of the given one, or within a tenth of it; it may be 0 or negative."""
+    """A random extent within 5 of the given one, or within about a tenth of it; it may be 0 or negative."""
     if rng.random() < 0.6:
         return extent + rng.choice((-5, -4, -3, -2, -1, 1, 2, 3, 4, 5))
     return _ragged(rng, int(extent * rng.uniform(0.9, 1.1)))
 
 
 def _stepped(extent: int, base: int, step: int) -> int:
-    """The extent nearest to the given one that is a whole number of steps away from the base, and
-    positive."""
+    """The extent nearest to the given one that is a whole number of steps away from `base`, and positive."""
     stepped = base + round((extent - base) / step) * step
     return stepped if stepped > 0 else stepped + step

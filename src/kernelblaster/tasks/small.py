@@ -1,5 +1,5 @@
-"""Finds the small construction of a module: other numbers in its file that give a workload for the
-emulator."""
+"""Finds the small construction of a module: smaller values for the constants and literals in its file, with
+which the module's tensors are small enough for the emulator."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,10 +22,10 @@ _FOUND: dict[tuple[str, str, torch.dtype | None], dict[str, int] | None] = {}
 
 
 def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | None:
-    """Constants and literals, with smaller values, that give a small workload: to be given to
-    `ModuleFile.replaced`. Declared by the file (SMALL), or found by shrinking its named constants,
-    then its literals; the result of a search is remembered. The file's own values if it is small as it
-    is; None if nothing was found."""
+    """Smaller values for constants (by name) and integer literals (by their digits) of the file, which make
+    the module small enough for the emulator: to be given to `ModuleFile.replaced`. Declared by the file
+    (SMALL), or found by shrinking its named constants, then its literals; the result of a search is
+    remembered. The file's own values if it is small as it is; None if nothing was found."""
     declared = file.declared_small
     if declared is not None:
         return declared
@@ -36,8 +36,9 @@ def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | 
 
 
 def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> Facts | None:
-    """The facts of the small construction, which is really run on the CPU; None if there is none. Raises
-    BadTask if its tensors differ from those of `primary` in number or rank."""
+    """Shapes and types of the module built with the smaller constants of `find_small`, found by really
+    running it on the CPU; None if there are no such constants. Raises BadTask if its tensors differ in number
+    or rank from those of `primary`, the facts of the module as the file builds it."""
     constants = find_small(file, dtype)
     if constants is None:
         return None
@@ -49,9 +50,10 @@ def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> 
 
 
 class _Search:
-    """Looks for a small construction of one file: its tensors have at most SMALL_ELEMENTS elements
-    together, and it runs. Gives up after so many trials. Replacements are by name, or by
-    literal as digits."""
+    """Looks for replacements of a file's constants and literals with which the module is small, i.e. its
+    tensors have at most SMALL_ELEMENTS elements together, and still runs. Gives up after MOST_TRIALS (for
+    modules with many parameters MOST_OF_LARGE) trials. Replacements map a constant's name, or a literal's
+    digits, to the new value."""
 
     def __init__(self, file: ModuleFile, dtype: torch.dtype | None) -> None:
         self._file = file
@@ -63,7 +65,8 @@ class _Search:
         self._without_values: Where = "meta" if alike else "fake"
 
     def result(self) -> dict[str, int] | None:
-        """Replacements that give a small construction; None if none was found."""
+        """Replacements that make the module small; its own constants if it is small already; None if none
+        were found."""
         own = {name: value for name, value in self._file.constants.items() if value >= LARGE}
         if self._primary.elements <= SMALL_ELEMENTS:
             return own
@@ -74,22 +77,23 @@ class _Search:
         return self._by_literals()
 
     def _first(self, proposals: Iterator[dict[str, int]]) -> dict[str, int] | None:
-        """The first proposed replacements that give a small construction which really runs; None if none
-        does."""
+        """The first of these proposed replacements with which the module is small and really runs; None if
+        there is none."""
         return next((one for one in proposals if self._is_small(one) and self._runs(one)), None)
 
     def _by_literals(self) -> dict[str, int] | None:
-        """Replacements of literals. First all large ones are divided by one factor, which keeps products
-        and quotients consistent; else each is replaced alone, if that makes the module smaller."""
+        """Replacements of integer literals that make the module small; None if none were found. First all
+        large literals are divided by one factor, which keeps products and quotients consistent; else each is
+        replaced alone, if that makes the module smaller."""
         literals = self._file.literals
         large = [value for value in literals if value >= LARGE]
         found = self._first(_shrunk({str(value): value for value in large})) if large else None
         return self._needed(found) if found is not None else self._one_by_one(literals)
 
     def _one_by_one(self, literals: list[int]) -> dict[str, int] | None:
-        """Replacements of literals, each chosen alone as the smallest number with which the module is
-        still valid and has fewer elements; large literals first. None if the result is not small or
-        does not run."""
+        """Replacements of literals, each chosen alone as the smallest number with which the module is still
+        valid and has fewer elements; large literals first. None if the module then is not small or does not
+        run."""
         current: dict[str, int] = {}
         least = self._primary.elements
         for band in BANDS:
@@ -105,8 +109,9 @@ class _Search:
         return None
 
     def _no_smaller_than_needed(self, replacements: dict[str, int]) -> dict[str, int]:
-        """The replacements with each number as large as a small construction allows, since tiny sizes
-        test little: its own if possible. Small numbers, which are windows and images, come first."""
+        """The replacements with each number made as large as it can be while the module stays small, since
+        tiny sizes test little: its value in the file if possible. Small literals, which are often windows and
+        image sizes, are enlarged first."""
         grown = dict(replacements)
         for key in sorted(replacements, key=int):
             own = [int(key), *reversed([w for w in _smaller(int(key)) if w > replacements[key]])]
@@ -117,8 +122,8 @@ class _Search:
         return grown if self._runs(grown) else replacements
 
     def _needed(self, replacements: dict[str, int]) -> dict[str, int]:
-        """The replacements without those that change no size: the module has as many elements without
-        them."""
+        """The replacements without those that change no size: the module has as many elements without them,
+        and still runs."""
         for key in list(replacements):
             fewer = {other: value for other, value in replacements.items() if other != key}
             if self._elements(fewer) == self._elements(replacements) and self._runs(fewer):
@@ -126,23 +131,27 @@ class _Search:
         return replacements
 
     def _is_small(self, replacements: dict[str, int]) -> bool:
-        """Whether the construction is valid and has at most SMALL_ELEMENTS elements."""
+        """Whether the module is valid with these replacements and its tensors have at most SMALL_ELEMENTS
+        elements."""
         elements = self._elements(replacements)
         return elements is not None and elements <= SMALL_ELEMENTS
 
     def _elements(self, replacements: dict[str, int]) -> int | None:
-        """Elements of all tensors of this construction, by tensors without content; None if it is invalid, or
-        its tensors differ in number or rank from the primary ones."""
+        """How many elements all tensors of the module have together with these replacements, found without
+        computing values; None if it cannot be built and run, or its tensors differ in number or rank from
+        those without replacements."""
         facts = self._facts(replacements, self._without_values)
         return None if facts is None or not same_structure(self._primary, facts) else facts.elements
 
     def _runs(self, replacements: dict[str, int]) -> bool:
-        """Whether the construction really runs on the CPU, with tensors of the same number and rank."""
+        """Whether the module with these replacements really runs on the CPU, with tensors of the same number
+        and rank as without."""
         facts = self._facts(replacements, "cpu")
         return facts is not None and same_structure(self._primary, facts)
 
     def _facts(self, replacements: dict[str, int], on: Where) -> Facts | None:
-        """The facts of a construction; None if it is invalid or all trials are used up."""
+        """Shapes and types of the module with these replacements, found on tensors of the kind `on` ("fake",
+        "meta" or "cpu"); None if it cannot be built or run, or if all trials are used up."""
         self._trials -= 1
         if self._trials < 0:
             return None
@@ -157,8 +166,8 @@ class _Search:
 
 
 def _shrunk(numbers: dict[str, int]) -> Iterator[dict[str, int]]:
-    """The numbers divided by one factor, which keeps products and quotients consistent: by larger and larger
-    ones, then with smaller and smaller limits."""
+    """Proposals of smaller numbers by name: all divided by one factor, which keeps products and quotients
+    consistent, but at least 16; the factor grows. Then the same with at least 8, then 4."""
     seen: list[dict[str, int]] = []
     for least in FEWEST:
         for shrink in SHRINKS[1:]:
@@ -169,7 +178,8 @@ def _shrunk(numbers: dict[str, int]) -> Iterator[dict[str, int]]:
 
 
 def _extents(facts: Facts) -> tuple[Any, ...]:
-    """Shapes of all inputs, parameters and outputs."""
+    """Shapes (and types of parameters and outputs) of all the module's tensors, for comparing two runs of
+    it."""
     return facts.probe.base, facts.parameters, facts.outputs
 
 

@@ -1,4 +1,5 @@
-"""Writes tensors as Python expressions that draw tensors like them: same shape and type, similar values."""
+"""Writes example tensors as Python expressions that make tensors of the same shape and type with similar
+values, for the text of a task."""
 
 import base64
 import zlib
@@ -46,8 +47,8 @@ def drawn(tensor: torch.Tensor, extents: Iterable[int] = (), *, exact: bool = Fa
 
 
 def _pattern(value: torch.Tensor) -> str | None:
-    """An expression for triangular masks of ones and for 0, 1, 2, …; None for other values. Unlike a list
-    of values it works at any size."""
+    """An expression for a triangular mask of ones or the numbers 0, 1, 2, …, if `value` is one; else None.
+    Unlike a list of values it can be changed to any size."""
     shape, dtype = tuple(value.shape), str(value.dtype)
     if value.dim() >= 2:
         ones = torch.ones(shape)
@@ -73,7 +74,8 @@ def _indices(value: torch.Tensor, extents: Iterable[int]) -> str:
 
 
 def _exact(value: torch.Tensor) -> str:
-    """An expression with the same values: written out, or for more than FEW of them compressed as text."""
+    """An expression for a tensor with the same values: written out, or compressed as text if there are more
+    than FEW (64)."""
     shape, dtype = tuple(value.shape), str(value.dtype)
     if value.numel() <= FEW:
         return f"torch.tensor({value.tolist()!r}, dtype={dtype})"

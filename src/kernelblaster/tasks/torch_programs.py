@@ -1,4 +1,4 @@
-"""Tasks from torch modules in memory, and from exported programs in files."""
+"""Makes tasks from torch modules in memory, and task texts from programs that torch.export.save wrote."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -91,21 +91,22 @@ def _exported(
 
 
 def _attempt(call: Callable[[], ExportedProgram]) -> ExportedProgram:
-    """The result of an export, without gradients and warnings."""
+    """The result of `call`, an export, run without gradients and with warnings hidden; its exceptions pass
+    through."""
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         return call()
 
 
 def _free(value: Any) -> Any:
-    """The dynamic-shape specification of one argument: every dimension automatic; None if it is no
-    tensor."""
+    """The dynamic-shape specification of one argument for torch.export: every dimension Dim.AUTO; None if it
+    is no tensor."""
     return dict.fromkeys(range(value.dim()), Dim.AUTO) if isinstance(value, torch.Tensor) else None
 
 
 def _shapes(module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Specifications in the form that torch.export wants: a tuple, or a dict by parameter if some
-    arguments are named."""
+    """The dynamic-shape specifications of all arguments (see `_free`) in the form that torch.export wants: a
+    tuple, or a dict by parameter name if some arguments are named."""
     if not keywords:
         return arguments
     import inspect

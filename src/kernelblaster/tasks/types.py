@@ -1,4 +1,5 @@
-"""Decides the types that a task is computed in: the file's, or one that all floating tensors are cast to."""
+"""Decides in which types a task is computed: those of its file, or one type that all floating tensors are
+cast to."""
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -34,7 +35,9 @@ def learn_types(file: ModuleFile, dtype: Dtype | None) -> tuple[Dtype | None, Fa
 
 
 def _runs(file: ModuleFile, dtype: torch.dtype | None, facts: Facts) -> bool:
-    """Whether there is a small construction and it really runs on the CPU in these types."""
+    """Whether the module can be built with smaller constants and then really runs on the CPU, its floating
+    tensors cast to `dtype` (None: as they are). `facts` are those of the module as the file builds it, in the
+    same types."""
     try:
         return learn_small(file, dtype, facts) is not None
     except BadTask:

@@ -1,4 +1,5 @@
-"""Writes values for a task's tensors: drawn from the task's own, in several arrangements, on any device.
+"""Writes values into a task's tensors for verification: drawn from the task's own values, in several
+arrangements, on any device.
 
 Every value comes from a pool sampled from what `get_inputs()` returns (or from the declared distribution of a
 CUDA-source task). The same seed gives the same values for any storage type. Large tensors are written piece
@@ -21,9 +22,9 @@ PIECE = 1 << 24
 
 @dataclass(frozen=True)
 class ValuePool:
-    """A sorted sample of a tensor's values, from which others are drawn. `triangle`: only that triangle
-    of the last two dimensions is not zero. `bound`: the name of the size that integer values, being
-    indices, must stay below. None: no such restriction."""
+    """A sorted sample of a tensor's values, from which new values are drawn. `triangle`: only that triangle
+    of the last two dimensions is not zero. `bound`: the name of the size that integer values, being indices,
+    must stay below. None for either: no such restriction."""
 
     values: torch.Tensor
     triangle: Literal["upper", "lower"] | None = None
@@ -66,8 +67,9 @@ def fill(
     target: torch.Tensor, pool: ValuePool, distribution: Distribution, workload: Workload, seed: int
 ) -> None:
     """Write values drawn from a pool into `target`, which is contiguous and, for a floating pool, of any
-    floating type. `distribution` is their arrangement; with an arrangement that is not in SAFE,
-    values may leave the module's domain (tasks/domain.py). `workload` gives the size that bounds indices."""
+    floating type. `distribution` is their arrangement (tasks/arrangements.py); one that is not in SAFE may
+    make values that the module does not accept (tasks/domain.py). `workload` gives the size that bounds
+    indices. The same seed gives the same values."""
     flat = target.view(-1)
     generator = torch.Generator(target.device).manual_seed(seed)
     bound = workload.sizes[pool.bound] if pool.bound is not None else None
@@ -86,7 +88,8 @@ def fill(
 
 
 def equalize(tensors: list[torch.Tensor]) -> None:
-    """Copy the values of the first floating tensor of each shape to all others of that shape, in place."""
+    """Copy the values of the first floating tensor of each shape to all other floating tensors of that shape,
+    in place."""
     first: dict[tuple[int, ...], torch.Tensor] = {}
     for tensor in tensors:
         if tensor.is_floating_point():
@@ -96,9 +99,9 @@ def equalize(tensors: list[torch.Tensor]) -> None:
 
 
 def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: float = 1.0) -> None:
-    """Write random values near those of `original`, a floating parameter; if all its values are positive,
-    they stay so. `strength` 1 is about half of its standard deviation. Integers are copied unchanged:
-    `shuffle` permutes them."""
+    """Write random values near those of `original`, a floating parameter, into `target`; if all its values
+    are positive, they stay so. `strength` 1 moves them by about half of its standard deviation. Integers are
+    copied unchanged: `shuffle` permutes them."""
     generator = torch.Generator(target.device).manual_seed(seed)
     if not original.is_floating_point():
         target.copy_(original)
