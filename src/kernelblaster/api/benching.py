@@ -91,17 +91,19 @@ def bench(
     store: str | None = None,
     on_step: Callable[[News], None] = lambda news: None,
 ) -> BenchResult:
-    """Search every task of `suites` (names, folders, `kernelbench:PATH`) and measure the results.
+    """Search for faster kernels for every task of `suites` (names, folders, `kernelbench:PATH`), and measure
+    the best kernel of each against PyTorch; returns the results by task and group.
 
     Everything is recorded in `folder` (a new one in the user's data if left out); an existing bench there is
     continued, and needs no suites. `device`, `gpu`, `model` and `budget` (for each search) as for `optimize`.
-    `knowledge` is the initial knowledge base: `seed`, `empty`, or one that is copied; with `teach`, that one
-    is taught what the bench learned. Every task is searched once for each of `seeds`; `subset` draws so many
-    tasks of each group. No search is started after `seconds`. `workers` processes search at the same time.
-    `fleet` (`local`, `auto`, `ray://HOST:PORT`) is whose devices judge: this machine's first one if left out.
-    With `store` (postgresql://...) a new bench is kept there, and can be continued on other machines.
-    `on_step` is called with progress messages. Raises KernelBlasterError if the bench was begun otherwise.
-    """
+    `knowledge` is the initial knowledge base: `seed`, `empty`, or one that is copied; with `teach`, what the
+    bench learned is added to that one. Every task is searched once for each of `seeds`; `subset` draws so
+    many tasks of each group. No search is started after `seconds`. `workers` processes search at the same
+    time. `fleet` (`local`, `auto`, `ray://HOST:PORT`) names the devices that judge: this machine's first one
+    if left out. With `store` (postgresql://...) a new bench is kept there, and can be continued on other
+    machines. `on_step` is called with progress messages. Raises KernelBlasterError if neither suites nor a
+    folder are given, if the bench in `folder` was begun with other settings, or if `teach` names no knowledge
+    base to teach."""
     named = [suites] if isinstance(suites, str) else list(suites)
     if not named and folder is None:
         raise KernelBlasterError("name a suite, or a folder to go on with.")

@@ -66,8 +66,9 @@ class OptimizeResult:
 
     @property
     def speedup(self) -> float:
-        """The speedup over the baseline (eager PyTorch; for a CUDA source, the original kernel). `interval`
-        is its uncertainty; see also `modelled`."""
+        """How many times faster the best candidate is than the baseline (eager PyTorch; for a CUDA source,
+        the original kernel): the baseline's time over the candidate's. `interval` is its confidence interval;
+        `modelled` tells whether times are modelled instead of measured."""
         return self._speedup.estimate
 
     @property

@@ -112,8 +112,9 @@ class Measuring:
 def open_judges(
     job: Job, baselines: Sequence[BaselineName], line: PipeLine | None
 ) -> "Iterator[Mapping[BaselineName, DeviceJudge | FleetJudge]]":
-    """A context with a judge for each baseline on the kind of device that `job` names: with `line`, a
-    connection to the process that owns the devices, on those; else on a device of this process."""
+    """A context that yields judges by the name of the baseline that each times candidates against (eager
+    PyTorch, torch.compile, ...), on the kind of device that `job` names. `line` is a connection to the
+    process that owns the devices, which the judges then share; None opens a device in this process."""
     setup = job.setup
     if line is not None:
         with closing(line):

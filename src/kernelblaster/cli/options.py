@@ -86,8 +86,8 @@ class FleetOptions:
 
     @property
     def again(self) -> str:
-        """The options of this group as text, to be appended to a command that continues the work, with a
-        space in front; empty if no fleet is named."""
+        """The fleet options as text (" --fleet NAME --token FILE"), to be appended to a command line that is
+        suggested to the user for continuing the work; empty if no fleet is named."""
         token = "" if self.token is None else f" --token {self.token}"
         return "" if self.fleet is None else f" --fleet {self.fleet}{token}"
 

@@ -95,9 +95,10 @@ def decide(own: float, convolutions: float, products: float) -> OperandRounding:
 
 
 def _errors(task: Task, baseline: ModuleBaseline) -> tuple[float, float, float]:
-    """RMS errors at the timed sizes of (the baseline, a float64 run with operands of convolutions rounded to
-    TF32, one with those of all products rounded), for the output where the last is largest. Zeros if there is
-    no float64 reference."""
+    """RMS errors against a float64 run, at the sizes that are timed, of three computations: the baseline
+    (PyTorch in the task's precision), a float64 run with the operands of convolutions rounded to TF32, and
+    one with those of all products (matrix products too) rounded. Of several outputs, those of the one with
+    the largest third error. Zeros if there is no float64 reference."""
     inputs = []
     for place, (tensor, pool) in enumerate(zip(task.signature.input_tensors, baseline.pools, strict=True)):
         value = torch.empty(

@@ -347,8 +347,9 @@ def _modelled_work(profile: Profile) -> float:
 
 
 def _work(kernel: KernelProfile) -> float:
-    """The work of one launch by the counts in its profile, in the units of `Draws.most_work`: warp
-    instructions, plus ACCESS_WORK for each access to memory."""
+    """How much work one launch is for the emulator, by the counts in its profile: executed warp instructions,
+    plus ACCESS_WORK for each access to global or shared memory. The same unit as `Draws.most_work`, the
+    emulator's limit."""
 
     def value(name: str) -> float:
         metric = kernel.metric(name)

@@ -159,8 +159,9 @@ class RunSummary:
         return None if self.limit is None else -(-self.limit // self._each)
 
     def _count_time(self, event: ParsedEvent) -> None:
-        """Add to the time worked. `after` counts from the start of the process that wrote the event, so a
-        smaller one than before means another process."""
+        """Add the time worked since the last event to `seconds`. `event.after` is in seconds from the start
+        of the process that wrote the event; if it is smaller than before, another process has continued the
+        run, and a new span begins."""
         if self.begun is None:
             self.begun = event.at
         self.last = event.at

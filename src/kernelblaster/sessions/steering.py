@@ -1,8 +1,10 @@
-"""Steering: what people ask of a search while it runs, as that search obeys it.
+"""Steering: commands that people give to a search while it runs (pin or forbid a technique, leave a note,
+change the budget, stop), as that search obeys them.
 
 Commands come from a file in the run's folder (store/steering.py). They are taken at check points, between two
 steps, and recorded there, so that a search which is continued takes them at the same points. A request to
-stop is obeyed sooner: before the next candidate is judged, and before anything new is asked or chosen.
+stop is obeyed sooner: before the next candidate is judged, and before anything new is asked of a model or
+chosen.
 """
 
 from collections.abc import Sequence

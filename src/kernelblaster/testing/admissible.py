@@ -1,11 +1,12 @@
-"""Inputs that a correct kernel must handle: sizes and arrangements of values, chosen independently of the
-judge's.
+"""Makes inputs that a correct kernel for a task must handle: sizes and arrangements of values, chosen
+independently of those that the judge uses. They show whether a mutant (a kernel with a planted mistake) is
+wrong.
 
 For every input the module's float64 outputs are known, and how far one rounding of the inputs moves each
 output element. CUDA-source tasks have no module: both are then None.
 
-Inputs are small enough for the PTX machine: at most MOST elements in all tensors together. One extent at a
-time is longer than a block or above the primary one.
+Inputs are small enough for the PTX machine (the emulator): at most MOST elements in all tensors together. One
+extent at a time is longer than a block or above the primary one.
 """
 
 import contextlib
@@ -49,9 +50,9 @@ class Input:
 
 
 class MutatedSource:
-    """Draws inputs for one construction of a task, and runs its module in float64, if there is one. `pools`
-    hold the values that input tensors are drawn from, `parameters` and `scalars` the task's own values,
-    `base` the sizes."""
+    """Draws inputs for one construction of a task (its module built with certain constants), and runs the
+    module in float64, if there is one. `pools` hold the values that input tensors are drawn from,
+    `parameters` and `scalars` the task's own values, `base` its sizes with these constants."""
 
     def __init__(self, task: Task, constants: Mapping[str, int]) -> None:
         """`constants` replace numbers by name in a module's file, to construct it smaller or larger. Raises
@@ -66,7 +67,8 @@ class MutatedSource:
             self._open_kernel()
 
     def _open_module(self, constants: Mapping[str, int]) -> None:
-        """Construct the module with these constants and take its parameters, scalars and value pools."""
+        """Build the module with these constants and set its parameters, scalars, sizes and the pools of
+        values that inputs are drawn from."""
         task, dtype = self.task, cast_of(self.task)
         file = ModuleFile(task.source, task.path)
         file.replace(constants)
@@ -85,8 +87,8 @@ class MutatedSource:
         self.pools = [pool_of(value, tensor, self.base) for value, tensor in pairs]
 
     def _sizes(self, tensors: list[torch.Tensor]) -> Workload:
-        """The workload that these inputs and parameters have; sizes that only outputs have are the task's.
-        Raises BadTask if one size has two values."""
+        """The workload with the sizes of these inputs and parameters; sizes that only outputs have are those
+        of the task. Raises BadTask if two dimensions that share a size differ."""
         sizes = dict(self.task.workloads[0].sizes)
         known: dict[str, int] = {}
         for tensor, value in zip(self.task.signature.read_tensors, tensors, strict=True):
@@ -96,7 +98,8 @@ class MutatedSource:
         return Workload(name="small", sizes=sizes | known, module="small")
 
     def _open_kernel(self) -> None:
-        """Take sizes and declared distributions of a CUDA-source task."""
+        """Set `base` and `pools` for a CUDA-source task: its small (else primary) sizes, and values drawn
+        from the distributions that its file declares."""
         self.base = self.task.small or self.task.primary
         parsed = CudaFile(self.task.source, self.task.path)
         self.pools = [
@@ -105,8 +108,8 @@ class MutatedSource:
         ]
 
     def outputs(self, tensors: list[torch.Tensor], scalars: tuple[Number, ...]) -> list[torch.Tensor] | None:
-        """The module's float64 outputs for inputs and parameters (in one list) and scalars; None if there is
-        no module or it refuses them."""
+        """The module's float64 outputs for `tensors` (inputs, then parameters, in float64) and `scalars`;
+        None if there is no module or it refuses them."""
         if self._module is None:
             return None
         count = len(self.task.signature.input_tensors)
@@ -126,7 +129,7 @@ class MutatedSource:
 
 
 def scalars_of(task: Task) -> dict[str, Number]:
-    """The values that a task's file gives to its scalar arguments, by name."""
+    """The values that a task's file gives to its scalar arguments, by name; empty if it has none."""
     names = [item.name for item in task.signature.inputs if isinstance(item, Scalar)]
     if not names:
         return {}
@@ -134,9 +137,9 @@ def scalars_of(task: Task) -> dict[str, Number]:
 
 
 def inputs_of(task: Task, seed: int) -> list[Input]:
-    """Inputs to try a kernel on, cheap ones first: the small workload with all arrangements of values; every
-    other size with plain values, with one far larger value at the end of each row, and with a random
-    arrangement. The same seed gives the same inputs."""
+    """Inputs to try a kernel on, those with the fewest elements first: the task's small workload with all
+    arrangements of values; every other set of sizes with plain values, with one far larger value at the end
+    of each row, and with a random arrangement. The same seed gives the same inputs."""
     rng = random.Random(seed)
     found: list[Input] = []
     for source in _sources(task):
@@ -150,9 +153,9 @@ def inputs_of(task: Task, seed: int) -> list[Input]:
 
 
 def _sources(task: Task) -> Iterator[MutatedSource]:
-    """Constructions of the task to draw inputs for: the small one; if sizes are fixed by a module's
-    construction, also one several times larger, and the primary one, if they are small enough to be
-    emulated."""
+    """Constructions of the task (its module built with certain constants) to draw inputs for: the small one;
+    if the module's construction fixes sizes, also one several times larger, and the one in the file, where
+    these are small enough for the emulator."""
     if task.kind == "cuda":
         yield MutatedSource(task, {})
         return
@@ -174,15 +177,15 @@ def _sources(task: Task) -> Iterator[MutatedSource]:
 
 
 def _least(task: Task) -> dict[str, int]:
-    """The primary workload's sizes by name, with 1 for every free size: the least that this construction can
-    be run at."""
+    """The primary workload's sizes by name, with 1 for every free size (one that may vary): the smallest at
+    which the module can be run as the file builds it."""
     kinds = {size.name: size.kind for size in task.signature.sizes}
     return {name: 1 if kinds[name] == "free" else extent for name, extent in task.primary.sizes.items()}
 
 
 def _extents(task: Task, base: Workload, rng: random.Random) -> Iterator[dict[str, int]]:
-    """Sizes by name to try: those of `base`, then with free ones changed; only those with at most MOST
-    elements in all."""
+    """Sets of sizes by name to try: those of `base`, then with the free ones changed to tiny, odd, even and
+    long values; only those with at most MOST elements in all tensors."""
     free = [size.name for size in task.signature.sizes if size.kind == "free"]
 
     def fits(changed: Mapping[str, int]) -> bool:
@@ -202,15 +205,15 @@ def _extents(task: Task, base: Workload, rng: random.Random) -> Iterator[dict[st
 
 
 def _elements(task: Task, workload: Workload) -> int:
-    """Elements of all tensors of a workload together."""
+    """The number of elements of all tensors of a workload together."""
     return sum(workload.elements(tensor) for tensor in task.signature.tensors)
 
 
 def _input(
     source: MutatedSource, extents: dict[str, int], arrangement: str, rng: random.Random
 ) -> Input | None:
-    """The input with these sizes and this arrangement of values; None if the module refuses the sizes.
-    Parameters and scalars are changed at random."""
+    """The input with the sizes `extents` and this arrangement of values; None if the module refuses the
+    sizes. Parameters (in most inputs) and scalars are changed at random."""
     signature = source.task.signature
     workload = source.base.model_copy(update={"sizes": extents})
     moved = rng.random() < 0.7
@@ -252,8 +255,9 @@ def _noise(
     truth: list[torch.Tensor],
     rng: random.Random,
 ) -> tuple[torch.Tensor, ...]:
-    """For each output, the largest change of each element over SHAKES runs with inputs perturbed by up to one
-    rounding. `wide` are the inputs and parameters in float64, `truth` the outputs for them."""
+    """For each output, how far each element moves by rounding: the largest change over SHAKES runs with
+    inputs and parameters perturbed at random by up to one rounding. `wide` are these in float64, `truth` the
+    outputs for them."""
     unit = ROUNDING[getattr(torch, source.task.dtype)]
     most = [torch.zeros(t.shape, dtype=torch.float64) for t in truth]
     for _ in range(SHAKES):
@@ -282,8 +286,9 @@ ARRANGEMENTS = ("plain", *_FACTORS, *_SHIFTS, *_LAST, *_ORDERS)
 def _draw(
     value: torch.Tensor, pool: ValuePool, arrangement: str, workload: Workload, rng: random.Random
 ) -> None:
-    """Fill the tensor `value` with values of the pool, then change them as `arrangement` says. A pool with
-    values of one sign is only reordered, since other values may be outside the task's domain."""
+    """Fill the tensor `value` with values of the pool, then change them as `arrangement` says. If the pool's
+    values have one sign, they are only reordered, since others may be outside what the task accepts;
+    integers, scalars and triangular tensors are not changed."""
     fill(value, pool, "written", workload, rng.getrandbits(40))
     if not value.is_floating_point() or value.dim() == 0 or pool.triangle:
         return
@@ -294,7 +299,8 @@ def _draw(
 
 
 def _one_signed(wide: torch.Tensor, arrangement: str) -> torch.Tensor:
-    """The values reordered or repeated within rows; unchanged for arrangements that would need new values."""
+    """The values reordered or repeated within rows as `arrangement` says; unchanged if it would need values
+    that are not there."""
     match arrangement:
         case "constant rows":
             return wide[..., :1].expand_as(wide)
@@ -308,7 +314,8 @@ def _one_signed(wide: torch.Tensor, arrangement: str) -> torch.Tensor:
 
 
 def _rearranged(wide: torch.Tensor, arrangement: str, pool: ValuePool) -> torch.Tensor:
-    """The values scaled, shifted or rearranged; distances are in standard deviations of the pool."""
+    """The values scaled, shifted or rearranged as `arrangement` says; distances are in standard deviations of
+    the pool."""
     spread = float(pool.values.double().std())
     if arrangement in _FACTORS:
         return wide * _FACTORS[arrangement]
@@ -331,7 +338,7 @@ def _rearranged(wide: torch.Tensor, arrangement: str, pool: ValuePool) -> torch.
 
 
 def _moved_scalar(value: Number, rng: random.Random) -> Number:
-    """A scalar argument, usually with another value; booleans stay."""
+    """Another value for a scalar argument, by chance the same; booleans are never changed."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int):

@@ -1,4 +1,5 @@
-"""The exploit corpus: candidates whose comments name their task and the expected outcome."""
+"""Reads the exploit corpus: CUDA files that try to cheat the judge, and honest ones beside them, with
+comments that name their task and the outcome that the judge must give."""
 
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ CORRECT = ("Accepted", "Inconclusive", "Slower")
 
 
 def metadata(source: str) -> dict[str, str]:
-    """The fields in comments like `// task: NAME` of a candidate's source."""
+    """The fields in comments like `// task: NAME` of a candidate's source, by field name."""
     return dict(FIELD.findall(source))
 
 
@@ -23,13 +24,14 @@ class Corpus:
         self._tasks: dict[str, Task] = {}
 
     def task(self, name: str) -> Task:
-        """The task at a path in the repository, or of a suite by name."""
+        """The task that `name` stands for: a file's path relative to the repository, or a task of a shipped
+        suite."""
         if name not in self._tasks:
             path = ROOT / name
             self._tasks[name] = load_task(str(path) if path.exists() else name)
         return self._tasks[name]
 
     def read(self, file: Path) -> tuple[Task, Candidate]:
-        """The candidate in a file, and the task that its comment names."""
+        """The candidate in a CUDA file, and the task that its comment `// task: NAME` names."""
         source = file.read_text()
         return self.task(metadata(source)["task"]), Candidate(source=source, origin=file.name)

@@ -1,4 +1,4 @@
-"""Contract that every device must fulfil, as a test class to inherit from.
+"""Contract that every device (GPU, emulator, fake) must fulfil, as a test class to inherit from.
 
 A subclass provides a fixture `device`, and a method `binary(device, behaviour)` if it does not run CUDA. The
 behaviours are named below and are the same on every device: each is a candidate for the task `out[n] = 2 *
@@ -55,8 +55,9 @@ BODIES = {
 
 
 class DeviceContract:
-    """Tests that every device must pass. Candidates' behaviours: `double` is right; `twice` does it in two
-    launches; `scratch` leaks scratch memory; `dies` ends its process; `hangs` never returns."""
+    """Tests that every device must pass. The candidates that they run behave in one of these ways: `double`
+    is right; `twice` does it in two launches; `scratch` leaks scratch memory; `dies` ends its process;
+    `hangs` never returns."""
 
     def binary(self, device: Device, behaviour: str) -> Path:
         """The compiled candidate with this behaviour (a key of BODIES). Overridden by devices that do not run
@@ -67,8 +68,9 @@ class DeviceContract:
         return built.path
 
     def prepare(self, device: Device) -> tuple[torch.Tensor, torch.Tensor]:
-        """Lay out the task in the device's arena, with its input filled and its output set to -1; sets
-        `layout` and `arguments`. Returns (output, input) as views of the arena."""
+        """Place the task's tensors in the device's arena (the memory that judge and candidate share), with
+        the input filled and the output set to -1; sets `self.layout` and `self.arguments`. Returns (output,
+        input) as views of the arena."""
         arena = device.arena([4 * COUNT, 4 * COUNT])
         self.layout = lay_out(arena, SIGNATURE, TASK.primary, random.Random(1))
         self.arguments = self.layout.arguments(SIGNATURE, [])

@@ -33,9 +33,10 @@ Body = Callable[["FakeCall"], None]
 
 
 class FakeCall:
-    """What a fake candidate (a Python function) receives: its tensors as `call["name"]`, `sizes`, `scalars`,
-    and the raw `memory` of the arena. `timed`: the call is being timed. It sets the other fields (error,
-    violations, live_bytes, launches, hidden_us, shaved_us) to make the call's report show misbehaviour."""
+    """What a fake candidate (a Python function) receives when it is called: its tensors as `call["name"]`,
+    `sizes`, `scalars`, and the raw `memory` of the arena that holds all tensors. `timed`: the call is being
+    timed. The function sets the other fields (error, violations, live_bytes, launches, hidden_us, shaved_us)
+    to make the call's report show misbehaviour."""
 
     def __init__(
         self, memory: torch.Tensor, signature: Signature, arguments: Sequence[Argument], timed: bool
@@ -65,7 +66,7 @@ class FakeCall:
         self._tensors = {tensor.name: tensor for tensor in tensors}
 
     def __getitem__(self, name: str) -> torch.Tensor:
-        """The tensor argument of this name, as a view of the arena."""
+        """The tensor argument of this name, as a view of the device's memory."""
         tensor = self._tensors[name]
         shape = [self.sizes[dim] for dim in tensor.dims]
         dtype = getattr(torch, tensor.dtype)
@@ -75,8 +76,8 @@ class FakeCall:
 
 
 class FakeRunner:
-    """A `Runner` that calls a Python function; each call takes `duration_us` by the fake clock, with some
-    noise."""
+    """A `Runner` (calls one loaded candidate) for a Python function instead of a kernel; each call is
+    reported to take `duration_us` microseconds, with random noise within 0.5 %."""
 
     host_us = 0.0
 
@@ -116,7 +117,7 @@ class FakeRunner:
     def _run(
         self, arguments: Sequence[Argument], scratch_poison: int, timed: bool
     ) -> tuple[CallReport, FakeCall]:
-        """Call the function; the report, and the call with what the function set in it."""
+        """Call the function once; returns the report, and the FakeCall with what the function set in it."""
         call = FakeCall(self._device.memory, self._device.signature, arguments, timed)
         call.scratch_poison = scratch_poison
         self._body(call)
@@ -127,8 +128,8 @@ class FakeRunner:
 
 class FakeDevice:
     """A `Device` on host memory for candidates that are Python functions: `register` them, then use the
-    returned paths as binaries. `reference_us` is the time of any PyTorch work; `clocks` are the values that
-    `clock_mhz` returns, in order."""
+    returned paths as binaries. `reference_us` is the time that any PyTorch work is reported to take; append
+    to `clocks` the values in MHz that `clock_mhz` is to return, in order."""
 
     name = "fake"
     modelled = False
@@ -153,7 +154,8 @@ class FakeDevice:
         return self.specification
 
     def register(self, body: Body, duration_us: float = 50.0) -> Path:
-        """A path that stands for the compiled candidate `body`, whose kernels take `duration_us` in total."""
+        """Register the Python function `body` as a candidate whose kernels take `duration_us` microseconds in
+        total; returns the path that stands for its compiled binary."""
         path = Path(f"fake-{len(self._bodies)}")
         self._bodies[path] = (body, duration_us)
         return path
@@ -171,7 +173,8 @@ class FakeDevice:
         return Arena(self.memory, tuple(Slot(s, b) for s, b in zip(starts, self._pages, strict=False)))
 
     def start(self, binary: Path) -> FakeRunner:
-        """As `Device.start`, for a path that `register` returned; CandidateDied for any other."""
+        """A runner for the candidate at a path that `register` returned; raises CandidateDied for any other
+        path."""
         if binary not in self._bodies:
             raise CandidateDied("load: no such candidate")
         return FakeRunner(self, *self._bodies[binary])

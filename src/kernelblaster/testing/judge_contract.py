@@ -1,4 +1,5 @@
-"""Contract that every judge must fulfil for a search, as a test class to inherit from.
+"""Contract that every judge (verifies and times candidates) must fulfil for a search, as a test class to
+inherit from.
 
 A subclass provides a fixture `judge` for the emulated device. A search must not rely on anything that is not
 asserted here.
@@ -23,7 +24,7 @@ extern "C" void launch_gpu_implementation(PARAMETERS, cudaStream_t stream) {
 
 
 def task() -> Task:
-    """The task that the candidates of this suite are for: an elementwise ReLU."""
+    """The task that all candidates of this suite implement: an elementwise ReLU."""
     return load_task("core/level1/relu")
 
 

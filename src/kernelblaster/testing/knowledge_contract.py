@@ -1,4 +1,5 @@
-"""Contract that a knowledge base must fulfil on every database, as a test class to inherit from.
+"""Contract that a knowledge base must fulfil on every database (SQLite, PostgreSQL), as a test class to
+inherit from.
 
 A subclass provides a fixture `where`: a file or a URL of an empty database.
 """
@@ -31,13 +32,13 @@ PROCESSES, EACH = 8, 25
 
 
 def technique(name: str, predicted: float = 1.2) -> Optimization:
-    """An optimization of this name for the tests."""
+    """An optimization for the tests, with this technique's name and predicted speedup."""
     return Optimization(technique=name, title=name, description=f"what {name} does", predicted=predicted)
 
 
 def observe_many(where: str, worker: int) -> None:
-    """Run in a process of its own: open the knowledge base at `where` as if for the first time, and record
-    EACH observations. Processes that create it at once must not collide."""
+    """Record EACH observations in the knowledge base at `where`, which is created if it is not there. Run in
+    several processes at once (`worker` is the number of this one): they must not collide."""
     with KnowledgeBase(where) as kb:
         kb.add_state(SLOW)
         kb.add_optimization("slow", technique("tile"))
@@ -51,7 +52,7 @@ class KnowledgeContract:
 
     @pytest.fixture
     def kb(self, where: str | Path) -> KnowledgeBase:
-        """A new knowledge base with one state and two techniques: version 3."""
+        """A new knowledge base at version 3: one state and two techniques were added."""
         kb = KnowledgeBase(where)
         kb.add_state(SLOW)
         kb.add_optimization("slow", technique("tile"))

@@ -1,4 +1,5 @@
-"""A knowledge base of any size, for measuring how it scales."""
+"""Fills a knowledge base with any number of invented techniques and observations, for measuring how it
+scales."""
 
 from random import Random
 
@@ -13,8 +14,8 @@ ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a")
 
 
 def grow(kb: KnowledgeBase, optimizations: int, observations: int, seed: int) -> list[str]:
-    """Add `optimizations` techniques in states of A_STATE (100) each, every one observed `observations` times
-    on each of four architectures. Returns the names of the states. The same seed adds the same."""
+    """Add `optimizations` invented techniques, A_STATE (100) in each new state, every one with `observations`
+    results on each of four architectures. Returns the names of the states. The same seed adds the same."""
     random = Random(seed)
     changes: list[Change] = []
     names = [f"grown_{number}" for number in range(optimizations // A_STATE)]
@@ -34,7 +35,8 @@ def grow(kb: KnowledgeBase, optimizations: int, observations: int, seed: int) ->
 
 
 def _evidence(random: Random, observations: int) -> Evidence:
-    """Random evidence: `observations` results on each architecture."""
+    """Random evidence (measured outcomes of a technique in a state): `observations` invented gains on each
+    architecture."""
     evidence = Evidence()
     for architecture in ARCHITECTURES:
         for _ in range(observations):

@@ -1,4 +1,5 @@
-"""A synthetic bench of any size, without searching: for viewing and measuring reports."""
+"""Writes the record of a bench (searches over many tasks) of any size with invented numbers, without
+searching: for viewing and measuring reports."""
 
 from math import log
 from pathlib import Path
@@ -47,8 +48,9 @@ OTHERS = ("uncovered", "unfit", "broken", "failed")
 
 
 def made_bench(folder: Path, tasks: int, steps: int, seed: int = 0) -> Bench:
-    """Create a finished bench in `folder`, with this many tasks in three levels and this many steps per task;
-    one task in eight has no candidate. All numbers are invented; the same seed gives the same."""
+    """Create the record of a finished bench in `folder`, with this many tasks in three levels and this many
+    search steps per task; one task in eight has no candidate. All numbers are invented; the same seed gives
+    the same."""
     random = Random(seed)
     entries = tuple(
         Entry(
@@ -76,7 +78,8 @@ def made_bench(folder: Path, tasks: int, steps: int, seed: int = 0) -> Bench:
 
 
 def _searched(folder: Path, job: Job, steps: int, random: Random) -> JobResult:
-    """Write the run of one invented search under `folder`; returns the job's result."""
+    """Write the record of one invented search of `steps` steps under `folder`; returns the result of its
+    job."""
     run_folder = folder / "runs" / job.file_name
     run_folder.mkdir(parents=True)
     (run_folder / LOG).touch()
@@ -152,8 +155,8 @@ def _searched(folder: Path, job: Job, steps: int, random: Random) -> JobResult:
 
 
 def _evaluation(run: Run, lines: list[str], us: float, *, failed: bool = False) -> str:
-    """Record an invented evaluation of a source with these lines, of `us` microseconds, in the run; returns
-    the candidate's code."""
+    """Record in `run` an invented evaluation of a kernel with these source lines, of `us` microseconds
+    (`failed`: it did not compile); returns the candidate's code, the short hash that names it."""
     source = "__global__ void made_kernel(float* out) {\n" + "\n".join(lines) + "\n}\n"
     code = Candidate(source=source).code
     speedup = {"estimate": 3 * FLOOR_US / us, "low": 2.9 * FLOOR_US / us, "high": 3.1 * FLOOR_US / us}
@@ -169,12 +172,13 @@ def _evaluation(run: Run, lines: list[str], us: float, *, failed: bool = False) 
 
 
 def _judged(low: float) -> str:
-    """The kind of outcome of a correct candidate whose speedup interval begins at `low`."""
+    """The outcome of a correct candidate whose speedup interval begins at `low`: "Accepted" above 1, else
+    "Slower"."""
     return "Accepted" if low > 1 else "Slower"
 
 
 def _profile(us: float) -> dict[str, Any]:
-    """An invented profile of one kernel of `us` microseconds, as stored in a run."""
+    """An invented profile of one kernel of `us` microseconds, as JSON data like those stored in a run."""
     moved = 0.5 * (FLOOR_US + us) * 4800e3 / 2
     values = [us, 100 * FLOOR_US / us, 30.0, 20.0, 60.0, 32.0, moved * 0.6, moved * 0.4]
     metrics = [
@@ -195,15 +199,16 @@ def _profile(us: float) -> dict[str, Any]:
 
 
 def _learned(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a run records as learned: one invented entry for each pair of state and technique in its steps."""
+    """What a run records as learned, as JSON data: one invented entry for each pair of state and technique in
+    its steps."""
     score = {"speedup": 1.3, "valid_chance": 0.9, "attempts": 3.0}
     pairs = dict.fromkeys((step["state"], step["technique"]) for step in steps)
     return [{"state": s, "technique": t, "before": None, "after": score} for s, t in pairs]
 
 
 def _measured(result: JobResult, random: Random) -> list[Measured]:
-    """Invented final measurements of a job's best candidate against each baseline and against the first
-    candidate; empty if it has none."""
+    """Invented final measurements of a job's best candidate against each baseline (eager PyTorch,
+    torch.compile, max-autotune) and against the search's first candidate; empty if there is no best one."""
     if result.best_us is None:
         return []
     found = []

@@ -1,7 +1,7 @@
-"""Decides whether a mutant is wrong, without the judge: original and mutant run on many inputs on the PTX
-machine.
+"""Decides whether a mutant (a kernel with one planted mistake) is wrong, without the judge: original and
+mutant run on many inputs in the emulator of PTX.
 
-A mutant is wrong if the machine finds a race, an access out of bounds or an uninitialized read that the
+A mutant is wrong if the emulator finds a race, an access out of bounds or an uninitialized read that the
 original does not have, if it fails or writes elsewhere, or if an output is further from the float64 truth
 than another order of summation explains. If no input shows any of this, it is equivalent or unknown;
 equivalence is never proved.
@@ -36,7 +36,7 @@ SLOW_S = 0.5
 
 @dataclass(frozen=True)
 class _Known:
-    """An input that the original kernel handles, and the original's outputs for it."""
+    """An input for which the original kernel is right, and the original's outputs for it."""
 
     input: Input
     outputs: tuple[torch.Tensor, ...]
@@ -44,8 +44,8 @@ class _Known:
 
 class MutantTruth:
     """Decides whether mutants of one kernel are wrong by running them in the emulator. `original` is the
-    compiled kernel, `known` the inputs that it handles. Not thread-safe. Raises KernelBlasterError if the
-    original itself fails."""
+    compiled kernel; `known` are the inputs for which it is right, with its outputs. Not thread-safe. Raises
+    KernelBlasterError if the original dies or hangs."""
 
     def __init__(self, device: EmulatedDevice, task: Task, original: Path, seed: int) -> None:
         self._device = device
@@ -78,8 +78,8 @@ class MutantTruth:
         return None
 
     def _learn(self, original: Path, inputs: list[Input]) -> None:
-        """Run the original on all inputs and keep those that it handles; where a size takes over SLOW_S
-        seconds, only one of that size."""
+        """Run the original on all inputs and keep in `known` those for which it is right; of sizes at which
+        one run takes over SLOW_S seconds, only the first input is tried."""
         slow: set[str] = set()
         with self._runner(original) as runner:
             for number, (one, layout) in enumerate(self._recorded(runner, inputs)):
@@ -94,8 +94,8 @@ class MutantTruth:
                     self.known.append(_Known(one, outputs))
 
     def _recorded(self, runner: EmulatedRunner, inputs: Sequence[Input]) -> Iterator[tuple[Input, Layout]]:
-        """Each input with its layout in the arena; the launches of TOGETHER inputs are recorded at once,
-        which is faster."""
+        """Each input with its layout (where its tensors lie) in the device's memory; the launches for
+        TOGETHER inputs are recorded at once, which is faster."""
         arena = self._device.arena(self._slots)
         for start in range(0, len(inputs), TOGETHER):
             some = inputs[start : start + TOGETHER]
@@ -106,7 +106,7 @@ class MutantTruth:
 
     @contextmanager
     def _runner(self, binary: Path) -> Iterator[EmulatedRunner]:
-        """A context with the kernel loaded in the emulator."""
+        """A context that yields a runner with the compiled kernel `binary` loaded in the emulator."""
         self._device.arena(self._slots)
         runner = self._device.start(binary)
         try:
@@ -117,8 +117,8 @@ class MutantTruth:
     def _run(
         self, runner: EmulatedRunner, one: Input, layout: Layout, number: int
     ) -> tuple[torch.Tensor, ...] | str:
-        """Run one call: its outputs, or what went wrong, in words. `number` selects the byte that scratch
-        memory is filled with."""
+        """Call the kernel once on an input: its outputs, or what went wrong, in words. `number` selects the
+        byte that scratch memory is filled with before."""
         signature = self._task.signature
         for tensor, value in zip(signature.read_tensors, one.tensors, strict=True):
             layout.view(tensor).copy_(value)
@@ -144,8 +144,9 @@ class MutantTruth:
 
 
 def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tensor, ...]) -> str | None:
-    """How the mutant's outputs `found` on one input are wrong where the original gave `right`, in words; None
-    if they are as good."""
+    """How the mutant's outputs `found` for one input are wrong where the original gave `right`, in words;
+    None if they are as good. Whole numbers must be equal; floating ones may differ by some times the rounding
+    error."""
     for position, (original, output) in enumerate(zip(right, found, strict=True)):
         if torch.equal(_bits(original), _bits(output)):
             continue
@@ -162,8 +163,9 @@ def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tens
 def _compare_floating(
     original: torch.Tensor, output: torch.Tensor, truth: torch.Tensor, noise: torch.Tensor
 ) -> str | None:
-    """As `compare`, for one floating output: an element may be off by ELEMENT times what is expected, the
-    whole by WHOLE times. `truth` is float64, `noise` the effect of one rounding of the inputs."""
+    """As `compare`, for one floating output: an element may be off by ELEMENT times the expected error (the
+    largest of the original's, `noise` and one rounding), the root mean square by WHOLE times. `truth` is
+    float64, `noise` the effect of one rounding of the inputs."""
     finite = torch.isfinite(original) & torch.isfinite(truth)
     if not bool(torch.isfinite(output[finite]).all()):
         return "not finite"
@@ -180,7 +182,8 @@ def _compare_floating(
 
 
 def _close(one: Input, found: tuple[torch.Tensor, ...]) -> bool:
-    """Whether the original's outputs `found` are right for this input; True where there is no truth."""
+    """Whether the original's outputs `found` are right for this input: near the float64 truth, and finite;
+    True if no truth is known."""
     for position, output in enumerate(found):
         if one.truth is None:
             continue
@@ -198,7 +201,8 @@ def _close(one: Input, found: tuple[torch.Tensor, ...]) -> bool:
 
 
 def _laid_out(arena: Arena, task: Task, one: Input, seed: int) -> Layout:
-    """The input's tensors in the arena; the same addresses for the same input and seed every time."""
+    """Places for the input's tensors in the device's memory; the same addresses for the same input and seed
+    every time."""
     return lay_out(arena, task.signature, one.workload, random.Random(f"{seed} {one.title}"))
 
 

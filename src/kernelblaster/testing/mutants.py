@@ -55,7 +55,8 @@ def mutants_of(
 
 
 def choose(mutants: Sequence[Mutant], most: int, rng: random.Random) -> list[Mutant]:
-    """At most `most` of the mutants, drawn from all kinds in turn, so that rare kinds are represented."""
+    """At most `most` of the mutants, drawn at random from all kinds of mistakes in turn, so that rare kinds
+    are represented."""
     by_kind = {kind: [m for m in mutants if m.kind == kind] for kind in KINDS}
     for group in by_kind.values():
         rng.shuffle(group)
@@ -68,7 +69,7 @@ def choose(mutants: Sequence[Mutant], most: int, rng: random.Random) -> list[Mut
 
 
 def apply(source: str, edit: Mutation) -> str:
-    """The source after a mutation."""
+    """The source text after a mutation: its byte ranges replaced."""
     raw = source.encode()
     for begin, end, new in sorted(edit.changes, reverse=True):
         raw = raw[:begin] + new.encode() + raw[end:]

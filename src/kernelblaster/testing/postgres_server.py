@@ -1,4 +1,5 @@
-"""A real PostgreSQL server, started here; tests that need it are skipped where there is none to start."""
+"""Starts a real PostgreSQL server for tests; tests that need it are skipped where PostgreSQL is not installed
+or does not start."""
 
 import os
 import pwd
@@ -19,7 +20,8 @@ PLACES = os.pathsep.join([os.environ.get("PATH", ""), *map(str, Path("/usr/lib/p
 
 
 class PostgresServer:
-    """A server of its own in a temporary folder, on a free port of this machine."""
+    """A PostgreSQL server of the tests' own, with its data in `folder` and on a free port of this machine;
+    started at once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -29,7 +31,8 @@ class PostgresServer:
         self.start()
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers; skips the test if it ends or does not answer within 60
+        s."""
         options = ["-p", str(self._port), "-k", str(self._folder), "-c", "listen_addresses=127.0.0.1"]
         command = [_find("postgres"), "-D", str(self._folder / "data"), *options, "-c", "fsync=off"]
         with (self._folder / "log").open("ab") as log:
@@ -44,12 +47,13 @@ class PostgresServer:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """End it at once, but in order."""
+        """End the server by SIGQUIT, which has its main process end all others at once, and wait for that."""
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
 
     def kill(self) -> None:
-        """End all its processes at once, as a crash of its machine would."""
+        """End all the server's processes by SIGKILL, as a crash of its machine would, and wait until they are
+        gone."""
         first = self._process.pid
         children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
         for process in (first, *map(int, children)):
@@ -78,7 +82,8 @@ class PostgresServer:
 
 
 def _runs(process: int) -> bool:
-    """Whether a process has not ended; one whose parent has not asked how it ended has."""
+    """Whether the process with this id still runs; False for a zombie, which has ended but was not yet waited
+    for."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -93,7 +98,8 @@ def _find(program: str) -> str:
 
 
 def _unprivileged(folder: Path) -> str | None:
-    """Who may run the server: it refuses root. None is whoever runs the tests."""
+    """The user to run the server as, since it refuses root; `folder` is given to that user. None, for the
+    present user, if that is not root. Skips the test if there is no such user."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -115,7 +121,8 @@ def _free_port() -> int:
 
 @contextmanager
 def running_server() -> Iterator[PostgresServer]:
-    """A context with a server that has no databases yet."""
+    """A context that yields a new PostgreSQL server without databases for the tests; it and its files are
+    removed afterwards."""
     pytest.importorskip("psycopg")
     folder = Path(tempfile.mkdtemp(prefix="kb-postgres-"))
     try:

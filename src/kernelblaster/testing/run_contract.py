@@ -1,4 +1,5 @@
-"""Contract that runs must fulfil wherever they are kept, as a test class to inherit from.
+"""Contract that runs (the recorded events of a search) must fulfil wherever they are kept, as a test class to
+inherit from.
 
 A subclass provides a fixture `kept`: None for runs in folders, or the `SharedRuns` of an empty store.
 """

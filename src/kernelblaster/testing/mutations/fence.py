@@ -36,8 +36,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_calls(code: Code) -> Iterator[Mutation]:
-    """Drop statements that are only a call of a barrier, a fence or a wait, including the source's own
-    functions that wait for an mbarrier."""
+    """Mutations that drop one statement which is only a call of a barrier, a fence or a wait, including calls
+    of the source's own functions that wait for an mbarrier."""
     waiting = {
         text(f.child_by_field_name("declarator")).split("(")[0]
         for f in code.functions
@@ -53,7 +53,8 @@ def _dropped_calls(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_assembly(code: Code) -> Iterator[Mutation]:
-    """Drop inline assembly that is a barrier, a fence or a wait, outside of loops."""
+    """Mutations that drop one inline assembly statement which is a barrier, a fence or a wait, outside of
+    while loops."""
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         if inner is None or inner.type != "gnu_asm_expression" or within(node, "while_statement"):
@@ -63,15 +64,15 @@ def _dropped_assembly(code: Code) -> Iterator[Mutation]:
 
 
 def _endless_waits(code: Code) -> Iterator[Mutation]:
-    """Drop loops that poll an mbarrier until its phase completes."""
+    """Mutations that drop one loop which polls an mbarrier until its phase completes."""
     for node in code.device("while_statement"):
         if _WAITS.search(text(node)):
             yield replace(node, ";", "drop the loop that waits for an mbarrier", _NOT_AWAITED)
 
 
 def _weaker_orders(code: Code) -> Iterator[Mutation]:
-    """Replace acquire, release and stronger memory orders by relaxed, in inline assembly and in C++
-    atomics."""
+    """Mutations that replace an acquire, release or stronger memory order by relaxed, in inline assembly or
+    in C++ atomics."""
     for node in code.device("string_content"):
         for pattern, strong, weak in _WEAKER:
             if re.search(pattern, text(node)):
@@ -83,7 +84,7 @@ def _weaker_orders(code: Code) -> Iterator[Mutation]:
 
 
 def _fewer_groups(code: Code) -> Iterator[Mutation]:
-    """Wait for one group of asynchronous copies less: `cp.async.wait_group 0` becomes `1`."""
+    """Mutations that wait for one group of asynchronous copies less: `cp.async.wait_group 0` becomes `1`."""
     for node in code.device("string_content"):
         found = re.fullmatch(r"(cp\.async\.(?:bulk\.)?wait_group(?:\.read)? )(\d+)(;.*)", text(node))
         if found:
@@ -99,8 +100,9 @@ def _fewer_groups(code: Code) -> Iterator[Mutation]:
 
 
 def _argument(statement: str) -> str:
-    """Why a program without this statement is wrong even if no run shows it; empty for barriers, of which
-    some are redundant: there the emulator's race check must show it."""
+    """Why a kernel without this statement is wrong even if no run shows it, in words; empty for barriers, of
+    which some are redundant: a mutant without one counts as wrong only if the emulator's race check finds
+    something."""
     if _ORDERING.search(statement):
         return _UNORDERED
     return _NOT_AWAITED if _AWAITING.search(statement) and "arrive" not in statement else ""

@@ -21,7 +21,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _bounds(code: Code) -> Iterator[Mutation]:
-    """Integer comparisons: `<` becomes `<=` and the like, or the bound is one less."""
+    """Mutations of one integer comparison in device code: `<` becomes `<=` and the like, or the bound is one
+    less."""
     for node in code.device("binary_expression"):
         pair, sign = sides(node), operator(node)
         if pair is None or sign not in _COMPARISONS or any(map(code.is_floating, pair)):
@@ -36,7 +37,7 @@ def _bounds(code: Code) -> Iterator[Mutation]:
 
 
 def _subscripts(code: Code) -> Iterator[Mutation]:
-    """`a[i]` becomes `a[i + 1]`."""
+    """Mutations in which one `a[i]` of device code becomes `a[i + 1]`."""
     for node in code.device("subscript_expression"):
         index = _index(node)
         if index is not None:
@@ -44,7 +45,7 @@ def _subscripts(code: Code) -> Iterator[Mutation]:
 
 
 def _swapped(code: Code) -> Iterator[Mutation]:
-    """Swap two indices: `a[i][j]` becomes `a[j][i]`, and `i * n + j` becomes `j * n + i`."""
+    """Mutations that swap two indices: `a[i][j]` becomes `a[j][i]`, or `i * n + j` becomes `j * n + i`."""
     for node in code.device("subscript_expression"):
         outer, below = _index(node), node.child_by_field_name("argument")
         inner = _index(below) if below is not None and below.type == "subscript_expression" else None
@@ -65,7 +66,7 @@ def _swapped(code: Code) -> Iterator[Mutation]:
 
 
 def _strides(code: Code) -> Iterator[Mutation]:
-    """`i * n` becomes `i * (n + 1)`, and the step of a loop is one more."""
+    """Mutations of a stride: `i * n` becomes `i * (n + 1)`, or the step of a loop is one more."""
     for node in code.device("binary_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "*" or code.is_floating(node):
@@ -80,7 +81,7 @@ def _strides(code: Code) -> Iterator[Mutation]:
 
 
 def _starts(code: Code) -> Iterator[Mutation]:
-    """Let a counting loop begin at its start value plus one."""
+    """Mutations in which one counting loop begins at its start value plus one."""
     for loop in code.loops():
         start = loop.node.child_by_field_name("initializer")
         value = next((n for n in _below(start) if n.type == "init_declarator"), None)
@@ -89,19 +90,19 @@ def _starts(code: Code) -> Iterator[Mutation]:
 
 
 def _axes(code: Code) -> Iterator[Mutation]:
-    """`threadIdx.x` becomes `threadIdx.y`; the same for blockIdx."""
+    """Mutations in which one `threadIdx.x` becomes `threadIdx.y`, or `blockIdx.x` becomes `blockIdx.y`."""
     for node in code.device("field_expression"):
         if text(node) in ("threadIdx.x", "blockIdx.x"):
             yield replace(node, text(node)[:-1] + "y", f"{text(node)}: other axis")
 
 
 def _index(node: Node) -> Node | None:
-    """The index expression of a subscript; None if it has several."""
+    """The index expression of a subscript node `a[i]`; None if it has several."""
     indices = node.child_by_field_name("indices")
     inner = indices.named_children if indices is not None else []
     return inner[0] if len(inner) == 1 else None
 
 
 def _below(node: Node | None) -> list[Node]:
-    """The named children of a node; empty for None."""
+    """The named children of a syntax tree node; empty for None."""
     return node.named_children if node is not None else []

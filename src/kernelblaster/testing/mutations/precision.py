@@ -1,5 +1,5 @@
-"""Mutations: numbers rounded to fewer bits than the task has. (A wider accumulator made float is legitimate
-and not included.)"""
+"""Mutations: numbers rounded to fewer bits than the task's types have. (A double accumulator made float is
+legitimate and not included.)"""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _sums(code: Code) -> Iterator[Mutation]:
-    """Round an accumulator to half, bfloat16 or TF32 after every addition."""
+    """Mutations that round an accumulator to half, bfloat16 or TF32 after every addition."""
     for node in code.device("assignment_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "+=" or not all(map(code.is_floating, pair)):
@@ -35,7 +35,8 @@ def _sums(code: Code) -> Iterator[Mutation]:
 
 
 def _operands(code: Code) -> Iterator[Mutation]:
-    """Round the factors of a product that is accumulated to bfloat16 or TF32."""
+    """Mutations that round the factors of an accumulated product (`+= a * b`, or an fma) to bfloat16 or
+    TF32."""
     for node in code.device("binary_expression"):
         pair = sides(node)
         summed = node.parent is not None and operator(node.parent) == "+="
@@ -54,7 +55,8 @@ def _operands(code: Code) -> Iterator[Mutation]:
 
 
 def _functions(code: Code) -> Iterator[Mutation]:
-    """Round the argument or the result of a math function to half; `tanh` becomes tanh.approx."""
+    """Mutations that round the argument or the result of a math function to half, or replace `tanh` by
+    tanh.approx."""
     for node in code.device("call_expression"):
         name, arguments = text(node.child_by_field_name("function")), node.child_by_field_name("arguments")
         if not _FUNCTIONS.fullmatch(name) or arguments is None:
@@ -67,7 +69,8 @@ def _functions(code: Code) -> Iterator[Mutation]:
 
 
 def _stores(code: Code) -> Iterator[Mutation]:
-    """Round what is stored to memory to bfloat16. None for sources that use 16-bit types anyway."""
+    """Mutations that round a value to bfloat16 when it is stored to memory. None for sources that use 16-bit
+    types anyway."""
     if re.search(r"half|bfloat16", code.source):
         return
     for node in code.device("assignment_expression"):

@@ -18,8 +18,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _constants(code: Code) -> Iterator[Mutation]:
-    """Change a floating literal by 1% or 0.1%; a small one (an epsilon) is also dropped or made ten times
-    larger."""
+    """Mutations that change one floating literal by 1 % or 0.1 %; a small one (an epsilon) is also dropped or
+    made ten times larger."""
     for node in code.nodes:
         value = _value(node)
         if value is None or value == 0 or node.type != "number_literal":
@@ -31,7 +31,7 @@ def _constants(code: Code) -> Iterator[Mutation]:
 
 
 def _signs(code: Code) -> Iterator[Mutation]:
-    """A floating addition becomes a subtraction, and the reverse."""
+    """Mutations in which one floating addition becomes a subtraction, or the reverse."""
     for node in code.device("binary_expression"):
         sign, pair = operator(node), sides(node)
         if sign in ("+", "-") and pair is not None and any(map(code.is_floating, pair)):
@@ -40,7 +40,8 @@ def _signs(code: Code) -> Iterator[Mutation]:
 
 
 def _defaults(code: Code) -> Iterator[Mutation]:
-    """Ignore a scalar argument: the launch function always uses the value in the task's file."""
+    """Mutations that ignore one scalar argument: the launch function always uses the value in the task's
+    file."""
     entry = code.entry()
     if entry is not None:
         for name, value in code.scalars.items():
@@ -49,7 +50,7 @@ def _defaults(code: Code) -> Iterator[Mutation]:
 
 
 def _value(node: Node) -> float | None:
-    """The value of a floating literal node; None for anything else."""
+    """The value of a syntax tree node that is a floating literal; None for anything else."""
     digits = text(node).rstrip("fF")
     if digits.startswith("0x") or not any(mark in text(node) for mark in ".eEf"):
         return None

@@ -17,7 +17,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _divisible(code: Code) -> Iterator[Mutation]:
-    """Replace tests like `n % 4 == 0` by true: the kernel takes divisibility for granted."""
+    """Mutations that replace a test like `n % 4 == 0` by true, so that the kernel takes divisibility for
+    granted."""
     for node in code.nodes:
         pair = sides(node) if node.type == "binary_expression" and operator(node) == "==" else None
         if pair is not None and operator(pair[0]) == "%" and text(pair[1]) == "0" and "Idx" not in text(node):
@@ -25,7 +26,8 @@ def _divisible(code: Code) -> Iterator[Mutation]:
 
 
 def _one_turn(code: Code) -> Iterator[Mutation]:
-    """A strided loop over a row runs once: correct only for rows no longer than the block."""
+    """Mutations in which a strided loop over a row runs once: correct only for rows no longer than the
+    block."""
     for loop in code.loops():
         if loop.step != "1":
             new = f"{loop.variable} = {text(loop.bound)}"
@@ -33,7 +35,8 @@ def _one_turn(code: Code) -> Iterator[Mutation]:
 
 
 def _launched(code: Code) -> Iterator[Mutation]:
-    """The launch function rounds a size down to a multiple, or limits it to the primary one."""
+    """Mutations in which the launch function rounds a size down to a multiple of 4 or 32, or limits it to its
+    value in the primary workload (the sizes that are timed)."""
     entry = code.entry()
     if entry is None:
         return

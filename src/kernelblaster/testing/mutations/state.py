@@ -16,7 +16,7 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _without_initial_value(code: Code) -> Iterator[Mutation]:
-    """Variables that start with zero or infinity are left uninitialized."""
+    """Mutations that leave one variable uninitialized which should start with zero or infinity."""
     for node in code.device("init_declarator"):
         name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
         plain = re.fullmatch(r"0|0\.f?|0\.0f?|-?INFINITY|\{\}|\{0\}|\{-INFINITY, 0\}", text(value))
@@ -25,7 +25,7 @@ def _without_initial_value(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_resets(code: Code) -> Iterator[Mutation]:
-    """Drop assignments of zero in kernels, and cudaMemset calls on the host."""
+    """Mutations that drop one assignment of zero in a kernel, or one cudaMemset call on the host."""
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         pair = sides(inner) if inner is not None and inner.type == "assignment_expression" else None
@@ -42,7 +42,7 @@ def _dropped_resets(code: Code) -> Iterator[Mutation]:
 
 
 def _wrong_extremes(code: Code) -> Iterator[Mutation]:
-    """A maximum starts from 0 or -10 instead of -INFINITY."""
+    """Mutations in which a maximum starts from 0 or -10 instead of -INFINITY."""
     for node in code.device("unary_expression"):
         if text(node) == "-INFINITY":
             yield replace(node, "0", "-INFINITY made 0")
@@ -50,7 +50,7 @@ def _wrong_extremes(code: Code) -> Iterator[Mutation]:
 
 
 def _written_inputs(code: Code) -> Iterator[Mutation]:
-    """Let a kernel set the first element of an input to zero when it begins."""
+    """Mutations in which a kernel sets the first element of one of its inputs to zero when it begins."""
     for kernel in code.kernels():
         body = kernel.child_by_field_name("body")
         header = text(kernel).split("{")[0]

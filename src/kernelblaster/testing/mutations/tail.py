@@ -15,8 +15,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _rounded_down(code: Code) -> Iterator[Mutation]:
-    """A division that rounds up rounds down, on host and device: `(n + 255) / 256` becomes `n / 256`, but at
-    least 1."""
+    """Mutations in which one division that rounds up rounds down, on host or device: `(n + 255) / 256`
+    becomes `n / 256`, but at least 1."""
     for node in code.nodes:
         pair = sides(node) if node.type == "binary_expression" and operator(node) == "/" else None
         if pair is None or pair[0].type != "parenthesized_expression" or code.is_floating(node):
@@ -33,20 +33,22 @@ def _rounded_down(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_else(code: Code) -> Iterator[Mutation]:
-    """Drop else branches, which often handle the tail."""
+    """Mutations that drop one else branch of device code; these often handle the tail of a row."""
     for node in code.device("else_clause"):
         yield replace(node, "", f"drop {short(node)}")
 
 
 def _dropped_tail_loops(code: Code) -> Iterator[Mutation]:
-    """Drop loops without an initializer: they continue where another loop stopped, to handle the tail."""
+    """Mutations that drop one loop without an initializer: it continues where another loop stopped, to handle
+    the tail."""
     for loop in code.loops():
         if loop.node.child_by_field_name("initializer") is None:
             yield replace(loop.node, ";", f"drop {short(loop.node)}")
 
 
 def _whole_strides(code: Code) -> Iterator[Mutation]:
-    """A strided loop stops after the last whole stride."""
+    """Mutations in which a strided loop stops after the last whole stride, so that the rest of the row is
+    left out."""
     for loop in code.loops():
         if loop.step != "1":
             new = f"({text(loop.bound)}) / ({loop.step}) * ({loop.step})"

@@ -1,4 +1,4 @@
-"""A kernel's source as a parse tree, for operators that edit it.
+"""A kernel's source as a tree-sitter parse tree, for the mutation operators, which edit it.
 
 Comments and strings are nodes of their own, so an operator that asks for other nodes never touches them.
 Types are guessed from declarations in the same file: a name that is declared as floating anywhere counts as
@@ -63,17 +63,17 @@ class Code:
                 yield node
 
     def host(self, *types: str) -> Iterator[Node]:
-        """Nodes of these tree-sitter types outside device functions."""
+        """Nodes of these tree-sitter types outside device functions, in the order of the source."""
         device = {node.id for node in self.device(*types)}
         yield from (n for n in self.nodes if n.type in types and n.id not in device)
 
     def kernels(self) -> Iterator[Node]:
-        """The `__global__` functions."""
+        """The `__global__` functions of the source, as syntax tree nodes."""
         yield from (f for f in self.functions if "__global__" in _header(f))
 
     def entry(self) -> int | None:
-        """The byte offset after the opening brace of the launch function's body; None if the source has
-        none."""
+        """The byte offset after the opening brace of the launch function's body; None if the source does not
+        define it."""
         for function in self.functions:
             body = function.child_by_field_name("body")
             if body is not None and LAUNCH in _header(function):
@@ -111,7 +111,8 @@ class Code:
         return floating
 
     def _gives_floating(self, call: Node) -> bool:
-        """Whether a call looks like it returns a floating number."""
+        """Whether a call looks like it returns a floating-point number, by the function's name and, for loads
+        and shuffles, its arguments."""
         name, arguments = text(call.child_by_field_name("function")), call.child_by_field_name("arguments")
         given = arguments.named_children if arguments is not None else []
         if _HANDED_ON.fullmatch(name):
@@ -119,7 +120,8 @@ class Code:
         return name in self._floats or name == "float" or bool(_MATH.fullmatch(name))
 
     def _points(self, node: Node | None) -> bool:
-        """Whether an expression looks like a pointer to floating numbers."""
+        """Whether an expression looks like a pointer to floating-point numbers, by the declarations in the
+        file."""
         if node is None:
             return False
         if node.type == "identifier":
@@ -191,7 +193,8 @@ def _loop(node: Node) -> Loop | None:
 
 
 def _walk(root: Node) -> Iterator[Node]:
-    """All named nodes, outer ones first, without code under #ifdef PLANTED_ERROR, which is not compiled."""
+    """All named nodes below `root`, outer ones first, without code under #ifdef PLANTED_ERROR, which is not
+    compiled."""
     stack = [root]
     while stack:
         node = stack.pop()

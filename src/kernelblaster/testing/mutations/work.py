@@ -20,14 +20,15 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _skipped_terms(code: Code) -> Iterator[Mutation]:
-    """A loop skips every EVERY-th iteration."""
+    """Mutations in which one loop skips every EVERY-th (7th) iteration."""
     for loop in code.loops():
         test = f"if ({loop.variable} % {EVERY} != {EVERY - 1}) "
         yield insert(loop.body.start_byte, test, f"{short(loop.node)}: every {EVERY}th turn skipped")
 
 
 def _partial_rows(code: Code) -> Iterator[Mutation]:
-    """A loop covers only a part of its range: half, seven eighths, or at most 1024 elements."""
+    """Mutations in which one loop covers only a part of its range: half, seven eighths, or at most 1024
+    elements."""
     for loop in code.loops():
         if re.fullmatch(r"\d+", text(loop.bound)):
             continue
@@ -41,7 +42,8 @@ def _partial_rows(code: Code) -> Iterator[Mutation]:
 
 
 def _shorter_exchange(code: Code) -> Iterator[Mutation]:
-    """A tree reduction (a loop with a halving distance) begins with half of its first distance."""
+    """Mutations in which a tree reduction (a loop with a halving distance) begins with half of its first
+    distance."""
     for loop in code.device("for_statement"):
         start, update = loop.child_by_field_name("initializer"), loop.child_by_field_name("update")
         if start is None or not re.search(r"/=|>>=", text(update)):
@@ -53,7 +55,7 @@ def _shorter_exchange(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_statements(code: Code) -> Iterator[Mutation]:
-    """Drop statements that accumulate: `+=`, `*=`, `-=`, fma, max."""
+    """Mutations that drop one statement which accumulates: `+=`, `*=`, `-=`, fma, max."""
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         if inner is None or inner.type != "assignment_expression":
@@ -63,7 +65,7 @@ def _dropped_statements(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_operands(code: Code) -> Iterator[Mutation]:
-    """Drop one term of a sum or one factor of a product: a bias, a weight, a correction."""
+    """Mutations that drop the second term of a sum or factor of a product: a bias, a weight, a correction."""
     for node in code.device("binary_expression"):
         pair = sides(node)
         if pair is None or operator(node) not in ("+", "*") or not all(map(code.is_floating, pair)):
@@ -72,7 +74,8 @@ def _dropped_operands(code: Code) -> Iterator[Mutation]:
 
 
 def _fixed_sizes(code: Code) -> Iterator[Mutation]:
-    """The launch function uses the primary size instead of the one given, or does nothing for large ones."""
+    """Mutations in which the launch function uses a size of the primary workload (the sizes that are timed)
+    instead of the one given, or returns at once if a size is above half of that."""
     entry = code.entry()
     if entry is None:
         return
