@@ -138,8 +138,9 @@ def _primary_unmeasured(s: Signals) -> Bottleneck:
 
 
 def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
-    """Further words that describe the kernel, sorted, without those that `primary` implies; only the most
-    telling ones when there are many. Empty for "launch-overhead"."""
+    """Further words (such as "low-occupancy") that describe the kernel, sorted, without those that `primary`
+    implies; only the most telling ones when there are many. Empty for "launch-overhead"; only "copy" for a
+    copy by the driver."""
     if primary == "launch-overhead":
         return ()
     if s.copy:

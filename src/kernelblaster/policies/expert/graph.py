@@ -23,7 +23,8 @@ INSTEAD = (
 
 
 class UncoveredOperators(KernelBlasterError):
-    """The task needs operators that the expert policy has no kernel for; `operators` names them."""
+    """Raised if the task needs operators that the built-in (expert) policy has no kernel for; `operators`
+    names them."""
 
     def __init__(self, operators: Sequence[str]) -> None:
         self.operators = tuple(operators)

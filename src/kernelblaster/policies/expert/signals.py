@@ -198,15 +198,16 @@ def _bank_conflicts(read: _Reader) -> float | None:
 
 
 def _branch_efficiency(read: _Reader) -> float | None:
-    """The share of branches in which no warp diverged. From emulated counters it is an upper bound: divergent
-    branches are divided by all instructions."""
+    """The share (0 to 1) of branches in which no warp diverged; None if not counted. From emulated counters
+    it is an upper bound: divergent branches are divided by all instructions."""
     divergent = _part(read.number("Divergent Branches"), read.number("Warp Instructions"))
     return read.share("Branch Efficiency") if divergent is None else 1 - divergent
 
 
 def _atomics(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile, modelled: bool) -> float | None:
-    """The share of L2 work that is atomics: atomic requests over all requests where these were counted; in a
-    modelled profile, the L2 time that its traffic does not explain."""
+    """The share (0 to 1) of L2 work that is atomics: atomic requests over all requests where these were
+    counted; in a modelled profile, the L2 time that its traffic does not explain. None if neither is
+    known."""
     counted = [read.number(GLOBAL.format("requests", way)) for way in ("atom", "red", "ld", "st")]
     if counted[0] is not None or counted[1] is not None:
         atomic, every = (sum(v or 0.0 for v in part) for part in (counted[:2], counted))

@@ -103,11 +103,11 @@ def original(value: TracedValue) -> TracedValue:
 def trace_module(
     module: torch.nn.Module, inputs: Sequence[Any], names: Mapping[str, torch.Tensor]
 ) -> TracedModule:
-    """The operators that a module runs on these inputs, as core operators that change nothing in place. Its
-    tensors and the inputs are without content: fake tensors, or on the meta device. `names` are the names of
-    inputs, parameters and buffers; others of the module's get names that begin with UNNAMED (the number of
-    batches that a normalization has seen). Raises UncoveredOperators for recurrences of PyTorch's own, which
-    would be unrolled, and where a tensor is used that is neither made by an operator nor of the module."""
+    """The operators that a module runs on these inputs, as core operators, none of which writes in place. The
+    module's tensors and the inputs are without content: fake tensors, or on the meta device. `names` gives
+    the inputs, parameters and buffers by name; the module's other tensors (a normalization's count of
+    batches) get names that begin with UNNAMED. Raises UncoveredOperators for PyTorch's own recurrences, which
+    would be unrolled, and if a tensor is used that is neither made by an operator nor the module's."""
     try:
         return _traced(module, inputs, names, functional=False)
     except _Aliased:
@@ -121,8 +121,9 @@ def trace_module(
 def _traced(
     module: torch.nn.Module, inputs: Sequence[Any], names: Mapping[str, torch.Tensor], *, functional: bool
 ) -> TracedModule:
-    """One attempt: `functional` lets PyTorch turn writes into operators that return new tensors. Without it,
-    the recorder does so, which raises _Aliased where a tensor is written of which there are views."""
+    """One attempt at `trace_module`. With `functional`, PyTorch turns in-place writes into operators that
+    return new tensors; without it, the recorder does so, and raises _Aliased if the written tensor has
+    views."""
     state: dict[str, torch.Tensor] = {**dict(module.named_parameters(remove_duplicate=False))}
     state |= dict(module.named_buffers(remove_duplicate=False))
     others = {f"{UNNAMED}{place}": tensor for place, tensor in enumerate(state.values())}
@@ -169,7 +170,8 @@ def _rule(target: Any) -> Callable[..., Any] | None:
 
 
 class _Aliased(Exception):
-    """A tensor is written of which there are views, or which is one; the operator's name is the message."""
+    """Raised if an operator writes a tensor in place that is a view or has views; the message is the
+    operator's name."""
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
