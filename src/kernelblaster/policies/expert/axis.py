@@ -1,4 +1,4 @@
-"""Axes: the loops of a planned kernel, each with a variable and an extent."""
+"""Axes: the loops of a planned kernel, each with a variable's name and a symbolic extent."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Part:
-    """Marks an axis that is cut into pieces (as in split-K): each has `length` elements, and the kernel's
-    axis `name` counts the pieces."""
+    """Says that an axis is cut into pieces of `length` elements (as in split-K) and that the kernel's axis
+    `name` counts the pieces."""
 
     name: str
     length: Index

@@ -13,8 +13,8 @@ from kernelblaster.devices.occupancy import WARP
 from kernelblaster.policies.expert.signals import Signals
 from kernelblaster.records.state import Bottleneck
 
-LAUNCH_US = 2.2  # of a launch that does nothing
-MOST_HEADROOM = 0.99  # nothing is free
+LAUNCH_US = 2.2  # time of a launch that does nothing
+MOST_HEADROOM = 0.99  # no kernel can be saved altogether
 MATH: dict[str, Bottleneck] = {"tensor": "tensor-pipe", "fma": "fp32-pipe"}
 PIPE_WORDS = {
     "alu": "integer-pipe",
@@ -26,7 +26,7 @@ PIPE_WORDS = {
     "shuffle": "shuffle-pipe",
 }
 MEMORY = ("dram", "l2", "l1")
-# What goes without saying beside a bottleneck.
+# Secondary words that a bottleneck implies, and that are therefore left out beside it.
 IMPLIED: dict[str, set[str]] = {
     "redundant-work": {"memory-bandwidth"},
     "atomics": {"l2-bandwidth"},
@@ -138,8 +138,9 @@ def _primary_unmeasured(s: Signals) -> Bottleneck:
 
 
 def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
-    """Further words that describe the kernel, sorted, without those that `primary` implies; only the most
-    telling ones when there are many. Empty for "launch-overhead"."""
+    """Further words (such as "low-occupancy") that describe the kernel, sorted, without those that `primary`
+    implies; only the most telling ones when there are many. Empty for "launch-overhead"; only "copy" for a
+    copy by the driver."""
     if primary == "launch-overhead":
         return ()
     if s.copy:
@@ -150,7 +151,8 @@ def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
 
 
 def _words(s: Signals, primary: Bottleneck) -> Iterator[str]:
-    """Secondary words for a kernel, the most telling first; they may include `primary` itself."""
+    """Yields secondary words that describe a kernel, the most telling first; they may include `primary`
+    itself."""
     t = thresholds()["secondary"]
     if not s.measured:
         yield "unmeasured"
@@ -203,10 +205,10 @@ def _busy_words(s: Signals) -> Iterator[str]:
 
 
 def headroom_of(s: Signals, primary: Bottleneck, launches: int) -> float | None:
-    """Fraction of the kernel's time (0 to 0.99) that could be saved; None when utilizations and the floor's
-    rate are unknown. Not saved can be: moving the bytes that the task needs at the DRAM rate that is
-    reachable, the arithmetic of active lanes, and one launch (unless it is a short one of several
-    `launches`, which can be merged away)."""
+    """Fraction of the kernel's time (0 to 0.99) that could be saved; None when neither utilizations nor
+    `floor_rate` are known. What cannot be saved: moving the bytes that the task needs at the reachable DRAM
+    rate, the arithmetic of active lanes, and one launch (unless it is a short one of several `launches`,
+    which can be merged away)."""
     if primary == "launch-overhead":
         assert s.duration_us is not None
         return MOST_HEADROOM if launches > 1 else max(0.0, 1 - LAUNCH_US / max(s.duration_us, LAUNCH_US))

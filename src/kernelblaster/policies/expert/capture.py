@@ -87,8 +87,9 @@ def capture(task: Task) -> Graph:
 
 
 def _workloads(task: Task) -> Iterator[Workload]:
-    """The task's workloads to trace. Held-out ones with an extent of 1 that is larger in the primary workload
-    get larger sizes instead: PyTorch runs other operators for the layout of such tensors."""
+    """The task's workloads to trace. Held-out ones (which check other sizes than the timed, primary workload)
+    with a size of 1 that is larger in the primary one get larger sizes instead: PyTorch runs other operators
+    for the layout of such tensors."""
     free = [size.name for size in task.signature.sizes if size.kind == "free"]
     for workload in task.workloads:
         ones = [name for name in free if workload.sizes[name] == 1 < task.primary.sizes[name]]

@@ -34,8 +34,8 @@ class Contraction:
 
 
 def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
-    """The kernel as a sum of products of two factors; None when it is something else or a factor has no axis
-    of its own."""
+    """The kernel as a sum of products of two factors; None when it is something else, or when a factor has no
+    axis that only it depends on."""
     if len(kernel.stages) != 1 or kernel.stages[0].combine != SUM or any(s.over for s in kernel.stores):
         return None
     body = kernel.stages[0].body
@@ -59,8 +59,8 @@ def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
 
 
 def _ordered(k_axes: list[Axis], plan: Plan) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
-    """The K axes sorted from short to long and split into (outer, inner): inner are the last ones that have
-    at least SHORTEST terms together, all of them when there are fewer."""
+    """The K (summed) axes sorted from short to long and split into (outer, inner): inner are the last ones
+    that have at least SHORTEST (16) terms together, all of them when there are fewer."""
     ordered = sorted(k_axes, key=lambda axis: plan.extent(axis.extent))
     for place in reversed(range(len(ordered))):
         inner = tuple(ordered[place:])
@@ -74,5 +74,5 @@ def extent(axes: tuple[Axis, ...]) -> Index:
 
 
 def number(axes: tuple[Axis, ...]) -> Index:
-    """The row-major linear index over several axes, the last one fastest."""
+    """The row-major running number over several axes, the last one fastest, as an index."""
     return indices.row_major((axis.index for axis in axes), (axis.extent for axis in axes))

@@ -1,4 +1,5 @@
-"""A plan as a candidate's source: device code, kernels, then the launch function of the signature."""
+"""Writes a plan (the kernels of a candidate, and their buffers) as one CUDA source file: device code that is
+needed, the kernels, then the C launch function that the task's signature prescribes."""
 
 import importlib
 import operator
@@ -47,8 +48,8 @@ STREAM = Local("stream")
 
 @cache
 def load_emitters() -> Mapping[type, ModuleType]:
-    """The emitter of each type of schedule: every file of the folder names those that it writes in
-    SCHEDULES."""
+    """The module that writes kernels of each type of schedule, by that type: every module of emission/ lists
+    the types that it writes in SCHEDULES."""
     names = [found.name for found in pkgutil.iter_modules(emission.__path__)]
     modules = [importlib.import_module(f"{emission.__name__}.{name}") for name in names]
     return {schedule: module for module in modules for schedule in getattr(module, "SCHEDULES", ())}
@@ -56,14 +57,14 @@ def load_emitters() -> Mapping[type, ModuleType]:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel as it is written, and the statements that launch it."""
+    """A kernel's CUDA text, and the statements of the launch function that launch it."""
 
     text: FunctionText
     launch: tuple[Statement, ...]
 
 
 def emit(plan: Plan) -> str:
-    """The candidate's source."""
+    """The plan as the CUDA source of a candidate."""
     kernels = [_WRITTEN.code(kernel, plan) for kernel in plan.kernels]
     host = _launch_function(plan, [kernel.launch for kernel in kernels])
     needed = in_order(code for kernel in kernels for code in kernel.text.needs)
@@ -73,9 +74,9 @@ def emit(plan: Plan) -> str:
 
 
 class _WrittenKernels:
-    """The kernels that were written last: techniques change few kernels of a plan, and the others need not be
-    written again. A kernel's code follows from itself, the plan's sizes and signature, and its buffers; all
-    are the same objects in plans that share a kernel."""
+    """Cache of the code of at most `most` kernels: techniques change few kernels of a plan, and the others
+    need not be written again. An entry counts only while the kernel, the plan's sizes and signature, and the
+    kernel's buffers are the very same objects."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -111,7 +112,8 @@ def _kernel_code(kernel: Kernel, plan: Plan) -> KernelCode:
 
 
 def _argument_types(kernel: Kernel, plan: Plan) -> dict[str, str]:
-    """The C++ types of all that a kernel may be given, in the order of its parameters."""
+    """C++ types of all buffers, sizes and numbers that a kernel may be given, by name, in the order of its
+    parameters."""
     types = {name: f"{c_type(plan.buffers[name].dtype)}* __restrict__" for name in kernel.writes}
     for name in kernel.reads:
         types.setdefault(name, f"const {c_type(plan.buffers[name].dtype)}* __restrict__")
@@ -119,7 +121,8 @@ def _argument_types(kernel: Kernel, plan: Plan) -> dict[str, str]:
 
 
 def _with_constants(emitted: Emitted, sizes: Mapping[str, int]) -> tuple[Variant, ...]:
-    """The variants, with one more before them in which sizes are constants."""
+    """The kernel's variants (instances of its template) with one more in front, in which `sizes` are
+    compile-time constants, and which is launched only if the actual sizes equal them."""
     variants = emitted.variants or (Variant((), None, emitted.blocks),)
 
     def flagged(flag: Term, variant: Variant) -> Variant:
@@ -132,7 +135,8 @@ def _with_constants(emitted: Emitted, sizes: Mapping[str, int]) -> tuple[Variant
 
 
 def _launch(name: str, emitted: Emitted, arguments: tuple[Term, ...]) -> tuple[Statement, ...]:
-    """The launch, or one for each variant, of which the first that applies is taken."""
+    """Statements that launch the kernel `name`; with variants, an if-else chain that launches the first one
+    whose condition holds."""
 
     def launch(kernel: Term, blocks: Term) -> tuple[Statement, ...]:
         shape = Launch(kernel, blocks, emitted.threads, emitted.shared, arguments)
@@ -148,8 +152,8 @@ def _launch(name: str, emitted: Emitted, arguments: tuple[Term, ...]) -> tuple[S
 
 
 def _unless_empty(kernel: Kernel, plan: Plan, launch: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """The launch under a condition, where there is nothing to do at the least sizes (of `x[:, 1:]` at one
-    column): a grid may not be empty."""
+    """The launch, inside an `if` where its grid could be empty at the smallest sizes (as for `x[:, 1:]` with
+    one column), since CUDA refuses empty grids; unchanged otherwise."""
     sizes = {s.name: plan.sizes[0][s.name] if s.kind == "fixed" else 1 for s in plan.signature.sizes}
     extents = dict.fromkeys(axis.extent for axis in kernel.axes if evaluate(axis.extent, sizes) < 1)
     some = all_of([index_term(extent, plan.sizes[0]) > 0 for extent in extents])
@@ -157,7 +161,8 @@ def _unless_empty(kernel: Kernel, plan: Plan, launch: tuple[Statement, ...]) -> 
 
 
 def _permissions(kernel: Term, emitted: Emitted) -> list[Statement]:
-    """What a kernel must be allowed before it is launched."""
+    """Calls of cudaFuncSetAttribute that a launch needs: for more dynamic shared memory than
+    STATIC_SHARED_BYTES, and for clusters of more than 8 blocks; empty when it needs neither."""
     asked = {"MaxDynamicSharedMemorySize": emitted.shared if emitted.shared > STATIC_SHARED_BYTES else 0}
     asked["NonPortableClusterSizeAllowed"] = int(emitted.cluster > USUAL_CLUSTER)
     return [

@@ -1,4 +1,5 @@
-"""Policy evaluation: what the knowledge base expected of a technique in a state, against what it gained."""
+"""Policy evaluation: compares the gain that the knowledge base expected of a technique in a performance state
+with the gain that was measured."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,8 +18,10 @@ from kernelblaster.store.replay import Sample
 def evaluate_policy(
     fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
 ) -> list[Discrepancy]:
-    """By state and technique, for those among the fresh samples; earlier ones of them count as much.
-    Walking along the same step again is no second sample."""
+    """One Discrepancy (expected against measured gain) for each pair of state and technique among the `fresh`
+    samples, the steps of this iteration; `earlier` samples of these pairs count as much. The same step from
+    parent to child counts once, and failures that teach nothing do not count. `theta` is the knowledge base
+    that was used, `architecture` the GPU's (`sm_90a`)."""
     tried = {_key(sample.step) for sample in fresh}
     groups: dict[tuple[str, str], dict[tuple[str, str], Sample]] = {}
     for sample in (*earlier, *fresh):
@@ -43,8 +46,9 @@ def _discrepancy(samples: list[Sample], theta: Content, architecture: str) -> Di
 
 
 def _expected(step: Step, theta: Content, architecture: str) -> float:
-    """What theta expects after the same preparation; what was predicted where it was not tried in that state
-    by then, and of a recipe, which gains something else from every place."""
+    """Natural logarithm of the speedup that the knowledge base `theta` expects of the step's technique, after
+    the same earlier techniques. The step's own prediction is used instead for a recipe (several techniques in
+    one step), and for a technique without attempts in that state."""
     if is_recipe(step.technique):
         return log(step.predicted)
     known = theta.states.get(step.state) and theta.entries.get(theta.resolve(step.state), {})
@@ -55,7 +59,9 @@ def _expected(step: Step, theta: Content, architecture: str) -> float:
 
 
 def _interval(gains: Sequence[float]) -> tuple[float, float]:
-    """Two standard errors around the mean; the spread starts from what is usual."""
+    """Confidence interval, two standard errors around the mean, of gains (logarithms of speedups). The usual
+    noise counts as NOISE_WEIGHT further observations in the variance, so that few samples do not look
+    certain."""
     mean = fmean(gains)
     squares = NOISE_WEIGHT * NOISE * NOISE + sum((g - mean) ** 2 for g in gains)
     error = sqrt(squares / (NOISE_WEIGHT + len(gains)) / len(gains))

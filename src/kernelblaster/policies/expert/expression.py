@@ -16,7 +16,8 @@ Kind = Literal["real", "whole", "truth"]
 
 @dataclass(frozen=True)
 class Load:
-    """One element of a tensor or of scratch memory."""
+    """Reads one element of `buffer`, a tensor or scratch memory; `position` has an index for each
+    dimension."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -25,7 +26,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Number:
-    """A literal."""
+    """A literal number or truth value."""
 
     value: float | int | bool
     kind: Kind
@@ -41,7 +42,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Argument:
-    """A number that the launch function receives by value."""
+    """A number that the launch function receives by value, by its name in the signature."""
 
     name: str
     kind: Kind
@@ -49,7 +50,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Reduced:
-    """The result of an earlier stage of the same kernel."""
+    """The result of an earlier stage (a reduction or scan) of the same kernel, by the stage's name."""
 
     stage: str
     kind: Kind
@@ -57,7 +58,8 @@ class Reduced:
 
 @dataclass(frozen=True)
 class Gather:
-    """An element whose place along one axis is itself a value (an embedding, a class number)."""
+    """Reads one element of `buffer` whose index along dimension `axis` is itself a computed value, `where`,
+    as in the look-up of an embedding; `position` gives the other indices."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -68,7 +70,7 @@ class Gather:
 
 @dataclass(frozen=True)
 class Operation:
-    """`name` is a key of `FORMS` in emission/render.py."""
+    """An arithmetic or logical operation on `operands`; `name` is a key of `FORMS` in emission/render.py."""
 
     name: str
     operands: tuple["Expression", ...]
@@ -83,7 +85,8 @@ def real(value: float) -> Number:
 
 
 def operation(name: str, *operands: Expression, kind: Kind = "real") -> Expression:
-    """An operation, or one of its operands where that is the same: x * 1, x / 1, a and true."""
+    """The operation `name` on `operands`; where it would change nothing (x * 1, x / 1, a and true, a or
+    false), the operand itself."""
     if len(operands) == 2:
         left, right = operands
         if name in ("mul", "div") and right == Number(1.0, "real") and left.kind == kind:
@@ -114,7 +117,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> list[Expression]:
-    """The expression and all that it is made of, outer parts before inner ones, left before right."""
+    """The expression and all its subexpressions, outer ones before inner ones, left before right."""
     found: list[Expression] = []
     waiting = [expression]
     while waiting:
@@ -132,7 +135,8 @@ def loads(expression: Expression) -> list[Load | Gather]:
 
 
 def rebuild(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """The tree with `change` applied from the leaves upwards."""
+    """The expression with each of its nodes replaced by what `change` returns for it, from the leaves
+    upwards."""
     if isinstance(expression, Operation):
         parts = tuple(rebuild(operand, change) for operand in expression.operands)
         return change(replace(expression, operands=parts))
@@ -155,7 +159,8 @@ def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
 
 
 def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
-    """Where an element lies in its buffer; of a gather, one place is looked up."""
+    """The row-major offset, in elements, of a load in its buffer of this shape. In the offset of a gather,
+    the computed index appears as an opaque `lookup`."""
     position = list(load.position)
     if isinstance(load, Gather):
         position[load.axis] = indices.lookup(load.where)
@@ -163,7 +168,8 @@ def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
 
 
 def used_names(expressions: Iterable[Expression], positions: Iterable[Index]) -> set[str]:
-    """Sizes, loop variables and arguments that the expressions mention."""
+    """Names of the sizes, loop variables and launch arguments that the expressions and the indices
+    `positions` mention."""
     found: set[str] = set()
     for expression in expressions:
         for part in walk(expression):

@@ -1,4 +1,5 @@
-"""Pointwise kernels that walk their tensors in order, so that an element's place is its number."""
+"""Recognizes pointwise kernels that walk tensors in memory order (flat access): an element's offset is then
+its running number, and neighbours can be loaded as vectors."""
 
 from kernelblaster.policies.expert.expression import Counted, Gather, Load, walk
 from kernelblaster.policies.expert.index import Index, names
@@ -9,7 +10,9 @@ from kernelblaster.records.signature import DTYPE_BYTES
 
 
 def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
-    """The position at which all tensors of the result's shape are walked in order, if they are."""
+    """The tuple of a pointwise kernel's loop variables, if all tensors that it reads at exactly this
+    position, and all that it writes, have the shape of its loops, so that they are walked in memory order;
+    None otherwise."""
     whole = tuple(axis.index for axis in kernel.axes)
     shape = tuple(axis.extent for axis in kernel.axes)
     flat = [load.buffer for load in kernel.loads if load.position == whole]
@@ -17,13 +20,15 @@ def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
 
 
 def is_flat(kernel: Kernel, plan: Plan) -> bool:
-    """Whether all that the kernel reads moves in order with what it writes, or not at all."""
+    """Whether every load and store of a pointwise kernel is either in memory order (at the loop variables, in
+    a tensor of the loops' shape) or at a position that does not depend on the loops."""
     whole = whole_position(kernel, plan)
     return whole is not None and not variables(kernel, whole)
 
 
 def flat_width(kernel: Kernel, plan: Plan) -> int:
-    """Elements of the widest type in 16 bytes; one where nothing is read in order."""
+    """How many elements fit in a 16-byte vector, by the widest type among the tensors that are written or
+    read in memory order; 1 where no tensor is read in memory order."""
     moved = vector_reads(kernel, plan)
     if not moved:
         return 1
@@ -31,14 +36,17 @@ def flat_width(kernel: Kernel, plan: Plan) -> int:
 
 
 def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
-    """Buffers that are read in order, so that neighbours can be read together."""
+    """Names of the buffers that the kernel reads in memory order, so that a thread can load several
+    neighbouring elements as one vector; empty when there are none. Gathers (indices from memory) do not
+    count."""
     whole = whole_position(kernel, plan)
     found = [load for load in kernel.loads if whole and load.position == whole]
     return list(dict.fromkeys(load.buffer for load in found if isinstance(load, Load)))
 
 
 def variables(kernel: Kernel, whole: tuple[Index, ...] | None) -> set[str]:
-    """Axes that are mentioned other than as a whole position."""
+    """Names of the variables in those indices of the kernel that are not the position `whole`: loop variables
+    that flat access (one running number) would have to compute by divisions."""
     found: set[str] = set()
     for expression in kernel.expressions:
         for part in walk(expression):

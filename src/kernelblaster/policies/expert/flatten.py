@@ -1,7 +1,7 @@
-"""Loops that walk memory together become one loop: fewer variables, and none of their divisions.
+"""Merges neighbouring loops of a kernel that walk memory together, which saves variables and divisions.
 
-Two neighbouring loops `a` and `b` are one loop of a * extent(b) + b where every address, and every
-position that is used as a value, depends on nothing else of them.
+Two loops `a` and `b` become one of a * extent(b) + b if every address, and every index that is used as a
+value, depends on them only through that number.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ from kernelblaster.policies.expert.proofs import is_linear
 
 
 def flattened(kernel: Kernel, plan: Plan) -> Kernel:
-    """The same kernel with as few axes and reduced axes as its addresses allow; loops that run only once
-    are gone."""
+    """The same kernel with as few axes and reduced axes as its addresses allow; loops that run only once are
+    removed."""
     kernel = kernel.with_loops({a.name: () for a in (*kernel.axes, *kernel.reduced) if a.once})
     axes, reduced = kernel.axes, kernel.reduced
     for place in reversed(range(len(axes) - 1)):
@@ -30,7 +30,7 @@ def flattened(kernel: Kernel, plan: Plan) -> Kernel:
 
 def _merged(kernel: Kernel, plan: Plan, outer: Axis, inner: Axis) -> Kernel:
     """The kernel with the neighbouring loops `outer` and `inner` merged into one; unchanged if an access
-    needs them apart."""
+    depends on them in another way than through their running number."""
     if outer.part is not None or inner.part is not None or not _together(kernel, plan, outer, inner):
         return kernel
     wide = Axis(inner.name, indices.multiply(outer.extent, inner.extent))
@@ -60,7 +60,8 @@ def _addresses(kernel: Kernel, plan: Plan) -> Iterator[Index]:
 
 
 def _moved(kernel: Kernel, gone: Axis) -> Kernel:
-    """The kernel without a loop, whose part the next one has taken over."""
+    """The kernel with the variable of the loop `gone` replaced by 0: the loop that it was merged with now
+    counts for both."""
     values = {gone.name: indices.ZERO}
 
     def changed(expression: Expression) -> Expression:

@@ -1,7 +1,7 @@
 """Rewrites that join two kernels of a plan; techniques decide which of them to use, and when.
 
-`into_consumers`  a pointwise kernel disappears into those that read it, whatever their family
-`into_products`   the same where a product would compute its operand more than once
+`into_consumers`  a pointwise kernel is removed; the kernels that read its result compute it themselves
+`into_products`   the same, also where a matrix product would compute its operand more than once
 `into_producer`   a reduction or product takes in a kernel that reads its results: a pointwise one as
                   its last step, or another reduction over the same elements as further stages
 `picked`          a normalization of which only some elements are looked up computes only those
@@ -46,12 +46,14 @@ RESULTS = 64  # with fewer results than this, a reduction has too few threads to
 
 
 def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
-    """The plan without a pointwise producer, computed where its result is read instead."""
+    """The plan without the pointwise kernel `producer`, whose readers compute its values themselves. None if
+    it is not pointwise, or if a reader would compute elements more than once that are not cheap."""
     return _pushed(plan, producer, _computes_once)
 
 
 def into_products(plan: Plan, producer: Kernel) -> Plan | None:
-    """`into_consumers` also where that is the operand of a product; see `prologue_is_free`."""
+    """As `into_consumers`, but also where a reader is a matrix product that would compute its operand more
+    than once, under the conditions of `prologue_is_free`; None where it does not apply."""
 
     def allowed(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
         return prologue_is_free(producer, consumer) or _computes_once(plan, producer, consumer)
@@ -60,7 +62,9 @@ def into_products(plan: Plan, producer: Kernel) -> Plan | None:
 
 
 def _pushed(plan: Plan, producer: Kernel, allowed: Callable[[Plan, Kernel, Kernel], bool]) -> Plan | None:
-    """An output is still stored, by a reader that comes by all of its elements."""
+    """The plan with `producer` computed by its readers, if `allowed(plan, producer, reader)` holds for all of
+    them; None otherwise. Where its result is an output of the task, a reader that visits each of its elements
+    stores it too; None if there is no such reader."""
     if not isinstance(producer.schedule, Pointwise) or len(producer.stores) != 1:
         return None
     store = producer.stores[0]
@@ -80,7 +84,8 @@ def _pushed(plan: Plan, producer: Kernel, allowed: Callable[[Plan, Kernel, Kerne
 
 
 def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
-    """The plan in which a reduction or product also does what a reader of its results does."""
+    """The plan in which `producer`, a reduction, product or scan, also does the work of `consumer`, a kernel
+    that reads its results; None where their loops do not match or their schedules do not allow it."""
     written = set(producer.writes)
     if not producer.stages or consumer is producer or not written & set(consumer.reads):
         return None
@@ -105,7 +110,8 @@ def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None
 
 
 def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) -> bool:
-    """Whether a kernel of the producer's kind can do what the consumer does, over the same loops."""
+    """Whether `producer`, with its kind of schedule, can also do the work of `consumer` in its own loops;
+    `found` says how the loops of the two correspond."""
     if isinstance(producer.schedule, Scan):  # what it finds is known at each element, and there only
         alike = isinstance(consumer.schedule, Scan)
         scanned = {load.buffer for stage in consumer.stages for load in loads(stage.body)}
@@ -118,14 +124,15 @@ def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) 
 
 
 def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """Whether no one else needs what the consumer reads of the producer's results."""
+    """Whether no kernel but `consumer`, and no output of the task, needs those results of `producer` that
+    `consumer` reads."""
     read = [name for name in producer.writes if name in consumer.reads]
     return all(plan.buffers[name].scratch and plan.consumers(name) == [consumer] for name in read)
 
 
 def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
-    """The plan in which a reduction stores, instead of what it computes for each element, only the
-    elements that the consumer looks up, one in each row."""
+    """The plan in which a reduction (such as log_softmax) stores only the elements that `consumer` gathers,
+    one in each row, instead of all elements; None where the two kernels are not of this form."""
     if consumer is producer or len(producer.reduced) != 1:
         return None
     for store in producer.stores:
@@ -140,7 +147,8 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
 
 
 def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
-    """The plan with two kernels of the same loops as one, where they read the same element."""
+    """The plan with two kernels over the same loops joined into one, if they have a load in common and
+    `second` does not read what `first` writes; None otherwise, or if `first` is launched after `second`."""
     alike = any(all(isinstance(k.schedule, kind) for k in (first, second)) for kind in JOINED)
     if plan.kernels.index(first) >= plan.kernels.index(second) or not alike:
         return None
@@ -161,10 +169,10 @@ def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
 
 
 def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
-    """Whether a product may compute its operand from what a pointwise kernel reads, at any cost: the
-    operand is one factor only, so that it is computed once for each element where operands are packed
-    before the product, and once for each tile of the other operand where they are not. A convolution
-    computes it again for every window that an element is in, which only plain arithmetic is fit for."""
+    """Whether the matrix product `product` may compute its operand from what the pointwise `producer` reads,
+    however expensive that is. The operand must occur once, in one factor: it is then computed once per
+    element where operands are packed first, else once per tile of the other operand. A convolution computes
+    it again for every window, so only plain arithmetic is allowed there."""
     if not isinstance(product.schedule, Product) or len(product.stages) != 1:
         return False
     windows = sum(not axis.once for axis in product.reduced) > 1
@@ -181,8 +189,8 @@ def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
 
 
 def _computes_once(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """Whether the consumer would compute each element of the producer once in each place where it
-    reads it; more often only what is cheap, and not in a product's inner loop."""
+    """Whether `consumer`, if it computed the values of `producer` itself, would compute each at most once per
+    expression that reads it. Cheap values may be computed more often, but not in a product's inner loop."""
     store = producer.stores[0]
     computed = max(plan.elements(producer.axes), 1)
     outer = plan.elements(consumer.axes)
@@ -199,8 +207,8 @@ def _computes_once(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
 
 
 def _share(plan: Plan, consumer: Kernel, expression: Expression, buffer: str) -> float:
-    """The part of the consumer's points at which an expression really reads a buffer: joined tensors
-    are each read in their own part only."""
+    """Fraction (0 to 1) of the consumer's loop points at which `expression` really reads `buffer`: of
+    concatenated tensors, each is read in its own range only."""
     if isinstance(expression, Load | Gather) and expression.buffer == buffer:
         return 1.0
     if not isinstance(expression, Operation):
@@ -215,7 +223,8 @@ def _share(plan: Plan, consumer: Kernel, expression: Expression, buffer: str) ->
 
 
 def _fraction(plan: Plan, consumer: Kernel, test: Expression) -> float | None:
-    """How often `loop variable < extent` holds; None for other tests."""
+    """Fraction (0 to 1) of the consumer's loop points at which the test `loop variable < extent` holds, at
+    the primary workload's sizes; None for other tests."""
     if not isinstance(test, Operation) or test.name != "lt":
         return None
     left, right = test.operands
@@ -240,8 +249,9 @@ def _gathers(kernel: Kernel, buffers: set[str]) -> bool:
 
 
 def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
-    """In whose place the two can be one kernel: the first one's, where all else that the second reads
-    is there already, or the second one's, where no one waits for the first one's results."""
+    """Which of two kernels the joined kernel can replace in the launch order: `first`, if all else that
+    `second` reads is written before it; otherwise `second`, if no kernel between them reads what `first`
+    writes; None if neither."""
     start, end = (plan.kernels.index(kernel) for kernel in (first, second))
     before = {name for k in plan.kernels[:start] for name in k.writes}
     later = {name for k in plan.kernels for name in k.writes} - before - set(first.writes)
@@ -252,7 +262,8 @@ def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
 
 
 def _replaced(plan: Plan, first: Kernel, second: Kernel, place: Kernel, joined: Kernel) -> Plan:
-    """The plan with one kernel in the place of one of two, and without the other."""
+    """The plan with the kernel `joined` in the position of `place` (one of the two), and without the
+    other."""
     other = second if place is first else first
     return plan.with_kernels(tuple(joined if k is place else k for k in plan.kernels if k is not other))
 
@@ -268,8 +279,8 @@ def _inlined(kernel: Kernel, store: Store) -> Kernel:
 
 
 def _passes_all(plan: Plan, consumer: Kernel, producer: Kernel) -> bool:
-    """Whether a reduction or pointwise kernel reads each element of the producer at its own point, and
-    has the threads to store them all."""
+    """Whether `consumer` is a reduction or pointwise kernel that reads each element of the producer's result
+    at one point of its own loops, and has enough results (RESULTS) to store all of them efficiently."""
     if not isinstance(consumer.schedule, Reduction | Pointwise) or plan.elements(consumer.axes) < RESULTS:
         return False
     points = {axis.index for axis in consumer.axes + consumer.reduced if not axis.once}
@@ -282,7 +293,8 @@ def _passes_all(plan: Plan, consumer: Kernel, producer: Kernel) -> bool:
 
 
 def _also_storing(inlined: Kernel, consumer: Kernel, store: Store) -> Kernel:
-    """The consumer, storing what it computes of the producer at each of its points."""
+    """The kernel `inlined` (`consumer` after it took in a producer) with one more store: the producer's
+    value, at each point of the consumer's loops."""
     points = {axis.index for axis in consumer.axes + consumer.reduced if not axis.once}
     reads = [load for load in consumer.loads if load.buffer == store.buffer]
     load = next(load for load in reads if {i for i in load.position if i.name} == points)
@@ -299,8 +311,9 @@ def _joined(
     each: bool,
     change: Callable[[Expression], Expression],
 ) -> Kernel:
-    """The fused kernel: the first one, with the stages and stores of the second appended. `moved` maps
-    the second one's loop variables to the first one's."""
+    """The fused kernel: the first one, with the stages and stores of the second appended. `moved` maps the
+    second one's loop variables to indices in the first one's, `change` rewrites its expressions; with `each`,
+    it stores for each element of the first one's reduced axes, if it has no stages."""
     names: dict[str, str] = {}
 
     def placed_in_first(expression: Expression) -> Expression:
@@ -332,14 +345,15 @@ def _free_name(name: str, stages: list[Stage]) -> str:
 
 
 def _wider(first: Schedule, second: Schedule) -> Schedule:
-    """The first schedule, with sums in double where either has them."""
+    """The first schedule, with sums accumulated in double if the second one has them so."""
     if isinstance(first, Accumulating) and isinstance(second, Accumulating) and second.accumulate == "double":
         return replace(first, accumulate="double")
     return first
 
 
 def _picked(plan: Plan, producer: Kernel, consumer: Kernel, store: Store, gather: Gather) -> Plan | None:
-    """`picked` for one store and the one look-up of it."""
+    """`picked` for one store of the producer and the one gather that reads it; None where they are not of the
+    form."""
     axis = gather.axis
     inner = producer.reduced[0]
     own = (*gather.position[:axis], *gather.position[axis + 1 :])
@@ -376,8 +390,8 @@ def _mentions(expression: Expression) -> set[str]:
 
 
 def _looked_up(value: Expression, name: str, where: Expression) -> Expression | None:
-    """A value with what a loop variable counts replaced by another value; None where that variable
-    is not simply a place in a tensor."""
+    """`value` with the loop variable `name` replaced by the computed index `where`, so that loads along it
+    become gathers; None where that variable is only a part of an index."""
     failed = False
 
     def change(part: Expression) -> Expression:

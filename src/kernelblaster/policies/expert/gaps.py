@@ -1,7 +1,6 @@
-"""Gap analysis: why a technique gained something else than expected, read off the two profiles.
+"""Gap analysis: why a technique gained more or less than expected, read off the profiles before and after.
 
-The first cause that holds is named, from what leaves nothing to measure to what is left when nothing
-is found. All of them are told in docs/optimize.md.
+Causes are tested in a fixed order, and the first that holds is named. docs/optimize.md describes all of them.
 """
 
 from collections import Counter
@@ -55,8 +54,9 @@ REASONS: dict[Cause, str] = {
 
 @dataclass(frozen=True)
 class Contrast:
-    """A kernel before and after a step. `own_speedup` is the kernel's alone; None where it has no time
-    of its own any more."""
+    """The states of a kernel before and after a step (a technique applied to it). `own_speedup` is the
+    speedup of the kernel alone, not of the whole call; None where the kernel was merged into another or a
+    time is missing."""
 
     before: KernelState
     after: KernelState
@@ -64,14 +64,16 @@ class Contrast:
 
     @property
     def moved(self) -> dict[str, tuple[float, float]]:
-        """Metrics that changed, the most changed first."""
+        """State metrics (each 0 to 1) that changed by at least 0.1, as (before, after), the most changed
+        first; headroom is left out."""
         old, new = self.before.state.metrics, self.after.state.metrics
         names = [n for n in old if n in new and n != HEADROOM and abs(new[n] - old[n]) >= MOVED]
         return {n: (old[n], new[n]) for n in sorted(names, key=lambda n: -abs(new[n] - old[n]))}
 
     @property
     def idler(self) -> bool:
-        """Whether some part of the GPU is less busy than before, and none is busier."""
+        """Whether some part of the GPU (DRAM, L2, a pipe, ...) is less busy than before by at least 0.1 of
+        its peak, and none is busier by as much."""
         rises = {part: self.rise(part) for part in PARTS}
         return min(rises.values()) <= -MOVED and max(rises.values()) < MOVED
 
@@ -81,7 +83,9 @@ class Contrast:
 
 
 def explain_gap(discrepancy: Discrepancy, now: Content) -> Gap:
-    """The cause and its sentence, from the sample that differs most."""
+    """The cause of a discrepancy (expected against measured gain), with a sentence for people. If most
+    attempts failed, it is the most frequent failure; otherwise it is read off the valid attempt whose gain
+    differs most from the expected one. `now` is the current knowledge base."""
     if sum(discrepancy.failures.values()) * 2 > discrepancy.count:
         return _failed(discrepancy)
     assert discrepancy.measured is not None
@@ -98,7 +102,8 @@ def explain_gap(discrepancy: Discrepancy, now: Content) -> Gap:
 
 
 def contrast_of(sample: Sample) -> Contrast | None:
-    """The step's kernel in both profiles; after a fusion, the kernel that takes most of the time."""
+    """The sample's kernel in the profiles before and after the step; where it is gone, as after a fusion, the
+    kernel that takes most of the time. None if a profile is missing."""
     before = _find(sample.parent, sample.step.kernel, sample.floor_bytes)
     after = _find(sample.child, sample.step.kernel, sample.floor_bytes)
     if before is None or after is None:
@@ -149,7 +154,8 @@ def _gap(discrepancy: Discrepancy, cause: Cause, detail: str, contrast: Contrast
 
 
 def _detail(kernel: str, contrast: Contrast) -> str:
-    """What else the profiles show, for the sentence."""
+    """A parenthesis for the gap's sentence: the kernel's share of the time, its own speedup, its states, and
+    up to three metrics that changed."""
     before, after = contrast.before, contrast.after
     own = f" and itself became {contrast.own_speedup:.2f}x as fast" if contrast.own_speedup else ""
     parts = [f"{kernel} took {before.share:.0%}{own}"]
@@ -161,7 +167,8 @@ def _detail(kernel: str, contrast: Contrast) -> str:
 
 
 def _preparation(discrepancy: Discrepancy, now: Content) -> str | None:
-    """The technique without which this one does not pay, if the evidence shows one that was missing."""
+    """The technique that must have been applied before this one for it to pay, if the knowledge base's
+    measured outcomes show one and some attempt lacked it; None otherwise."""
     entry = now.entries.get(now.resolve(discrepancy.state), {}).get(discrepancy.technique)
     preparation = entry.evidence.preparation if entry else None
     if entry is None or preparation is None:
@@ -184,7 +191,8 @@ def _call_us(evaluation: Evaluation) -> float | None:
 
 
 def _said(evaluation: Evaluation) -> str:
-    """The first line of why a candidate failed."""
+    """The first line, at most 160 characters, of the message with which a candidate failed; empty if there is
+    none."""
     words: Mapping[str, object] = evaluation.outcome.model_dump()
     for name in ("reason", "log", "evidence"):
         if words.get(name):

@@ -1,4 +1,5 @@
-"""Operands that are gathered: elements of a tensor, read under conditions."""
+"""Recognizes operands of a product that are a tensor's element under conditions and 0 elsewhere, such as the
+pixels of a convolution with padding."""
 
 from dataclasses import dataclass
 
@@ -7,14 +8,16 @@ from kernelblaster.policies.expert.expression import Expression, Load, Number, O
 
 @dataclass(frozen=True)
 class GatheredElement:
-    """The gathered operand: a tensor's element, read only where all of `conditions` hold, else 0."""
+    """An operand of a product: the tensor's element that `load` reads where all of `conditions` hold, and 0
+    elsewhere."""
 
     load: Load
     conditions: tuple[Expression, ...]
 
 
 def gathered_element(expression: Expression) -> GatheredElement | None:
-    """An operand as an element that is read under conditions; None where it is computed."""
+    """The operand as a load under the conditions of the `where`s around it (none if it is a plain load); None
+    if it is computed, or if a `where` gives something else than 0."""
     conditions: list[Expression] = []
     while isinstance(expression, Operation) and expression.name == "where":
         test, expression, otherwise = expression.operands

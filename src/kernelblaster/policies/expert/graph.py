@@ -23,7 +23,8 @@ INSTEAD = (
 
 
 class UncoveredOperators(KernelBlasterError):
-    """The task needs operators that the expert policy has no kernel for; `operators` names them."""
+    """Raised if the task needs operators that the built-in (expert) policy has no kernel for; `operators`
+    names them."""
 
     def __init__(self, operators: Sequence[str]) -> None:
         self.operators = tuple(operators)
@@ -32,7 +33,8 @@ class UncoveredOperators(KernelBlasterError):
 
 @dataclass(frozen=True)
 class Reference:
-    """A result of a node, or a tensor of the signature."""
+    """Names a tensor: result number `result` of the node `name`, or the tensor `name` of the task's
+    signature."""
 
     name: str
     result: int = 0
@@ -46,8 +48,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator. `arguments` are named as in its schema: references, whole numbers as Index,
-    other numbers as expressions, and tuples of these."""
+    """One operator call. `arguments` are named as in the operator's schema: references, whole numbers as
+    Index, other numbers as expressions, and tuples of these."""
 
     name: str
     operator: str
@@ -57,7 +59,8 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in the order of execution; `sizes` holds every size's value in each workload."""
+    """The operators of a task's module in the order of execution. `sizes` has, for each workload of the task,
+    the value of every size by name."""
 
     signature: Signature
     nodes: tuple[Node, ...]
@@ -70,24 +73,26 @@ class Graph:
 
     @cached_property
     def uses(self) -> Counter[str]:
-        """How often each node's or tensor's results are used, as operands and as outputs."""
+        """How often each node's or input tensor's results are used, as operands and as outputs, by name."""
         operands = [reference for node in self.nodes for reference in references(node.arguments)]
         return Counter(reference.name for reference in (*operands, *self.outputs))
 
     def values(self, index: Index) -> tuple[int, ...]:
-        """What an extent is in each workload."""
+        """The value of a symbolic extent in each workload, in the order of `sizes`."""
         return tuple(indices.evaluate(index, sizes) for sizes in self.sizes)
 
 
 def as_expression(value: Any) -> Expression:
-    """A number among a node's arguments, for use in arithmetic."""
+    """A number among a node's arguments (an index, a bool or an expression) as an expression for
+    arithmetic."""
     if isinstance(value, Index):
         return Number(value.value, "whole") if value.operator == "int" else Counted(value)
     return value if not isinstance(value, bool) else Number(value, "truth")
 
 
 def needed(nodes: Sequence[Node], outputs: Sequence[Reference]) -> tuple[Node, ...]:
-    """Without what no output depends on (the new running averages of a normalization)."""
+    """The nodes that some output depends on, in order; the others (such as those that update the running
+    averages of a normalization) are dropped."""
     wanted = {reference.name for reference in outputs}
     kept: list[Node] = []
     for node in reversed(nodes):
@@ -98,7 +103,8 @@ def needed(nodes: Sequence[Node], outputs: Sequence[Reference]) -> tuple[Node, .
 
 
 def references(argument: Any) -> list[Reference]:
-    """Every reference within an argument or a collection of them."""
+    """Every reference within a node's argument, or within nested tuples and mappings of arguments, in
+    order."""
     if isinstance(argument, Reference):
         return [argument]
     if isinstance(argument, Mapping):

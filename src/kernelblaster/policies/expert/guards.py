@@ -1,7 +1,7 @@
-"""Loads that are made on one side of a boundary only, as where tensors were joined along a loop.
+"""Finds loads that are made on one side of a boundary only, as where tensors were concatenated along a loop.
 
-Where the boundary is at a multiple of a pack's width, all of a pack is on one side of it: the load is
-then made for the pack or not at all, and need not wait for the branch that uses it.
+Where the boundary is a multiple of the vector width, a whole vector lies on one side of it: it is then loaded
+as a whole or not at all, and need not wait for the branch that uses it.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -26,7 +26,9 @@ Guards = tuple[Guard, ...]
 def guarded(
     expressions: Iterable[Expression], along: str, sizes: Collection[str]
 ) -> dict[Load | Gather, Guards]:
-    """Loads whose only conditions are guards, the same ones wherever they appear."""
+    """The loads whose only conditions are guards (the loop variable `along` compared with an expression of
+    `sizes`), each with its guards. Loads that are unconditional, or under different guards in different
+    places, are left out."""
     found: dict[Load | Gather, Guards | None] = {}
     for expression in expressions:
         for load, guards in _conditions(expression, along, sizes, ()):
@@ -37,7 +39,8 @@ def guarded(
 def _conditions(
     expression: Expression, along: str, sizes: Collection[str], above: Guards | None
 ) -> Iterator[tuple[Load | Gather, Guards | None]]:
-    """Every load with the guards that it is under; None where it is under another condition too."""
+    """Yields every load of an expression with the guards that it is under, `above` included; None instead of
+    the guards if it is under another condition too."""
     if isinstance(expression, Load | Gather):
         yield expression, above
     for place, part in enumerate(children(expression)):
@@ -49,7 +52,8 @@ def _conditions(
 
 
 def _guard(condition: Expression, along: str, sizes: Collection[str], *, first: bool) -> Guard | None:
-    """The guard that a comparison of a loop variable with a size implies, when it is true or when false."""
+    """The guard that the condition of a `where` implies for its `first` (or else second) branch; None unless
+    it compares the loop variable `along` with an expression of `sizes`."""
     if not isinstance(condition, Operation) or condition.name not in ("lt", "ge"):
         return None
     left, right = condition.operands

@@ -13,9 +13,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Index:
-    """`operator` is one of min, +, *, /, %, or -, with whole-number meaning as in C, or a leaf: int, name, a
-    number in an array (element), or a number that is looked up (lookup), of which only `key` is known
-    here."""
+    """A symbolic whole number. `operator` is one of min, +, *, /, %, or -, with whole-number meaning as in C,
+    or a leaf: int, name (a variable), an element of an array, or a number that is looked up at run time
+    (lookup), of which only `key` is known here."""
 
     operator: str
     operands: tuple["Index", ...] = ()
@@ -44,12 +44,13 @@ def variable(name: str) -> Index:
 
 
 def element(array: str, place: int | str) -> Index:
-    """An element of a local array of numbers, at a place that is a number or a variable."""
+    """The element of a local array (in the generated code) at `place`, a number or the name of a variable."""
     return Index("element", (number(place) if isinstance(place, int) else variable(place),), name=array)
 
 
 def lookup(key: Hashable) -> Index:
-    """A number that is itself looked up; equal where the keys are."""
+    """A number that is read or computed at run time, such as the index of a gather; two are equal if their
+    keys are."""
     return Index("lookup", key=key)
 
 
@@ -90,7 +91,7 @@ def multiply(left: Index, right: Index) -> Index:
 
 
 def divide(left: Index, right: Index) -> Index:
-    """The quotient, rounded down."""
+    """The quotient left / right, rounded down, simplified where possible."""
     if left.operator == right.operator == "int" and left.value >= 0:
         return number(left.value // right.value)
     if is_number(right, 1) or is_number(left, 0):
@@ -119,12 +120,12 @@ def least(left: Index, right: Index) -> Index:
 
 
 def tiles(extent: Index, size: int) -> Index:
-    """How many tiles of a size cover an extent."""
+    """How many tiles of `size` elements cover an extent (the quotient rounded up)."""
     return divide(add(extent, number(size - 1)), number(size))
 
 
 def round_up(extent: Index, size: int) -> Index:
-    """The least multiple of a size that covers an extent."""
+    """The least multiple of `size` that is not below the extent."""
     return multiply(tiles(extent, size), number(size))
 
 
@@ -139,7 +140,7 @@ def product(factors: Iterable[Index]) -> Index:
 
 
 def row_major(position: Iterable[Index], shape: Iterable[Index]) -> Index:
-    """Where an element lies in a contiguous tensor."""
+    """The offset, in elements, of a position in a contiguous tensor of this shape."""
     result = ZERO
     for index, extent in zip(position, shape, strict=True):
         result = add(multiply(result, extent), index)
@@ -147,7 +148,8 @@ def row_major(position: Iterable[Index], shape: Iterable[Index]) -> Index:
 
 
 def replace(index: Index, values: Mapping[str, Index]) -> Index:
-    """The same expression with other expressions in the place of variables."""
+    """The same expression with variables replaced by expressions: `values` maps their names to these; other
+    variables stay."""
     if index.operator == "name":
         return values.get(index.name, index)
     if index.operator in LEAVES:
@@ -157,7 +159,8 @@ def replace(index: Index, values: Mapping[str, Index]) -> Index:
 
 
 def evaluate(index: Index, values: Mapping[str, int]) -> int:
-    """As C would: quotients are rounded towards zero."""
+    """The number that an expression has for these values of its variables, as C would compute it: quotients
+    are rounded towards zero. Raises KeyError if a variable has no value."""
     if index.operator == "int":
         return index.value
     if index.operator in LEAVES:
@@ -186,7 +189,8 @@ LOOKED_UP = "?"  # among names: no variable has this one
 
 
 def names(index: Index) -> set[str]:
-    """The variables of an expression; what is looked up counts as one that no loop has."""
+    """Names of the variables in an expression; a number that is looked up at run time counts as LOOKED_UP,
+    which no variable is called."""
     if index.operator in ("name", "element"):
         return {index.name}
     if index.operator == "lookup":
@@ -195,7 +199,8 @@ def names(index: Index) -> set[str]:
 
 
 def text(index: Index, lookup: Callable[[Any], str] | None = None) -> str:
-    """As C, with parentheses only where they are needed. `lookup` writes what is looked up, by its key."""
+    """The expression as C code, with parentheses only where they are needed. `lookup` turns the key of a
+    looked-up number into code; without it, that is written as LOOKED_UP."""
     if index.operator in LEAVES:
         return _leaf_text(index, lookup)
     left, right = index.operands

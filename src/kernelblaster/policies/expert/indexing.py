@@ -1,7 +1,7 @@
-"""Indexing traced as it is written, so that traces at several sizes agree.
+"""Makes PyTorch trace indexing as it is written in the module, so that traces at several sizes agree.
 
-PyTorch leaves a slice out where it takes all of a dimension (`mask[:T, :T]` at the largest T), and makes a
-constant tensor of a number that is written into a slice.
+By itself, PyTorch leaves a slice out where it takes all of a dimension (`mask[:T, :T]` at the largest T), and
+makes a constant tensor of a number that is assigned to a slice.
 """
 
 from typing import Any
@@ -11,7 +11,8 @@ from torch.overrides import TorchFunctionMode
 
 
 class PlainIndexing(TorchFunctionMode):
-    """Inside, slices that have an end are always traced, and numbers are written by `fill_`."""
+    """A context in which slices that have an end are always traced as operators, and numbers are assigned to
+    slices by `fill_`."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         if func is torch.Tensor.__getitem__ and _is_plain(args[1]):
@@ -23,13 +24,14 @@ class PlainIndexing(TorchFunctionMode):
 
 
 def _is_plain(index: Any) -> bool:
-    """Whether an index chooses a view: places, slices, new dimensions and `...`."""
+    """Whether an index gives a view of the tensor: it has only integers, slices, None and `...`, and no
+    tensors or lists."""
     parts = index if isinstance(index, tuple) else (index,)
     return all(part is None or part is ... or type(part) in (int, slice) for part in parts)
 
 
 def _part(tensor: torch.Tensor, index: Any) -> torch.Tensor:
-    """`tensor[index]`, each slice with an end as an operator of its own."""
+    """`tensor[index]`, where each slice that has an end is taken by an aten slice operator of its own."""
     parts = index if isinstance(index, tuple) else (index,)
     named = sum(type(part) in (int, slice) for part in parts)
     place, rest = 0, []

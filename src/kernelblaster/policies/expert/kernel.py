@@ -18,8 +18,8 @@ from kernelblaster.policies.expert.schedules.schedule import Family, Schedule
 
 @dataclass(frozen=True)
 class Stage:
-    """What is combined (combines/) of `body` over a stage's own `axes`: one result for each point of the
-    kernel's axes, and of the axes `over` that the stage has beside them."""
+    """A reduction within a kernel: the values of `body` over the stage's own `axes`, combined (combines/)
+    into one result for each point of the kernel's axes and of the further axes `over`, if it has any."""
 
     name: str
     combine: Combine
@@ -30,7 +30,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Store:
-    """A value written: once for each point of the kernel's axes, and of the axes `over` beside them."""
+    """Writes `value` to `buffer` at `position`: once for each point of the kernel's axes, and of the further
+    axes `over`, if it has any."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -40,8 +41,8 @@ class Store:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel. With `constant_sizes` it has a variant in which the primary workload's sizes are
-    constants."""
+    """One planned kernel. With `constant_sizes` it has a variant in which the sizes of the primary workload
+    (the one that is timed) are compile-time constants."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -52,13 +53,14 @@ class Kernel:
 
     @cached_property
     def reduced(self) -> tuple[Axis, ...]:
-        """The axes of stages and stores beside the kernel's own, each once, in order."""
+        """The axes that stages and stores have beside the kernel's own `axes`, each once, in order of first
+        use."""
         inner = [*(stage.axes + stage.over for stage in self.stages), *(store.over for store in self.stores)]
         return tuple(dict.fromkeys(axis for axes in inner for axis in axes))
 
     @property
     def family(self) -> Family:
-        """The kind of computation, as reports and the knowledge base name it."""
+        """The kind of computation, such as `row_reduction`, as reports and the knowledge base name it."""
         if self.schedule.family == "row_reduction" and all(axis.once for axis in self.axes):
             return "full_reduction"
         return self.schedule.family
@@ -69,7 +71,7 @@ class Kernel:
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
-        """Buffers that are read, each once, in order."""
+        """Names of the buffers that are read, each once, in order of first use."""
         return tuple(dict.fromkeys(load.buffer for load in self.loads))
 
     @property
@@ -78,17 +80,19 @@ class Kernel:
 
     @cached_property
     def loads(self) -> tuple[Load | Gather, ...]:
-        """Every load, as often as it appears, in order."""
+        """Every load of every stage and store, as often as it appears, in order."""
         return tuple(load for expression in self.expressions for load in loads(expression))
 
     def changed(self, change: Callable[[Expression], Expression]) -> "Kernel":
-        """The kernel with every expression changed."""
+        """The kernel with `change` applied to the expression of every stage and store; indices of stores
+        stay."""
         stages = tuple(replace(stage, body=change(stage.body)) for stage in self.stages)
         stores = tuple(replace(store, value=change(store.value)) for store in self.stores)
         return replace(self, stages=stages, stores=stores)
 
     def with_loops(self, loops: Mapping[str, tuple[Axis, ...]]) -> "Kernel":
-        """The kernel with other axes in the place of those of some names."""
+        """The kernel with axes replaced: `loops` maps an axis's name to the axes in its place (none to remove
+        it). Expressions stay as they are."""
 
         def changed(axes: Iterable[Axis]) -> tuple[Axis, ...]:
             return tuple(new for axis in axes for new in loops.get(axis.name, (axis,)))

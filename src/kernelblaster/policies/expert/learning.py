@@ -1,4 +1,5 @@
-"""How the expert policy learns: policy evaluation, gap analysis and parameter update, without a model."""
+"""How the built-in policy learns without a language model: policy evaluation, gap analysis, and changes to
+the knowledge base."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -14,7 +15,7 @@ from kernelblaster.policies.policy import WORTH_SAYING, Attempt, Gap, PolicyEval
 from kernelblaster.records.profile import Depth
 from kernelblaster.store.replay import Sample
 
-CONTRADICTED_Z = 3.0  # standard errors between a prior and the evidence from which it is replaced
+CONTRADICTED_Z = 3.0  # standard errors between a prior and the measured gains beyond which it is replaced
 AT_ONCE = 20  # priors that one update replaces; the others wait for the next
 ENOUGH = 4.0  # observations without which no prior is replaced
 MOST_NOTES = 8  # on one technique in a state, or on a state
@@ -22,7 +23,8 @@ REMARKED = 2  # states that the remark on an iteration is noted in
 
 
 class ExpertLearning:
-    """The learning half of `Policy`. States and their metrics are all that it reads of a profile."""
+    """The learning methods of `Policy` (policies/policy.py) for the built-in policy. Of a profile it reads
+    only the kernels' states and their metrics."""
 
     depth: Depth = "quick"
 
@@ -38,10 +40,10 @@ class ExpertLearning:
         return [explain_gap(found, now) for found in evaluation.discrepancies if found.surprising]
 
     def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """Each gap's lesson as a note on its technique (a standard one of its cause if it has none, so that
-        the same finding is one note), the evaluation's remark as a note on the states that it is about, and a
-        new prior wherever the evidence contradicts the old one: what was observed here corrects it for this
-        architecture, a new prior for all."""
+        """The changes to the knowledge base `now`: each gap's lesson as a note on its technique in its state
+        (a standard sentence on the cause if it has none, so that the same finding is one note), the
+        evaluation's remark as a note on the first REMARKED states that it is about, and new priors (predicted
+        speedups) where the measured outcomes contradict the old ones, at most AT_ONCE."""
         changes: list[Change] = []
         for gap in gaps:
             entry = now.entry(gap.discrepancy.state, gap.discrepancy.technique)
@@ -57,8 +59,8 @@ class ExpertLearning:
 
 
 def noted(now: Content, state: str, note: str, technique: str | None = None) -> list[Change]:
-    """The change that adds a note to a state, or to a technique in it; none if the knowledge base `now` has
-    it. Of more than MOST_NOTES the oldest goes."""
+    """The change that adds a note to a state, or to a technique in that state; empty if the knowledge base
+    `now` has this note already. When there are MOST_NOTES notes, the oldest is dropped."""
     name = now.resolve(state)
     notes = now.states[name].notes if technique is None else now.entry(name, technique).notes
     if note in notes:
@@ -69,8 +71,9 @@ def noted(now: Content, state: str, note: str, technique: str | None = None) -> 
 
 
 def contradicted(entry: OptimizationEntry) -> bool:
-    """Whether all evidence together makes an entry's prior implausible. Where a preparation decides,
-    there is no one gain that a prior could tell."""
+    """Whether all measured outcomes of an entry (a technique in a state) together make its prior (its
+    predicted gain) implausible. False with fewer than ENOUGH of them, and where the gain depends on another
+    technique applied before, since no single prior could tell it."""
     total = entry.evidence.total
     if total.seen < ENOUGH or entry.evidence.preparation is not None:
         return False

@@ -1,7 +1,8 @@
-"""Loop matching for fusion: the loops of a kernel that reads in terms of the loops of the one that wrote.
+"""Loop matching for fusion: expresses the loops of a kernel that reads a tensor in the loop variables of the
+kernel that wrote it.
 
-Views between them are only index arithmetic, so a loop of the reader may be a part of the writer's
-loop, or several of them together; all that counts is that every point of one is a point of the other.
+Views between the two are only index arithmetic, so a loop of the reader may be a part of a loop of the
+writer, or several of its loops together; what counts is that both run over the same points.
 """
 
 from collections.abc import Mapping
@@ -19,15 +20,16 @@ from kernelblaster.policies.expert.polynomial import polynomial
 
 @dataclass(frozen=True)
 class LoopMatch:
-    """`moved` gives the reader's loop variables in the writer's. With `each`, a point of the reader is
-    an element of the writer's reduced axes too."""
+    """How the loops of two kernels correspond: `moved` maps the reader's loop variables to indices in the
+    writer's. With `each`, a point of the reader is one element of the writer's reduced axes too."""
 
     moved: Mapping[str, Index]
     each: bool
 
 
 def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
-    """How the reader's loops are the writer's, if they are, and it reads nothing of other rows."""
+    """How the reader's loops follow from the writer's; None if they do not run over the same points, or if
+    the reader needs results of other rows (points of the writer's axes) than its own."""
     written = {store.buffer: store for store in writer.stores}
     found = [load for load in reader.loads if load.buffer in written]
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
@@ -60,7 +62,8 @@ def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
 def in_row(
     plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index], *, shifted: bool
 ) -> bool:
-    """Whether what is read is what the writer has at this point, or, if `shifted`, in the same row."""
+    """Whether `load` of the reader reads the element that the writer stores at the same point or, if
+    `shifted`, another one of the same row. `moved` maps the reader's loop variables to the writer's."""
     store = next(store for store in writer.stores if store.buffer == load.buffer)
     inner = {axis.index for axis in writer.reduced if not axis.once}
     return all(
@@ -108,7 +111,8 @@ def _solve(own: Index, there: Index, moved: dict[str, Index], digits: dict[str, 
 
 
 def _digit(index: Index) -> tuple[str, Index]:
-    """The variable of v / a, v % b or (v / a) % b, and what one step of it counts for."""
+    """The variable v of an index v / a, v % b or (v / a) % b, and by how much v grows when the index grows by
+    1 (a or 1); ("", 1) for other indices."""
     inner = index.operands[0]
     if inner.operator == "name":
         return inner.name, index.operands[1] if index.operator == "/" else ONE
@@ -118,8 +122,9 @@ def _digit(index: Index) -> tuple[str, Index]:
 
 
 def _same_points(plan: Plan, writer: Kernel, reader: Kernel, moved: Mapping[str, Index], each: bool) -> bool:
-    """Whether the reader's loops run over the writer's points: outer and reduced ones apart where it
-    reduces too, otherwise all of them, or the outer ones only."""
+    """Whether the reader's loops run over exactly the writer's points. If the reader reduces, outer and
+    reduced axes must match separately; otherwise its axes must match the writer's axes and, with `each`, its
+    reduced axes too."""
     if reader.stages:
         outer = _runs_over(plan, reader.axes, writer.axes, moved)
         return outer and _runs_over(plan, reader.reduced, writer.reduced, moved)

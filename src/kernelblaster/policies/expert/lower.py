@@ -1,4 +1,5 @@
-"""From a graph to the initial plan: one naive kernel for each operator, views as index maps."""
+"""Turns a graph of PyTorch operators into the initial plan: one naive kernel for each operator; views become
+index arithmetic."""
 
 import importlib
 import pkgutil
@@ -11,7 +12,8 @@ from kernelblaster.policies.expert.plan import Plan
 
 
 def initial_plan(graph: Graph) -> Plan:
-    """One naive kernel for each operator; UncoveredOperators where there is none."""
+    """The plan with one naive kernel for each operator of the graph; views and constant tensors need none.
+    Raises UncoveredOperators with the names of operators that have no lowering."""
     for module in pkgutil.iter_modules(operators.__path__):
         importlib.import_module(f"{operators.__name__}.{module.name}")
     missing = dict.fromkeys(node.operator for node in graph.nodes if node.operator not in LOWERINGS)
@@ -26,7 +28,8 @@ def initial_plan(graph: Graph) -> Plan:
 
 
 def _finish(builder: Builder, place: int, reference: Reference) -> None:
-    """An output that is only a view, an input or another output is copied."""
+    """Adds a kernel that copies output number `place` into its buffer, if no kernel writes it there: where it
+    is only a view, an input or another output."""
     name = builder.graph.signature.outputs[place].name
     value = builder.value(reference)
     if value.buffer == name:

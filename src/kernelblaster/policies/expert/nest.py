@@ -1,9 +1,10 @@
-"""Loop nests: where the axes of a kernel run.
+"""Loop nests: where the axes of a kernel run on the GPU.
 
 Axes that are walked as one running number are split into loops, from the outside in, and each loop is bound
-to one place: the blocks of the grid or of a cluster, the warps or all threads of a block, the lanes of a
-warp, the elements of a vector, or the turns of a loop that is serial or written out. Tiles are what matrix
-instructions do in one go. Blocks and threads of a launch follow from the nest."""
+to one level: the blocks of the grid or of a cluster, the warps or all threads of a block, the lanes of a
+warp, the elements of a vector, or the iterations of a loop that is serial or unrolled. A tile is what one
+matrix instruction does. The numbers of blocks and threads of a launch follow from the nest.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,9 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Grid:
-    """Blocks of the grid, as many as the axes need; with `most`, persistent blocks (or clusters) that go on
-    to further steps, at most so many. Where two axes are on the grid, `grouped` steps of the outer one are
-    walked together, so that what they share stays in the L2 cache."""
+    """A loop over blocks of the grid, as many as the axes need; with `most`, over at most so many persistent
+    blocks (or clusters), which go on to further steps. Where two axes are on the grid, `grouped` steps of the
+    outer one are walked together, so that what they share stays in the L2 cache."""
 
     most: int | None = None
     grouped: int = 1
@@ -27,56 +28,58 @@ class Grid:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Blocks of a thread-block cluster."""
+    """A loop over the `count` blocks of a thread-block cluster."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Warps:
-    """Warps of a block."""
+    """A loop over `count` warps of a block."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """Lanes of a warp."""
+    """A loop over `count` lanes of a warp."""
 
     count: int = WARP
 
 
 @dataclass(frozen=True)
 class Threads:
-    """Threads of a block."""
+    """A loop over `count` threads of a block."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Vector:
-    """Neighbouring elements that one instruction moves."""
+    """A loop over `count` neighbouring elements that one instruction loads or stores."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Serial:
-    """Turns of a loop, as many as the axes need; `unroll` of them at a time."""
+    """A loop that each thread runs itself, with as many iterations as the axes need, `unroll` of them
+    unrolled."""
 
     unroll: int = 1
 
 
 @dataclass(frozen=True)
 class Unrolled:
-    """Turns of a loop that is written out, with results in registers of their own."""
+    """A loop of `count` iterations that is fully unrolled, so that each has its results in registers of its
+    own."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Steps that the threads of a `Leaf` do together."""
+    """A loop of `count` steps that the threads of a `Leaf` (a matrix instruction) do together."""
 
     count: int
 
@@ -87,8 +90,8 @@ WORKERS = (Warps, Lanes, Threads)
 
 @dataclass(frozen=True)
 class BoundAxes:
-    """Axes that are walked as one number, the last one fastest, and its loops from the outside in. The first
-    loop has as many steps as the others leave."""
+    """Axes that are walked as one running number, the last one fastest, and the loops into which it is split,
+    from the outside in. The first loop has as many steps as the others leave."""
 
     axes: tuple[Axis, ...]
     loops: tuple[Loop, ...]
@@ -99,11 +102,11 @@ class BoundAxes:
 
     @property
     def step(self) -> int:
-        """How many elements one step of the first loop has."""
+        """How many elements one step of the first loop covers."""
         return prod(_count(loop) for loop in self.loops[1:])
 
     def split(self, place: int, *into: Loop) -> "BoundAxes":
-        """The same axes with one of the loops divided into several."""
+        """The same axes with the loop at index `place` replaced by the loops `into`."""
         return replace(self, loops=(*self.loops[:place], *into, *self.loops[place + 1 :]))
 
     def __str__(self) -> str:
@@ -113,7 +116,8 @@ class BoundAxes:
 
 @dataclass(frozen=True)
 class Leaf:
-    """What is done by matrix instructions: `instruction` is mma or wgmma, and so many threads do one tile."""
+    """The innermost work, where matrix instructions do it: `instruction` is mma or wgmma, and `threads`
+    threads do one tile together."""
 
     instruction: str
     threads: int
@@ -121,8 +125,8 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Nest:
-    """Axes with where they run, those of the grid from the slowest to the fastest; `helpers` are threads of a
-    block that only fetch."""
+    """Where all axes of a kernel run; those on the grid are listed from the slowest to the fastest. `helpers`
+    is how many threads of a block only fetch data."""
 
     bound: tuple[BoundAxes, ...]
     leaf: Leaf | None = None
@@ -130,17 +134,18 @@ class Nest:
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Threads of a block, `helpers` included."""
         counts = [loop.count for loop in self._loops() if isinstance(loop, WORKERS)]
         return prod(counts) * (self.leaf.threads if self.leaf else 1) + self.helpers
 
     @property
     def cluster(self) -> int:
-        """Blocks of a cluster; 1 without one."""
+        """Blocks of a thread-block cluster; 1 if the kernel has no clusters."""
         return prod(loop.count for loop in self._loops() if isinstance(loop, Cluster))
 
     def blocks(self) -> Index:
-        """Blocks of a launch that has one for every step of the grid's loops."""
+        """Number of blocks of a launch that has one (with clusters, one cluster) for every step of the grid's
+        loops, as an index."""
         counts = [
             indices.tiles(found.extent, found.step)
             for found in self.bound
@@ -149,7 +154,8 @@ class Nest:
         return indices.product([*counts, indices.number(self.cluster)])
 
     def reordered(self, order: Sequence[int]) -> "Nest":
-        """The nest with its axes in another order: that in which the grid walks them."""
+        """The nest with its axes in another order, in which the grid then walks them: `order` lists their
+        present positions."""
         return replace(self, bound=tuple(self.bound[place] for place in order))
 
     def _loops(self) -> Iterable[Loop]:

@@ -1,8 +1,9 @@
-"""From a product of any two expressions to one of packed operands, which tensor cores can read.
+"""Rewrites a matrix product so that it reads packed operands: copies that kernels made before, in the tiles
+and number format that tensor cores read.
 
-An operand in float32 is split into two terms of half precision, 22 bits in all, after pieces of its
-rows were scaled by powers of two, so that they fit whatever their size; partial sums are scaled back.
-An operand in a half precision is only rearranged.
+An operand in float32 is split into two terms of half precision, 22 bits in all, after pieces of its rows were
+scaled by powers of two to fit the range; partial sums are scaled back. An operand in a half precision is only
+rearranged.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,9 @@ from kernelblaster.records.signature import Dtype
 
 
 def packed(plan: Plan, kernel: Kernel, product: Product, dtype: Dtype, terms: int, tile: MmaProduct) -> Plan:
-    """The plan with a matrix product on packed operands in the place of `kernel`, which is `product`."""
+    """The plan in which `kernel`, recognized as `product`, multiplies packed operands with the tile `tile`,
+    after kernels that pack them as `terms` numbers of type `dtype` per element; an operand that another
+    product has packed alike is shared."""
     stem = kernel.name.removesuffix("_kernel")
     buffers = dict(plan.buffers)
     before: list[Kernel] = []
@@ -43,8 +46,8 @@ def packed(plan: Plan, kernel: Kernel, product: Product, dtype: Dtype, terms: in
 def _pack(
     product: Product, side: Operand, name: str, dtype: Dtype, terms: int
 ) -> tuple[Kernel, tuple[Buffer, ...]]:
-    """The kernel that packs an operand, with what it writes: the operand, and the scales of its rows
-    for every `TOGETHER` tiles where it is split."""
+    """The kernel that packs the operand `side`, and the buffers that it writes: the packed operand and, with
+    more than one term, the scales of its rows, one for every `TOGETHER` tiles."""
     inner = replace(product.k_axis, part=None)
     batch, batch_shape = _place(product.batch), tuple(axis.extent for axis in product.batch)
     row = indices.row_major(_place(side.axes), (axis.extent for axis in side.axes))
@@ -65,7 +68,8 @@ def _pack(
 
 
 def _packed_before(plan: Plan, pack: Kernel, buffer: Buffer) -> Kernel | None:
-    """A kernel of the plan that packs the very same operand, for another product."""
+    """A kernel of the plan that already packs the same operand in the same way, for another product; None if
+    there is none."""
     for kernel in plan.kernels:
         if isinstance(kernel.schedule, Packing) and (kernel.axes, kernel.expressions) == (
             pack.axes,

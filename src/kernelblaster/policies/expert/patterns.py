@@ -1,4 +1,4 @@
-"""Questions that simplification rules ask about a graph, and the nodes that they build."""
+"""What the simplification rules (rules/) ask about a graph of operators, and the nodes that they build."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ RESHAPES = ("view.default", "_unsafe_view.default", "reshape.default", "unsqueez
 
 
 def operator(node: Node) -> str:
-    """Without its overload."""
+    """The name of a node's operator without its overload: "sum" for `sum.dim_IntList`."""
     return node.operator.split(".")[0]
 
 
@@ -24,7 +24,8 @@ def producer(graph: Graph, argument: Any) -> Node | None:
 
 
 def sole_producer(graph: Graph, argument: Any) -> Node | None:
-    """The producer of something that is used once only."""
+    """The node that computes `argument`, if its results are used only once; None otherwise, and for numbers
+    and input tensors."""
     found = producer(graph, argument)
     return found if found is not None and graph.uses[found.name] == 1 else None
 
@@ -56,7 +57,8 @@ def same_shape(graph: Graph, left: Sequence[Index], right: Sequence[Index]) -> b
 
 
 def dimensions(graph: Graph, node: Node) -> list[int]:
-    """The dimensions that a reduction takes away, counted from the front; all where none is named."""
+    """The dimensions that the reduction `node` reduces, sorted and counted from the front; all of them if it
+    names none."""
     rank = len(shape_of(graph, node.arguments["self"]))
     given = node.arguments.get("dim")
     places = given if isinstance(given, tuple) else () if given is None else (given,)
@@ -64,7 +66,7 @@ def dimensions(graph: Graph, node: Node) -> list[int]:
 
 
 def literal(argument: Any) -> float | None:
-    """A number's value where it is the same at all sizes."""
+    """The value of a numeric argument if it is a literal, the same at all sizes; None otherwise."""
     if argument is None or isinstance(argument, Reference):
         return None
     found: Expression = as_expression(argument)
@@ -72,7 +74,7 @@ def literal(argument: Any) -> float | None:
 
 
 def is_scaling(node: Node | None) -> bool:
-    """Whether a node only multiplies or divides its first operand by a number."""
+    """Whether a node only multiplies or divides its first operand, a tensor, by a number."""
     if node is None or operator(node) not in ("mul", "div"):
         return False
     return isinstance(node.arguments["self"], Reference) and not isinstance(
@@ -85,7 +87,8 @@ def viewed(name: str, reference: Reference, shape: Shape, dtype: Dtype) -> Node:
 
 
 def summed(graph: Graph, name: str, node: Node, dims: Sequence[int]) -> Node:
-    """The sum of a node's result over some dimensions, which are taken away."""
+    """A new node `name` that sums the first result of `node` over the dimensions `dims`, which are
+    dropped."""
     kept = tuple(extent for place, extent in enumerate(node.results[0].shape) if place not in dims)
     places = tuple(number(dim) for dim in dims)
     arguments = {"self": Reference(node.name), "dim": places, "keepdim": False, "dtype": None}

@@ -1,6 +1,7 @@
-"""A plan: kernels in launch order (kernel.py), and the buffers that they read and write.
+"""A plan: the kernels of a candidate in launch order (kernel.py), and the buffers that they read and write.
 
-Techniques rewrite plans; emission/ writes them as CUDA."""
+Techniques rewrite plans; emission/ writes them as CUDA.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,7 +35,7 @@ class Buffer:
 
     @property
     def elements(self) -> Index:
-        """How many elements are allocated."""
+        """How many elements are allocated, as an index; packed operands are padded to whole tiles."""
         if not self.terms:
             return indices.product(self.shape)
         *batch, rows, inner = self.shape
@@ -44,8 +45,9 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Plan:
-    """`sizes` holds every size's value in each workload of the task, the primary one first. `graph` is
-    what this is the initial plan of; a plan that a technique changed has none."""
+    """The kernels of a candidate. `sizes` has every size's value in each workload of the task, the primary
+    one (which is timed) first. `graph` is the graph of operators that an initial plan was made from; None
+    once a technique has changed the plan."""
 
     signature: Signature
     buffers: Mapping[str, Buffer]
@@ -55,19 +57,21 @@ class Plan:
 
     @property
     def real(self) -> Literal["float", "double"]:
-        """The type of arithmetic: half precisions are computed in float."""
+        """The C++ type of floating-point arithmetic: double if the first output is float64, else float, also
+        for half precisions."""
         return "double" if self.signature.outputs[0].dtype == "float64" else "float"
 
     def extent(self, index: Index) -> int:
-        """What an extent is in the primary workload."""
+        """The value of an extent in the primary workload (the one that is timed)."""
         return indices.evaluate(index, self.sizes[0])
 
     def elements(self, axes: tuple[Axis, ...]) -> int:
         return prod(self.extent(axis.extent) for axis in axes)
 
     def inner_sizes(self, kernel: Kernel) -> dict[str, int]:
-        """The primary workload's sizes that addresses and loops of a kernel depend on: not how many rows or
-        images there are."""
+        """The sizes that the kernel's addresses and inner loops depend on, with their values in the primary
+        workload; sizes that occur only in outermost dimensions, such as the number of rows or images, are
+        left out."""
         shapes = [self.buffers[name].shape for name in (*kernel.reads, *kernel.writes)]
         inner = [index for shape in shapes for index in shape[1:]]
         inner += [axis.extent for axis in (*kernel.axes[1:], *kernel.reduced)]
@@ -84,7 +88,8 @@ class Plan:
         return [kernel for kernel in self.kernels if buffer in kernel.reads]
 
     def with_kernels(self, kernels: tuple[Kernel, ...]) -> "Plan":
-        """The same plan with other kernels, without scratch that none of them uses."""
+        """The same plan with these kernels instead, without scratch buffers that none of them uses, and
+        without `graph`."""
         used = {name for kernel in kernels for name in (*kernel.reads, *kernel.writes)}
         kept = {n: b for n, b in self.buffers.items() if not b.scratch or n in used}
         return replace(self, kernels=kernels, buffers=kept, graph=None)

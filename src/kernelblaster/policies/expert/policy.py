@@ -1,5 +1,6 @@
-"""The built-in policy: a graph becomes a plan, techniques rewrite it, emitting it gives a candidate. A
-user's own CUDA source has no plan: techniques of the same names rewrite its text."""
+"""The built-in policy, without a language model: it captures a task's PyTorch graph, plans kernels for it,
+rewrites the plan by techniques, and emits it as CUDA. A user's own CUDA source has no plan: there, techniques
+of the same names rewrite its text."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
@@ -24,7 +25,10 @@ from kernelblaster.records.kernel_name import source_name
 from kernelblaster.records.recipe import JOINED, Recipe
 from kernelblaster.records.target import Target
 
-ALWAYS = ("algebraic_simplification", "kernel_fusion")  # in a recipe, whether it says so or not
+ALWAYS = (
+    "algebraic_simplification",
+    "kernel_fusion",
+)  # applied in every recipe, whether it names them or not
 TRUNCATED = 3  # plans of a recipe, the whole one included
 
 
@@ -32,7 +36,8 @@ Form = Plan | OwnSource
 
 
 class _Rewrite(NamedTuple):
-    """A form, the kernels of the form before that it changes, and the techniques that did."""
+    """A rewritten form (a plan, or a user's source), the names of the kernels that it changes of the form
+    before, and the techniques that were applied."""
 
     form: Form
     changed: frozenset[str]
@@ -40,10 +45,10 @@ class _Rewrite(NamedTuple):
 
 
 class ExpertPolicy(ExpertLearning):
-    """Implements `Policy` without a language model, with the techniques that a GPU has the instructions for,
-    or the PTX machine in its place; all of them where none is named. An attempt's
-    form is its plan, or the source itself where that is the task's own. What was written once for a task
-    is kept: a search comes back to the same places."""
+    """Implements `Policy` without a language model. It uses the techniques whose instructions the `gpu` has,
+    or the PTX machine (a simulator) if `emulated`; all of them if no GPU is given. An attempt's form is its
+    plan, or the source itself for a task that is CUDA. Candidates written for a task are kept, since a search
+    comes back to them."""
 
     def __init__(self, gpu: GpuSpec | None = None, emulated: bool = False) -> None:
         self._gpu = gpu
@@ -60,7 +65,8 @@ class ExpertPolicy(ExpertLearning):
         return load_rewrites()
 
     def _applied(self, form: Form, technique: str) -> Iterator[Form]:
-        """What one technique makes of a form."""
+        """Yields the forms (plans or sources) that one technique makes of a form; none if it does not
+        apply."""
         if isinstance(form, OwnSource):
             yield from self._source_techniques[technique](form)
         else:
@@ -78,7 +84,8 @@ class ExpertPolicy(ExpertLearning):
         return Attempt(Candidate(source=emit(plan), origin="expert: initial"), plan)
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """By Amdahl's law. What the driver launches by itself is left out."""
+        """As `Policy.targets`: sorted by the part of the call's time that each kernel could save (Amdahl's
+        law). Kernels that are not the candidate's own, such as the driver's copies, are left out."""
         families = {kernel.name: kernel.family for kernel in attempt.form.kernels}
         found = sorted(extract_states(profile, floor_bytes), key=possible_gain, reverse=True)
         named = [(source_name(kernel.kernel), kernel) for kernel in found]
@@ -98,7 +105,8 @@ class ExpertPolicy(ExpertLearning):
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
-        """The technique's next move on the same kernels."""
+        """The technique's next candidate after `failed`, on the same kernels; None if there is none. The
+        evaluation is not looked at."""
         moves = self._moves(parent, technique, failed.changed)
         later = dropwhile(lambda move: move.candidate.code != failed.candidate.code, moves)
         return next(islice(later, 1, None), None)
@@ -120,17 +128,18 @@ class ExpertPolicy(ExpertLearning):
                 yield Attempt(candidate, form, changed, applied)
 
     def _rewrites(self, form: Form, technique: str, kernels: frozenset[str]) -> Iterator[_Rewrite]:
-        """The forms that change one of these kernels, in the technique's order."""
+        """Yields the forms that a technique makes and that change at least one of `kernels`, in the
+        technique's order."""
         for rewritten, applied in self._rewritten(form, technique):
             changed = _changed(form, rewritten)
             if changed & kernels:
                 yield _Rewrite(rewritten, changed, applied)
 
     def _rewritten(self, form: Form, technique: str) -> Iterator[tuple[Form, tuple[str, ...]]]:
-        """All forms of a technique, and what was applied. In a recipe each technique is applied as it is
-        best applied where it applies, and passed over where not. First comes what need not be computed
-        or stored at all: a recipe from single operators does not say so. Last come forms without the
-        last techniques, should those be what fails."""
+        """Yields all forms that a technique makes, each with the techniques that were applied. For a recipe
+        (several techniques in one step), each is applied in its first variant, or skipped where it does not
+        apply; ALWAYS are applied first, whether the recipe names them or not. After the whole recipe come up
+        to two forms without its last techniques, in case those fail."""
         if technique in self._techniques(form):
             for found in self._applied(form, technique):
                 yield found, (technique,)
@@ -154,7 +163,8 @@ def _changed(form: Form, rewritten: Form) -> frozenset[str]:
 
 
 class _Written:
-    """Attempts that are written when they are first asked for, and kept."""
+    """The attempts of an iterator, which can be iterated repeatedly: each is written when it is first asked
+    for, and then kept."""
 
     def __init__(self, source: Iterator[Attempt]) -> None:
         self._source = source

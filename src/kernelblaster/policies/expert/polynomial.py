@@ -18,7 +18,8 @@ Key = Hashable
 
 @dataclass(frozen=True, eq=False)
 class Atom:
-    """A factor that is no product, with a key that is equal for equal ones."""
+    """A factor that is neither a sum nor a product: a variable, quotient, remainder, minimum or looked-up
+    number. Two atoms are equal if their keys are."""
 
     index: Index
     key: Key
@@ -39,14 +40,14 @@ Factors = tuple[Atom, ...]  # of a product, in the order in which they were writ
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:
-    """`terms` are coefficients and factors, in the order in which they were written; no two have the same
-    factors, and no coefficient is 0."""
+    """A sum of products. `terms` are pairs of a coefficient and factors, in the order in which they were
+    written; no two have the same factors, and no coefficient is 0."""
 
     terms: tuple[tuple[int, Factors], ...]
 
     @cached_property
     def key(self) -> Key:
-        """Equal for equal polynomials."""
+        """A hashable value that is equal for equal polynomials, whatever the order of their terms."""
         return frozenset((_unordered(factors), n) for n, factors in self.terms)
 
     def __eq__(self, other: object) -> bool:
@@ -72,7 +73,7 @@ class Polynomial:
 
     @property
     def number(self) -> int | None:
-        """Its value where it is the same whatever the variables are."""
+        """The polynomial's value if it is a constant; None if it depends on variables."""
         if not self.terms:
             return 0
         (n, factors), *others = self.terms
@@ -80,7 +81,7 @@ class Polynomial:
 
     @property
     def is_non_negative(self) -> bool:
-        """Whether it is made of non-negative numbers by sums and products only: all variables are such."""
+        """Whether no coefficient is negative; the value is then never negative, because no variable is."""
         return all(n >= 0 for n, _ in self.terms)
 
     def atoms(self) -> Iterator[Atom]:
@@ -88,7 +89,7 @@ class Polynomial:
             yield from factors
 
     def index(self) -> Index:
-        """As an expression, common factors taken out."""
+        """The polynomial as an index expression, with common factors taken out."""
         return _written(list(self.terms))
 
 
@@ -96,7 +97,7 @@ ZERO, ONE = Polynomial(()), Polynomial(((1, ()),))
 
 
 def collected(terms: Iterable[tuple[int, Factors]]) -> Polynomial:
-    """The polynomial of terms of which several may have the same factors."""
+    """The sum of `terms` as a polynomial: terms with the same factors are added up."""
     found: dict[Key, tuple[int, Factors]] = {}
     for n, factors in terms:
         key = _unordered(factors)
@@ -106,13 +107,13 @@ def collected(terms: Iterable[tuple[int, Factors]]) -> Polynomial:
 
 
 def _unordered(factors: Factors) -> Key:
-    """Equal for the same factors in any order."""
+    """A hashable value that is equal for the same factors in any order."""
     keys = frozenset(factors)
     return keys if len(keys) == len(factors) else frozenset(Counter(factors).items())
 
 
 def polynomial(index: Index) -> Polynomial:
-    """The canonical form of an expression."""
+    """The canonical form of an index expression, computed once for each Index object."""
     known: Polynomial | None = index.__dict__.get("_polynomial")
     if known is None:
         known = _polynomial(index)
@@ -133,7 +134,7 @@ def _polynomial(index: Index) -> Polynomial:
 
 
 def atom(index: Index) -> Atom:
-    """A factor that is no sum and no product."""
+    """The atom (a factor with a comparison key) for an index that is neither a sum nor a product."""
     if index.operator in indices.LEAVES:
         return Atom(index, (index.operator, index.name, index.key, *(str(part) for part in index.operands)))
     keys = [polynomial(operand).key for operand in index.operands]
@@ -141,7 +142,8 @@ def atom(index: Index) -> Atom:
 
 
 def _written(terms: list[tuple[int, Factors]]) -> Index:
-    """A sum: where the first terms have the last factor of the first in common, it is taken out of them."""
+    """The sum of `terms` as an index. Where the first terms share the last factor of the first one, it is
+    taken out: a * n + b * n becomes (a + b) * n."""
     found = indices.ZERO
     while terms:
         n, factors = terms[0]
@@ -161,7 +163,7 @@ def _written(terms: list[tuple[int, Factors]]) -> Index:
 
 
 def _with_last(terms: list[tuple[int, Factors]], last: Atom) -> int:
-    """How many of the first terms have a factor."""
+    """How many of the first terms in a row contain the factor `last`."""
     count = 0
     while count < len(terms) and last in terms[count][1]:
         count += 1

@@ -1,4 +1,5 @@
-"""A matrix product as its kernels see it: which loops are rows, columns, batch and K axis."""
+"""Recognizes a kernel as a matrix product, and tells which of its loops are rows, columns, batch and K axis
+(the summed one)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -16,9 +17,10 @@ from kernelblaster.policies.expert.schedules.products import Product as ProductS
 
 @dataclass(frozen=True)
 class Operand:
-    """A factor of the product. `axes` are its own rows or columns; `along` is the one of them, or the K axis,
-    along which it is contiguous in memory, if any; in aligned vectors where all of `aligned` are divisible by
-    a vector's width. `plain` is set where it is only read."""
+    """A factor of a matrix product. `axes` are its rows (of the right one, its columns). `along` is the axis
+    of it along which it is contiguous in memory, None if there is none; vectors along it are aligned if all
+    of `aligned` are divisible by their width. `plain` is the load if the operand is only read, not
+    computed."""
 
     expression: Expression
     axes: tuple[Axis, ...]
@@ -29,9 +31,9 @@ class Operand:
 
 @dataclass(frozen=True)
 class Product:
-    """results[batch, rows, columns] = sum over K of left[batch, rows, k] * right[batch, k, columns], each of
-    them several axes or none but the K axis. Columns run along the result's memory. Where the K axis is cut
-    (split_k), `part` says into how many parts; every part has its own results."""
+    """results[batch, rows, columns] = sum over K of left[batch, rows, k] * right[batch, k, columns]; all but
+    K may be several axes, and batch none. Columns run along the result's memory. Where the K axis is cut
+    (split_k), the axis `part` counts the parts; every part has its own results."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]
@@ -42,7 +44,8 @@ class Product:
     part: Axis | None = None
 
     def blocks(self, block_m: int, block_n: int) -> Index:
-        """Blocks of a launch where each has `block_m` x `block_n` results."""
+        """Number of blocks of a launch in which each block computes a tile of `block_m` x `block_n` results,
+        as an index."""
         down = indices.tiles(self.extent(self.rows), block_m)
         across = indices.tiles(self.extent(self.columns), block_n)
         outer = [self.part] if self.part is not None else []
@@ -54,8 +57,8 @@ class Product:
 
 
 def as_product(kernel: Kernel, plan: Plan) -> Product | None:
-    """The kernel as a product of two matrices; None where it is something else: a product with a vector,
-    more than one stage, more than one K axis."""
+    """The kernel as a product of two matrices; None if it is something else: a product with a vector, more
+    than one stage, more than one K (summed) axis."""
     inner = [axis for axis in kernel.reduced if not axis.once]
     if not isinstance(kernel.schedule, ProductSchedule) or len(kernel.stages) != 1 or len(inner) != 1:
         return None
@@ -104,6 +107,7 @@ def _operand(expression: Expression, axes: tuple[Axis, ...], inner: Axis, plan: 
 
 
 def contiguous(buffer: str, position: tuple[Index, ...], axis: Axis, plan: Plan) -> tuple[Index, ...] | None:
-    """What must be divisible by a vector's width for aligned vectors along an axis; see `alignment`."""
+    """The indices that must be divisible by a vector's width, so that `buffer`, accessed at `position`, can
+    be read in aligned vectors along `axis`; None if neighbours along it are not side by side in memory."""
     address = indices.row_major(position, plan.buffers[buffer].shape)
     return alignment(address, axis.name, plan.sizes[0])

@@ -1,7 +1,8 @@
-"""What is proved of index expressions, on their canonical forms (polynomial.py): equality, bounds,
-non-negativity, divisibility and contiguity.
+"""Proves properties of index expressions on their canonical forms (polynomial.py): equality, bounds,
+non-negativity, divisibility and contiguity. A proof that fails says nothing: the property may still hold.
 
-Sizes are positive, and loop variables run from 0 to below their extents."""
+Sizes are positive, and loop variables run from 0 to below their extents.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -23,19 +24,21 @@ Extents = Mapping[str, Index]
 
 
 def equal(left: Index, right: Index) -> bool:
-    """Whether two expressions are the same polynomial."""
+    """Whether two index expressions have the same canonical form, and so are equal for all values of their
+    variables."""
     return left == right or polynomial(left) == polynomial(right)
 
 
 def bound(index: Index, extents: Extents) -> Index | None:
-    """What an expression of loop variables comes up to, exclusively, if that is known."""
+    """The exclusive upper bound (largest value + 1) of an index whose loop variables run below `extents`;
+    None if it is not known."""
     largest = _largest(polynomial(index), extents)
     return None if largest is None else (largest + ONE).index()
 
 
 def _largest(form: Polynomial, extents: Extents) -> Polynomial | None:
-    """The largest value: of what is added where all variables are largest, of what is subtracted where they
-    are 0."""
+    """The largest value of a polynomial whose loop variables run below `extents`: added terms count with the
+    variables' largest values, subtracted ones with 0. None if it is not known."""
     found = ZERO
     for n, factors in form.terms:
         moving = any(indices.names(factor.index) & extents.keys() for factor in factors)
@@ -54,7 +57,8 @@ def _largest(form: Polynomial, extents: Extents) -> Polynomial | None:
 
 
 def starts_at_zero(index: Index, extents: Extents) -> bool:
-    """Whether the smallest value of an expression of loop variables is shown to be 0."""
+    """Whether the smallest value of an index, while its loop variables run below `extents`, is proved to be
+    0."""
     fewest = -polynomial(index)
     smallest = _largest(fewest, extents)
     return smallest is not None and smallest == ZERO
@@ -80,7 +84,8 @@ def _largest_of(factor: Atom, extents: Extents) -> Polynomial | None:
 
 
 def within(index: Index, extents: Extents, same: Same) -> Index:
-    """Simplified with the knowledge of how far loop variables run: (a * n + b) / n is a for b below n."""
+    """The index simplified by how far its loop variables run: (a * n + b) / n becomes a, and (a * n + b) % n
+    becomes b, if b runs up to n. `same` tells whether two extents are equal."""
     if index.operator in indices.LEAVES:
         return index
     left, right = (within(operand, extents, same) for operand in index.operands)
@@ -95,8 +100,9 @@ def within(index: Index, extents: Extents, same: Same) -> Index:
 
 
 def _divided(form: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
-    """The sum of the terms that a divisor of one term divides, divided, and the rest; all of it is the rest
-    for other divisors."""
+    """Quotient and rest of a division of `form`. By a divisor of a single term, each term that it divides
+    goes into the quotient, the others into the rest. By another divisor, all is rest, unless both are
+    equal."""
     if len(divisor.terms) != 1:
         return (ONE, ZERO) if form == divisor else (ZERO, form)
     ((by, factors),) = divisor.terms
@@ -112,7 +118,7 @@ def _divided(form: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynom
 
 
 def _left_over(factors: Factors, gone: Factors) -> Factors | None:
-    """Factors without some of them; None where these are not among them."""
+    """`factors` without those of `gone`; None if some of `gone` are not among them."""
     left = list(factors)
     for factor in gone:
         if factor not in left:
@@ -122,8 +128,8 @@ def _left_over(factors: Factors, gone: Factors) -> Factors | None:
 
 
 def is_increasing(index: Index) -> bool:
-    """Whether an expression is non-negative, and never falls where a variable grows, so that it is largest
-    where all of them are."""
+    """Whether an index is proved to be non-negative and never to fall when a variable grows, so that it is
+    largest where all its variables are."""
     form = polynomial(index)
     return form.is_non_negative and all(
         found.index.operator == "name"
@@ -133,18 +139,20 @@ def is_increasing(index: Index) -> bool:
 
 
 def stays_below(index: Index, last: Mapping[str, int], limit: int) -> bool:
-    """Whether an expression is shown to be non-negative and below a limit wherever its variables are at most
-    as large as their last values: where it is increasing, it is so if it is there."""
+    """Whether an index is proved to lie from 0 to below `limit` while no variable exceeds its value in
+    `last`: it is increasing, and below `limit` at `last`."""
     return is_increasing(index) and indices.evaluate(index, last) < limit
 
 
 def separate(index: Index, moving: str) -> tuple[Index, Index]:
-    """The part of a sum that stays the same while a variable moves, and the part that moves with it."""
+    """Splits a sum into the part without the variable `moving` and the part that changes with it, as (fixed,
+    moving)."""
     return separate_all(index, {moving})
 
 
 def separate_all(index: Index, moving: Collection[str]) -> tuple[Index, Index]:
-    """The same for several variables."""
+    """Splits a sum into the terms without any of the variables `moving` and those that change with them, as
+    (fixed, moving)."""
     fixed: list[tuple[int, Factors]] = []
     moved: list[tuple[int, Factors]] = []
     for n, factors in polynomial(index).terms:
@@ -158,8 +166,9 @@ def _mentions(factor: Atom, name: str) -> bool:
 
 
 def alignment(address: Index, along: str, sizes: Collection[str]) -> tuple[Index, ...] | None:
-    """What must be divisible by a vector's width, so that a vector of neighbours along a loop variable lies
-    side by side and aligned in memory; None where neighbours are never side by side."""
+    """The indices that must be divisible by the vector width, so that vectors of neighbours along the loop
+    variable `along` are contiguous and aligned in memory; None if neighbours are not side by side. `address`
+    is an offset in elements, `sizes` the names of the sizes."""
     found: list[Index] = []
     runs = 0
     variable = atom(indices.variable(along))
@@ -184,13 +193,14 @@ def alignment(address: Index, along: str, sizes: Collection[str]) -> tuple[Index
 
 
 def _is(factor: Atom, operator: str, variable: Atom) -> bool:
-    """Whether a factor is a quotient, or a remainder, of a variable."""
+    """Whether a factor is the quotient (`operator` is "/") or the remainder ("%") of `variable` by
+    something."""
     return factor.index.operator == operator and factor.index.operands[0] == variable.index
 
 
 def is_linear(address: Index, loops: Sequence[tuple[str, Index]]) -> bool:
-    """Whether an address depends on nothing else of neighbouring loops, given by variable and extent, than
-    their running number."""
+    """Whether an address depends on neighbouring loops, given as (variable, extent) from the outside in, only
+    through their row-major running number."""
     variables = [indices.variable(name) if extent != indices.ONE else indices.ZERO for name, extent in loops]
     number = indices.row_major(variables, (extent for _, extent in loops))
     *outer, inner = (name for name, _ in loops)

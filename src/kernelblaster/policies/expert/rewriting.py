@@ -1,6 +1,6 @@
-"""How a rewrite of one kernel becomes rewrites of a plan.
+"""Applies rewrites of single kernels to the kernels of a plan, for the techniques.
 
-A technique's rewrites say of a kernel what it becomes, or why it stays as it is. They are asked only about
+A rewrite returns what a kernel becomes, or `No` with the reason why it does not apply. It is asked only about
 kernels whose schedule is of a type that the technique is for.
 """
 
@@ -29,8 +29,9 @@ PlanRewrite = Callable[[Kernel, Plan, GpuSpec], Plan | No]
 def everywhere(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[Rewrite], *, singly: bool = True
 ) -> Iterator[Plan]:
-    """For each rewrite, the plan with every kernel changed to which it applies; then, if `singly`, by the
-    first one, with one of them at a time, those with the most elements first."""
+    """Yields at most MOST plans: for each rewrite, the plan with all kernels changed to which it applies;
+    then, if `singly` and the first rewrite applies to several kernels, plans with only one of these changed,
+    that with the most elements first."""
 
     def changed(rewrite: Rewrite) -> list[tuple[Kernel, Kernel]]:
         known = [kernel for kernel in plan.kernels if isinstance(kernel.schedule, types)]
@@ -52,8 +53,8 @@ def everywhere(
 def one_after_another(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[PlanRewrite]
 ) -> Iterator[Plan]:
-    """For each rewrite, the plan after it was applied to every kernel to which it applies: for rewrites that
-    replace a kernel by several."""
+    """For each rewrite, yields the plan after applying it to one kernel after another: for rewrites that
+    return a whole plan, because they replace a kernel by several. One that applies nowhere yields nothing."""
     for rewrite in rewrites:
         changed = plan
         for kernel in plan.kernels:

@@ -1,5 +1,5 @@
-"""A kernel as rows: what is contiguous along them, in how many passes they are read, and what stays in
-registers or shared memory between these."""
+"""Describes a kernel as rows, one for each point of its axes: what is contiguous along a row, in how many
+passes it is read, and what stays in registers or shared memory between them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,7 +20,9 @@ RUNNING = "j"  # the number of a vector's first element within the row
 
 @dataclass(frozen=True)
 class RowKernel:
-    """A kernel as rows, flattened; a map has rows without stages."""
+    """A kernel as rows, its loops merged (flatten.py): a row is all that its reduced axes run over. A
+    pointwise kernel has rows without stages. `access` tells which loads and stores can be vectors along a
+    row."""
 
     kernel: Kernel
     plan: Plan
@@ -28,12 +30,13 @@ class RowKernel:
 
     @property
     def narrow(self) -> bool:
-        """Whether 32 bits count the elements of a row."""
+        """Whether the number of elements of a row fits in 32 bits in every workload."""
         return fits(self.plan, indices.product(axis.extent for axis in self.kernel.reduced))
 
     def start(self, width: int) -> Index | None:
-        """Where a row starts in all its tensors, if vectors of a width along it are not aligned in the
-        primary workload but are from the first aligned element on (emission/unaligned_rows.py); else None."""
+        """The offset, in elements, at which a row starts, the same in all its tensors, if vectors of `width`
+        elements are not aligned in the primary workload, but are from the first aligned element on
+        (emission/unaligned_rows.py); None otherwise."""
         reads = [load for load in self.access.reads if isinstance(load, Load)]
         if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
             return None
@@ -51,7 +54,9 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """What the loops' variables become in an address that needs nothing but their running number."""
+        """What replaces the loop variables in the address `place` if it depends only on their running number:
+        that number, `j`, for the innermost loop, 0 for the others. Empty if it does not, or if there is only
+        one loop."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):
@@ -59,15 +64,16 @@ class RowKernel:
         return {axis.name: indices.ZERO for axis in outer} | {inner.name: indices.variable(RUNNING)}
 
     def resident(self, schedule: Rows) -> dict[Load | Gather, str]:
-        """Vectors that stay in registers or shared memory under a schedule: those that more than one pass
-        needs."""
+        """The vector loads that stay in registers or shared memory under `schedule`, because more than one
+        pass over the row needs them, with the names of their vectors; empty if the schedule keeps nothing."""
         if not resident_elements(schedule):
             return {}
         again = needed_again(self.kernel, self.access, clusters=isinstance(schedule, ClusterRows))
         return {load: self.access.reads[load] for load in again}
 
     def is_read_once(self, load: Load | Gather, schedule: Rows) -> bool:
-        """Whether every row has elements of its own, which one pass needs, or which are kept in the primary
+        """Whether no element that `load` reads is read from memory twice: no two rows share it, and either
+        only one pass over the row needs it, or all of the row is kept between passes in the primary
         workload."""
         if not self.reads_own_rows(load):
             return False
@@ -75,19 +81,21 @@ class RowKernel:
         return whole or passes_with(self.kernel, load) == 1
 
     def reads_own_rows(self, load: Load | Gather) -> bool:
-        """Whether every row has elements of its own."""
+        """Whether each row reads other elements: the address depends on all of the kernel's axes. False for
+        gathers."""
         named = indices.names(address(load, self.plan.buffers[load.buffer].shape))
         return isinstance(load, Load) and all(axis.name in named for axis in self.kernel.axes)
 
     def may_persist(self, width: int) -> bool:
-        """Whether a cluster can go on to further rows: all are aligned alike, and a last pass goes over
-        each."""
+        """Whether a persistent cluster can go on to further rows: there are several, vectors of `width`
+        elements need no alignment of each row, and some store writes every element in a last pass."""
         each = any(store.over for store in self.kernel.stores)
         return bool(self.kernel.axes) and self.start(width) is None and each
 
 
 def as_rows(kernel: Kernel) -> Kernel:
-    """A pointwise kernel as rows without stages; any other as it is."""
+    """A pointwise kernel as rows without stages, its last axis being the row; a kernel with stages
+    unchanged."""
     if kernel.stages:
         return kernel
     stores = tuple(replace(store, over=kernel.axes[-1:]) for store in kernel.stores)
@@ -100,7 +108,8 @@ def row_kernel(kernel: Kernel, plan: Plan) -> RowKernel:
 
 
 def passes(kernel: Kernel) -> list[list[Stage]]:
-    """Stages in the order of their needs; those of one list do not need each other."""
+    """The stages grouped into passes over the row, in order: a stage is in a later pass than the stages whose
+    results it needs."""
     depth: dict[str, int] = {}
     for stage in kernel.stages:
         needed = [part.stage for part in walk(stage.body) if isinstance(part, Reduced)]
@@ -110,36 +119,40 @@ def passes(kernel: Kernel) -> list[list[Stage]]:
 
 
 def passes_with(kernel: Kernel, load: Load | Gather) -> int:
-    """How many passes over the row need what a load reads."""
+    """How many passes over the row need what `load` reads, counting the last one, which stores every
+    element."""
     bodies = [[stage.body for stage in group] for group in passes(kernel)]
     bodies.append([store.value for store in kernel.stores if store.over])
     return sum(any(load in loads(body) for body in group) for group in bodies)
 
 
 def needed_again(kernel: Kernel, access: VectorAccess, *, clusters: bool) -> list[Load | Gather]:
-    """Vectors that more than one pass needs; in clusters, of those that are always read."""
+    """The vector loads of `access` that more than one pass over the row needs; with `clusters`, without those
+    that are made on one side of a boundary only."""
     known = [load for load in access.reads if not clusters or load not in access.guards]
     return [load for load in known if passes_with(kernel, load) > 1]
 
 
 def keeps_all(kernel: Kernel, schedule: Rows, plan: Plan) -> bool:
-    """Whether the primary workload's rows fit in what threads keep."""
+    """Whether all elements of a row of the primary workload fit in what the threads keep in registers and
+    shared memory under `schedule`."""
     return kept_elements(schedule) >= plan.elements(kernel.reduced)
 
 
 def kept_elements(schedule: Rows) -> int:
-    """How many elements of a row the threads keep together."""
+    """How many elements of a row all its threads together keep in registers and shared memory."""
     blocks = schedule.blocks if isinstance(schedule, ClusterRows) else 1
     return resident_elements(schedule) * row_threads(schedule) * blocks
 
 
 def resident_elements(schedule: Rows) -> int:
-    """How many elements of a row each thread keeps."""
+    """How many elements of a row each thread keeps in registers and shared memory; 0 if the schedule keeps
+    nothing."""
     if isinstance(schedule, ClusterRows):
         return schedule.register_elements + schedule.shared_elements
     return schedule.register_elements if isinstance(schedule, WarpRows | BlockRows) else 0
 
 
 def element_bytes(found: Iterable[Load | Gather], plan: Plan) -> int:
-    """What one element of each takes."""
+    """Bytes that one element of each of the loads takes, added up."""
     return sum(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in found)

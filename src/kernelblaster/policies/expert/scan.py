@@ -1,4 +1,4 @@
-"""Scans as their techniques see them."""
+"""Brings scans (cumsum and the like) into memory order, for the techniques that parallelize them."""
 
 from dataclasses import replace
 
@@ -21,7 +21,8 @@ from kernelblaster.policies.expert.polynomial import polynomial
 
 
 def in_memory_order(kernel: Kernel, plan: Plan) -> Kernel:
-    """The scan along increasing addresses: one that reads a tensor from its end becomes a reverse one."""
+    """The scan along increasing addresses: one that reads a tensor backwards, such as a cumsum of a flipped
+    tensor, becomes a reverse scan; any other is unchanged."""
     (scanned,) = kernel.reduced
     steps = {_step(load, scanned.name, plan) for stage in kernel.stages for load in loads(stage.body)}
     if steps - {0} != {-1}:
@@ -58,7 +59,8 @@ def _simplified(part: Expression) -> Expression:
 
 
 def _step(load: Load | Gather, along: str, plan: Plan) -> int | None:
-    """By how much an address grows with the scanned axis; None where that is not a number."""
+    """By how many elements the load's address grows with each step of the loop `along`; 0 if it does not
+    depend on it, None if the step is no constant."""
     form = polynomial(address(load, plan.buffers[load.buffer].shape))
     steps = [
         (n, factors)

@@ -1,5 +1,6 @@
-"""What a kernel's profile says, in one vocabulary for every tier. What a tier does not tell is None, so
-that nothing is concluded from it. Docs: docs/states.md."""
+"""Reads a kernel's profile into the same signals for every tier (where the numbers come from: Nsight Compute,
+a model, activity records, emulation). What a tier does not tell is None, so that nothing is concluded from
+it. Docs: docs/states.md."""
 
 import re
 from collections.abc import Mapping
@@ -27,9 +28,10 @@ LEADERS = ("issue", "l1", "memory")  # pipes of the model that have a signal of 
 
 @dataclass(frozen=True)
 class Signals:
-    """One launch. Rates and shares lie between 0 and 1; `access_excess` and `moved_over_floor` are ratios.
-    `pipes` holds the arithmetic pipes that the tier names; `floor_rate` is the part of the peak of device
-    memory that the least possible traffic alone uses; `copy` is a fill or copy by the driver."""
+    """One launch of a kernel. Utilizations and shares lie between 0 and 1; `access_excess` (sectors moved to
+    sectors needed) and `moved_over_floor` (DRAM bytes to the least that the call needs) are ratios. `pipes`
+    has the arithmetic pipes that the tier names; `floor_rate` is the share of the peak DRAM rate that the
+    least traffic alone uses; `copy` is a fill or copy by the driver."""
 
     duration_us: float | None = None
     dram: float | None = None
@@ -57,12 +59,13 @@ class Signals:
 
     @property
     def measured(self) -> bool:
-        """Whether the tier says how busy the GPU's parts were."""
+        """Whether the profile tells how busy DRAM, the L2 or L1 cache, or the issue slots were."""
         return any(value is not None for value in (self.dram, self.l2, self.l1, self.issue))
 
 
 def gpu_of(device: str) -> GpuSpec | None:
-    """The GPU that a device's name tells of, emulated ones included."""
+    """The known GPU whose title is in the device's name (the longest such title), which may be the name of an
+    emulated one; None if there is none."""
     named = [spec for spec in gpu_specs().values() if spec.title in device]
     return max(named, key=lambda spec: len(spec.title), default=None)
 
@@ -70,9 +73,8 @@ def gpu_of(device: str) -> GpuSpec | None:
 def signals_of(
     profile: Profile, kernel: KernelProfile, floor_bytes: int | None = None, access_bytes: int | None = None
 ) -> Signals:
-    """The signals (shares from 0 to 1, by name) of one kernel of a profile, from which its state is named.
-    `floor_bytes`: the least memory traffic of the whole call. `access_bytes`: bytes that a lane loads or
-    stores at once, None if unknown."""
+    """The signals of one kernel of a profile, from which its state is named. `floor_bytes` is the least
+    memory traffic of the whole call, `access_bytes` what a lane loads or stores at once; None if unknown."""
     read = _Reader(kernel)
     spec = gpu_of(profile.device)
     moved = _sum(read.number("dram__bytes_read.sum"), read.number("dram__bytes_write.sum"))
@@ -109,8 +111,8 @@ def signals_of(
 
 
 class _Reader:
-    """Numbers of one kernel by name. A share is taken from a metric in percent only: NCU gives some names
-    to a rate and to a share."""
+    """Numbers of one kernel's profile by metric name. Shares are read only from metrics in percent, since
+    Nsight Compute gives some names both to a rate and to a share."""
 
     def __init__(self, kernel: KernelProfile) -> None:
         self._kernel = kernel
@@ -133,7 +135,8 @@ class _Reader:
 
 
 def _pipes(kernel: KernelProfile) -> dict[str, float]:
-    """The model names every pipe; NCU names the busiest in its advice."""
+    """Utilization (0 to 1) of arithmetic pipes by name: of every pipe in a modelled profile; from Nsight
+    Compute only the busiest one, which its advice names."""
     pipes = {}
     for metric in kernel.metrics:
         name = metric.name.removeprefix("Pipe ")
@@ -147,13 +150,14 @@ def _pipes(kernel: KernelProfile) -> dict[str, float]:
 
 
 def _access_excess(read: _Reader, modelled: bool, access_bytes: int | None) -> float | None:
-    """Sectors that a request moves, as a multiple of those that it would need if it were coalesced: of
-    loads or of stores, whichever is worse.
+    """Sectors that a request moves, as a multiple of those that it would need if it were coalesced: of loads
+    or of stores, whichever is worse. None if neither were counted.
 
-    The need depends on the width of an access, which counters do not tell: up to 16 sectors a request may
-    be coalesced accesses of 16 bytes. They are called excessive only where the width is given, where NCU
-    looked at the source and says so, or where the modelled caches show that other requests came back for
-    the rest of the same sectors: then a share of 1 - 4/sectors must hit."""
+    The need depends on the width of an access, which counters do not tell: up to 16 sectors a request may be
+    coalesced accesses of 16 bytes. They are called excessive only where the width is given, where NCU looked
+    at the source and says so, or where the modelled caches show that other requests came back for the rest of
+    the same sectors: then a share of 1 - 4/sectors must hit.
+    """
     told = [1 / max(0.03, 1 - float(found[1]) / 100) for found in map(_excessive, read.advice) if found]
     rates = {"ld": "L1/TEX Hit Rate", "st": "L2 Hit Rate"}  # NCU's count all stores as hits: of no use here
     hits = {way: read.share(name) for way, name in rates.items() if modelled}
@@ -183,8 +187,8 @@ def _ideal(sectors: float, hits: float | None, access_bytes: int | None) -> floa
 
 
 def _bank_conflicts(read: _Reader) -> float | None:
-    """Wavefronts that conflicts added, as a share of all that shared and global memory cost in L1; from the
-    PTX machine's counters alone, as a share of the warps' instructions."""
+    """Wavefronts that bank conflicts added, as a share (0 to 1) of all that shared and global memory cost in
+    L1; from the PTX machine's counters alone, as a share of the warps' instructions. None if not counted."""
     conflicts = read.number(SHARED.format("bank_conflicts_pipe_lsu"))
     if conflicts is not None:
         requests = (read.number(GLOBAL.format("requests", way)) for way in ("ld", "st"))
@@ -194,15 +198,16 @@ def _bank_conflicts(read: _Reader) -> float | None:
 
 
 def _branch_efficiency(read: _Reader) -> float | None:
-    """The share of branches in which no warp diverged. From emulated counters it is an upper bound: divergent
-    branches are divided by all instructions."""
+    """The share (0 to 1) of branches in which no warp diverged; None if not counted. From emulated counters
+    it is an upper bound: divergent branches are divided by all instructions."""
     divergent = _part(read.number("Divergent Branches"), read.number("Warp Instructions"))
     return read.share("Branch Efficiency") if divergent is None else 1 - divergent
 
 
 def _atomics(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile, modelled: bool) -> float | None:
-    """The share of L2 work that is atomics: atomic requests over all requests where these were counted; in a
-    modelled profile, the L2 time that its traffic does not explain."""
+    """The share (0 to 1) of L2 work that is atomics: atomic requests over all requests where these were
+    counted; in a modelled profile, the L2 time that its traffic does not explain. None if neither is
+    known."""
     counted = [read.number(GLOBAL.format("requests", way)) for way in ("atom", "red", "ld", "st")]
     if counted[0] is not None or counted[1] is not None:
         atomic, every = (sum(v or 0.0 for v in part) for part in (counted[:2], counted))
@@ -221,7 +226,8 @@ def _atomics(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile, modelle
 
 
 def _barrier_share(kernel: KernelProfile, read: _Reader) -> float | None:
-    """Of the cycles that a warp waits between two of its instructions, those at a barrier."""
+    """The share (0 to 1) of the cycles between two instructions of a warp that it waits at a barrier; None if
+    stalls were not measured."""
     stalls = {
         found[1]: metric.value
         for metric in kernel.metrics
@@ -234,7 +240,8 @@ def _barrier_share(kernel: KernelProfile, read: _Reader) -> float | None:
 
 
 def _limited(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile, what: str) -> bool:
-    """Whether registers, or shared memory, allow the fewest blocks on a multiprocessor."""
+    """Whether `what` ("Registers" or "Shared Mem") is what limits the number of blocks on an SM; False if
+    that is not known."""
     others = [read.number(f"Block Limit {name}") for name in ("SM", "Registers", "Shared Mem", "Warps")]
     mine = read.number(f"Block Limit {what}")
     if mine is not None:
@@ -258,7 +265,8 @@ def _limited(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile, what: s
 
 
 def _balance(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile) -> float | None:
-    """Work as a share of what the multiprocessors could have done until the last of them was ready."""
+    """The share (0 to 1) of the SMs' time that is used if all blocks take equally long: below 1 where the
+    last wave of blocks does not fill the GPU. None if it is not known."""
     blocks, count = _volume(kernel.grid), read.number("# SMs") or (spec.multiprocessors if spec else None)
     waves = read.number("Waves Per SM")
     if waves is None:
@@ -275,7 +283,8 @@ def _balance(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile) -> floa
 def _floor_rate(
     profile: Profile, spec: GpuSpec | None, kernel: KernelProfile, floor_bytes: int | None
 ) -> float | None:
-    """A call's floor says something of a kernel only where there is one."""
+    """The share (0 to 1) of the peak DRAM rate that `floor_bytes`, the least traffic of the call, would use
+    in the kernel's time; None if the call has several kernels, or if time or GPU are unknown."""
     if len(profile.kernels) != 1 or spec is None or not floor_bytes or not kernel.duration_us:
         return None
     return min(1.0, floor_bytes / (kernel.duration_us * spec.dram_gb_s * 1e3))

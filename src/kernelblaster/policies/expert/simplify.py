@@ -1,6 +1,6 @@
-"""Algebraic simplification of a graph: the same result for less work.
+"""Algebraic simplification of a graph of operators: the same result for less work.
 
-The rules (rules/) are tried until none applies.
+The rules (rules/) are tried on every node until none applies.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from kernelblaster.policies.expert.patterns import Rule
 
 
 def simplify(graph: Graph) -> Graph:
-    """The graph after every rule was applied as often as it can be."""
+    """The graph after the rules were applied until none applies any more."""
     known = _load_rules()
     while True:
         for node in graph.nodes:
@@ -30,14 +30,15 @@ def simplify(graph: Graph) -> Graph:
 
 @cache
 def _load_rules() -> tuple[Rule, ...]:
-    """Every file of the folder lists its rules in RULES."""
+    """All simplification rules: those that the modules of rules/ list in RULES."""
     names = [found.name for found in pkgutil.iter_modules(rules.__path__)]
     modules = [importlib.import_module(f"{rules.__name__}.{name}") for name in names]
     return tuple(rule for module in modules for rule in module.RULES)
 
 
 def _replaced(graph: Graph, node: Node, found: tuple[Node, ...] | Reference) -> Graph:
-    """The graph with `node` replaced by `found`, without the nodes that nothing needs any more."""
+    """The graph with `node` replaced by new nodes, or by a reference to an existing result, and without the
+    nodes that nothing needs any more."""
     if isinstance(found, tuple):
         nodes = [new for other in graph.nodes for new in (found if other is node else (other,))]
         outputs = graph.outputs

@@ -1,6 +1,8 @@
-"""A reduction in parts: kernels that reduce the parts, combine what they found, and use the results.
+"""Splits a reduction into parts: a kernel that reduces each part, one that combines the parts' results and,
+if the reduction stores something for every element, one that does so.
 
-Stages must not need each other. Parts are combined in their order, so that every run gives the same.
+Its stages must not need each other's results. Parts are combined in a fixed order, so that every run gives
+the same result.
 """
 
 from collections.abc import Sequence
@@ -34,7 +36,8 @@ LONG = 1024  # parts up to which a warp combines them
 
 @dataclass(frozen=True)
 class Splitting:
-    """One reduction, its first reduced axis to be cut into parts of a length."""
+    """A reduction `kernel` of a plan, whose first reduced axis is to be cut into parts of `length`
+    elements."""
 
     plan: Plan
     kernel: Kernel
@@ -56,7 +59,8 @@ class Splitting:
         return self.kernel.name.removesuffix("_kernel")
 
     def position(self) -> tuple[Index, ...]:
-        """Where a part's result lies: parts side by side, or columns where they are reduced."""
+        """The position of a part's result in its scratch buffer: the number of the part comes last or, in a
+        reduction across memory (down columns), first."""
         own = tuple(axis.index for axis in self.kernel.axes)
         return (self.parts.index, *own) if self.across else (*own, self.parts.index)
 
@@ -73,7 +77,8 @@ class Splitting:
 
 
 def split(plan: Plan, kernel: Kernel, flat: Kernel, length: int) -> Plan:
-    """The plan with parts of a reduction in the place of `kernel`, whose flattened form is `flat`."""
+    """The plan in which `kernel`, a reduction, is replaced by kernels that reduce parts of `length` elements
+    and combine them; `flat` is the same kernel with merged loops."""
     splitting = Splitting(plan, flat, indices.number(length))
     stages = list(flat.stages)
     for stage in flat.stages:
@@ -95,8 +100,8 @@ def _kind(stage: Stage) -> Kind:
 
 
 def companion(stage: Stage, known: Sequence[Stage]) -> Stage | None:
-    """What a part must find out beside a stage's own result, so that the whole follows: one of the
-    stages that there are, or a new one."""
+    """The stage that each part must compute beside `stage`, so that the parts' results can be combined (the
+    sum beside a variance): one of `known`, or a new one; None if nothing more is needed."""
     if stage.combine.companion is None:
         return None
     suffix, combine = stage.combine.companion
@@ -123,7 +128,9 @@ def _partial_kernel(splitting: Splitting, stages: Sequence[Stage]) -> Kernel:
 
 
 def _partial_schedule(old: Schedule) -> Schedule:
-    """Columns, or a block for each part of a row; what was tuned stays, but for what is kept of a row."""
+    """The schedule of the kernel that reduces the parts: columns for a reduction down columns, otherwise a
+    block for each part of a row. Threads, vectors and unrolling stay as tuned; no elements are kept in
+    registers."""
     assert isinstance(old, Accumulating)
     width, unroll, streaming = 1, 1, False
     if isinstance(old, Columns | TunedRows):
@@ -162,7 +169,7 @@ def _combining_kernel(splitting: Splitting) -> Kernel:
 
 
 def _combined(splitting: Splitting, stage: Stage) -> tuple[list[Stage], Expression]:
-    """Stages over the parts, and the result that the whole has of them."""
+    """The stages that combine the parts' results of `stage`, and the expression of the final result."""
     found = splitting.partial(stage.name, _kind(stage))
     beside = companion(stage, splitting.kernel.stages)
 
@@ -185,14 +192,15 @@ def _combined(splitting: Splitting, stage: Stage) -> tuple[list[Stage], Expressi
 
 
 def _members(splitting: Splitting) -> Index:
-    """How many elements a part has."""
+    """How many elements the current part has, as an index; the last part may have fewer than `length`."""
     cut, *rest = splitting.kernel.reduced
     cut = replace(cut, part=Part(PART, splitting.length))
     return indices.product([indices.subtract(cut.end, cut.begin), *(axis.extent for axis in rest)])
 
 
 def _element_kernel(splitting: Splitting) -> Kernel:
-    """What is stored for every element, as a pointwise kernel along memory."""
+    """The pointwise kernel that computes, from the final results, what the reduction stores for every
+    element; its axes are in the order of memory."""
     kernel = splitting.kernel
     own = tuple(axis.index for axis in kernel.axes)
     results: dict[str, Expression] = {

@@ -1,5 +1,5 @@
-"""The performance states of a call's kernels, and which of them is worth optimizing. No language model is
-asked. Docs: docs/states.md."""
+"""Names the performance state of each kernel of a call from its profile, and chooses the kernel that is most
+worth optimizing, by fixed rules without a language model. Docs: docs/states.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,8 +33,9 @@ UNMEASURED = "Only its time is known, and not what bounds it"
 
 @dataclass(frozen=True)
 class StateRule:
-    """The kernel to optimize, by its place in launch order. `call_speedup` is what the whole call gains if
-    the kernel reaches its own bound; None where the tier does not tell how far that is."""
+    """The kernel to optimize; `position` is its index in launch order. `call_speedup` is the speedup factor
+    of the whole call if the kernel saves all that it can; None where the profile does not tell how much that
+    is."""
 
     position: int
     kernel: KernelState
@@ -44,8 +45,8 @@ class StateRule:
 def extract_states(
     profile: Profile, floor_bytes: int | None = None, access_bytes: int | None = None
 ) -> tuple[KernelState, ...]:
-    """One state for each kernel in launch order. `floor_bytes` is the least that the call must move;
-    `access_bytes` what a lane accesses at once, if it is known."""
+    """One state for each kernel of the profile, in launch order. `floor_bytes` is the least memory traffic
+    that the call needs, `access_bytes` what a lane loads or stores at once; None if unknown."""
     signals = [signals_of(profile, kernel, floor_bytes, access_bytes) for kernel in profile.kernels]
     primaries = [primary_of(s) for s in signals]
     call = _CallWords(signals, primaries)
@@ -58,8 +59,8 @@ def extract_states(
 
 
 def choose_target(states: Sequence[KernelState]) -> StateRule | None:
-    """By Amdahl's law: the kernel whose own possible gain is the largest part of the call. One whose bound
-    is unknown counts with its whole share. None if nothing was launched."""
+    """The kernel that could save the largest part of the call's time (Amdahl's law); one with unknown savings
+    counts with all its time. None if there are no kernels."""
     if not states:
         return None
 
@@ -69,17 +70,20 @@ def choose_target(states: Sequence[KernelState]) -> StateRule | None:
 
 
 def possible_gain(kernel: KernelState) -> float:
-    """The part of the call's time that a kernel could save; its whole share where that is unknown."""
+    """The fraction (0 to 1) of the call's time that optimizing this kernel could save; its whole share of the
+    time where that is unknown."""
     return kernel.share * kernel.state.metrics.get(HEADROOM, 1.0)
 
 
 def state_name(primary: Bottleneck, secondary: Sequence[str]) -> str:
-    """`memory-bandwidth`, `latency/low-occupancy+small-blocks`."""
+    """The name of a state: its bottleneck, and its further words, sorted, such as `memory-bandwidth` or
+    `latency/low-occupancy+small-blocks`."""
     return "/".join([primary, "+".join(sorted(secondary))] if secondary else [primary])
 
 
 class _CallWords:
-    """What only all kernels of a call together show."""
+    """Finds the secondary words that only all kernels of a call together justify: `many-launches` and
+    `intermediate-traffic`."""
 
     def __init__(self, signals: Sequence[Signals], primaries: Sequence[Bottleneck]) -> None:
         t = thresholds()
@@ -115,7 +119,8 @@ def _state(s: Signals, primary: Bottleneck, call: _CallWords) -> State:
 
 
 def _metrics(s: Signals) -> dict[str, float]:
-    """The signals, each between 0 and 1. Ratios become the part that is too much."""
+    """The known signals by name, each between 0 and 1, as the metrics of a state. A ratio r (such as bytes
+    moved to bytes needed) becomes 1 - 1/r, the part that is too much."""
     values = {
         "dram": s.dram,
         "l2": s.l2,
@@ -142,7 +147,8 @@ def _excess(ratio: float | None) -> float | None:
 
 
 def _shares(kernels: Sequence[KernelProfile]) -> list[float]:
-    """By time; where a tier has no times, by the instructions of warps; else all alike."""
+    """Each kernel's fraction (0 to 1) of the call, in order: by time; if the profile has no times, by
+    executed warp instructions; else all equal."""
     counts = [kernel.metric("Warp Instructions") for kernel in kernels]
     for weights in (
         [kernel.duration_us for kernel in kernels],

@@ -1,5 +1,6 @@
-"""The order in which the techniques of a recipe are applied: what changes whole plans comes first, because
-the kernels that it makes begin plainly; then how the work is divided; last what only tunes."""
+"""The order in which the techniques of a recipe (several in one step) are applied: first those that change
+whole plans, because the kernels that they make start untuned; then how the work is divided; last what only
+tunes."""
 
 from collections.abc import Iterable
 

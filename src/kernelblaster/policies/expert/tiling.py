@@ -1,4 +1,4 @@
-"""Giving a matrix product by plain arithmetic another tile."""
+"""Changes the tile of a matrix product that is computed by plain arithmetic, without tensor cores."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +15,9 @@ Choose = Callable[[Product, TiledProduct | None], TiledProduct | No]
 
 
 def retiled(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel | No:
-    """The kernel, a matrix product by plain arithmetic, with the tile that is chosen for it."""
+    """The kernel, a matrix product, with the tile that `choose` returns for it and its present tile (None if
+    it has none yet); `No`, with the reason, if it is no matrix product or `choose` finds no tile. Sums of
+    more than LONG terms are added up in pieces of FLUSH."""
     product = as_product(kernel, plan)
     if product is None:
         return No("it is no product of two matrices over one K axis")
@@ -27,5 +29,6 @@ def retiled(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel | No:
 
 
 def terms(inner: Axis, plan: Plan) -> int:
-    """The length of the sum over the K axes `inner` at the primary workload's sizes."""
+    """The number of terms that are summed along the K axis `inner` in the primary workload: its extent, or
+    the length of one part if it is cut (split-K)."""
     return plan.extent(inner.extent if inner.part is None else inner.part.length)

@@ -1,4 +1,5 @@
-"""Tracing: which core operators a module runs, on tensors without content, and on which results of others.
+"""Traces a module: records which core (aten) operators it runs, on tensors without content, and which results
+each of them reads.
 
 PyTorch's own tracers give the same operators, but spend milliseconds on each. Here an operator on operands
 like earlier ones (in the next of equal layers, in the next step of a recurrence) costs a look-up.
@@ -35,8 +36,8 @@ MOST_NUMBERS = 64  # of a tensor that forward() makes of numbers
 
 @dataclass(frozen=True, eq=False)
 class TracedCall:
-    """One operator as it was called: tensors among its arguments are TracedValues. `results` are its tensors,
-    without content. A placeholder (an input or a parameter) has no target."""
+    """One recorded operator call: tensors among its arguments are TracedValues, and `results` are its
+    tensors, without content. An input or parameter of the module is a call without a target."""
 
     name: str
     target: Any
@@ -52,7 +53,7 @@ class TracedCall:
 
 @dataclass(frozen=True)
 class TracedValue:
-    """One result of a call."""
+    """A tensor of a trace: result number `result` of a call."""
 
     call: TracedCall
     result: int = 0
@@ -66,13 +67,13 @@ class TracedValue:
 
 @dataclass
 class TracedModule:
-    """The calls of one run, in order, and the values that it returns."""
+    """The operator calls of one run of a module, in order, and the values that the module returns."""
 
     calls: list[TracedCall] = field(default_factory=list)
     outputs: list[TracedValue] = field(default_factory=list)
 
     def needed(self) -> list[TracedCall]:
-        """Calls that an output depends on, without copies."""
+        """The calls that an output depends on, in order, without copies."""
         wanted = {original(value).call for value in self.outputs}
         kept = []
         for call in reversed(self.calls):
@@ -83,14 +84,14 @@ class TracedModule:
 
 
 def operands(call: TracedCall) -> list[TracedValue]:
-    """The values among a call's arguments."""
+    """The traced tensors among a call's arguments, in order."""
     leaves = pytree.tree_leaves((call.args, dict(call.kwargs)), is_leaf=lambda v: isinstance(v, TracedValue))
     return [leaf for leaf in leaves if isinstance(leaf, TracedValue)]
 
 
 def original(value: TracedValue) -> TracedValue:
-    """What a value is a copy of: a copy has another layout at most, and whether one is made depends on the
-    sizes."""
+    """The value that `value` is a copy of, through any number of copies; itself if it is no copy, or one of
+    another dtype. Copies change the layout at most, and PyTorch makes them at some sizes only."""
     while value.call.operator in COPIES:
         source = operands(value.call)[0]
         if source.tensor.dtype != value.tensor.dtype:
@@ -102,11 +103,11 @@ def original(value: TracedValue) -> TracedValue:
 def trace_module(
     module: torch.nn.Module, inputs: Sequence[Any], names: Mapping[str, torch.Tensor]
 ) -> TracedModule:
-    """The operators that a module runs on these inputs, as core operators that change nothing in place. Its
-    tensors and the inputs are without content: fake tensors, or on the meta device. `names` are the names of
-    inputs, parameters and buffers; others of the module's get names that begin with UNNAMED (the number of
-    batches that a normalization has seen). Raises UncoveredOperators for recurrences of PyTorch's own, which
-    would be unrolled, and where a tensor is used that is neither made by an operator nor of the module."""
+    """The operators that a module runs on these inputs, as core operators, none of which writes in place. The
+    module's tensors and the inputs are without content: fake tensors, or on the meta device. `names` gives
+    the inputs, parameters and buffers by name; the module's other tensors (a normalization's count of
+    batches) get names that begin with UNNAMED. Raises UncoveredOperators for PyTorch's own recurrences, which
+    would be unrolled, and if a tensor is used that is neither made by an operator nor the module's."""
     try:
         return _traced(module, inputs, names, functional=False)
     except _Aliased:
@@ -120,8 +121,9 @@ def trace_module(
 def _traced(
     module: torch.nn.Module, inputs: Sequence[Any], names: Mapping[str, torch.Tensor], *, functional: bool
 ) -> TracedModule:
-    """One attempt: `functional` lets PyTorch turn writes into operators that return new tensors. Without it,
-    the recorder does so, which raises _Aliased where a tensor is written of which there are views."""
+    """One attempt at `trace_module`. With `functional`, PyTorch turns in-place writes into operators that
+    return new tensors; without it, the recorder does so, and raises _Aliased if the written tensor has
+    views."""
     state: dict[str, torch.Tensor] = {**dict(module.named_parameters(remove_duplicate=False))}
     state |= dict(module.named_buffers(remove_duplicate=False))
     others = {f"{UNNAMED}{place}": tensor for place, tensor in enumerate(state.values())}
@@ -138,7 +140,8 @@ def _traced(
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """Core operators, and nearest-neighbour upsampling as it is, instead of look-ups by computed places."""
+    """PyTorch's decompositions into core operators, by operator; nearest-neighbour upsampling stays one
+    operator, instead of becoming a gather by computed indices."""
     known = core_aten_decompositions().items()  # type: ignore[no-untyped-call]
     aten = torch.ops.aten
     nearest = (aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d)
@@ -151,14 +154,15 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
 def _upsampled(
     operator: Any, x: torch.Tensor, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None
 ) -> Any:
-    """A call of the core `operator`: nearest-neighbour upsampling to a size or, without one, by factors."""
+    """Calls the core `operator` for nearest-neighbour upsampling of x to a size or, if that is not given, by
+    factors."""
     size = output_size or [int(n * f) for n, f in zip(x.shape[2:], scale_factors or (), strict=True)]
     return operator(x, size, *(scale_factors or ()))
 
 
 @cache
 def _rule(target: Any) -> Callable[..., Any] | None:
-    """What an operator is made of, if it is no core operator; None if it is one."""
+    """The function that decomposes an operator into core operators; None if it is a core operator itself."""
     rule = _decompositions().get(target)
     if rule is None and str(target) not in KEPT and target._can_decompose():
         return target.decompose  # type: ignore[no-any-return]
@@ -166,12 +170,14 @@ def _rule(target: Any) -> Callable[..., Any] | None:
 
 
 class _Aliased(Exception):
-    """A tensor is written of which there are views, or which is one; the operator's name is the message."""
+    """Raised if an operator writes a tensor in place that is a view or has views; the message is the
+    operator's name."""
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records core operators; a write becomes an operator that returns a new value. With `remember`, results
-    of an operator on operands like earlier ones are made without running it."""
+    """Records core operators while it is active; an in-place write is recorded as an operator that returns a
+    new value. With `remember`, results of an operator on operands like earlier ones are made without running
+    it."""
 
     def __init__(self, names: Mapping[str, torch.Tensor], *, remember: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -218,8 +224,9 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return found
 
     def _write(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """An operator that writes its first operand (`relu_`): that tensor stands for a new value from now
-        on. Raises _Aliased where other tensors would change with it, or it is another kind of write."""
+        """Records an operator that writes its first operand in place (`relu_`): that tensor stands for a new
+        value from then on. Raises _Aliased if other tensors would change with it, or if it is another kind of
+        write."""
         written = [argument.name for argument in func._schema.arguments if argument.is_write]
         name = func.overloadpacket.__name__
         packet = getattr(torch.ops.aten, name.removesuffix("_"), None)
@@ -235,14 +242,15 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return args[0]
 
     def value(self, tensor: Any) -> TracedValue:
-        """Where a tensor comes from. Raises UncoveredOperators for one that no operator made."""
+        """The traced value of a tensor: the call that made it. Raises UncoveredOperators for a tensor that no
+        recorded operator made."""
         found = self._values.get(id(tensor))
         if found is None:
             raise UncoveredOperators(("a constant tensor of the module (register it as a buffer)",))
         return found
 
     def _traced(self, value: Any) -> Any:
-        """An argument with values in the place of tensors."""
+        """An operator's argument with every tensor in it, also within lists, replaced by its traced value."""
         if isinstance(value, torch.Tensor):
             return self.value(value)
         if isinstance(value, list | tuple):
@@ -250,8 +258,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return value
 
     def _name(self, func: Any) -> str:
-        """A name for a call of an operator: its own, with a number from the second on, or if Python has the
-        same name for something else."""
+        """A unique name for a call of an operator: the operator's own, with a number from the second call on,
+        or if Python has a builtin of that name."""
         base = func.overloadpacket.__name__
         count = self._used[base] + (base in vars(builtins))
         self._used[base] += 1
@@ -259,8 +267,9 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _PlainNumbers(TorchFunctionMode):
-    """Inside, tensors that forward() makes of numbers are made by operators, so that their values are traced.
-    Recurrences are refused."""
+    """A context in which tensors that forward() makes of numbers (`torch.tensor(2.0)`) are made by traced
+    operators, so that their values are known. Raises UncoveredOperators for PyTorch's own recurrences (LSTM,
+    GRU, RNN)."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         kwargs = kwargs or {}
@@ -274,7 +283,7 @@ class _PlainNumbers(TorchFunctionMode):
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a number, or a list of at most MOST_NUMBERS of them, or of lists of such."""
+    """Whether a value is a number, or a nested list with at most MOST_NUMBERS numbers and nothing else."""
     leaves = pytree.tree_leaves(value)
     plain = all(isinstance(leaf, bool | int | float) for leaf in leaves)
     nested = isinstance(value, list | tuple | bool | int | float)
@@ -282,14 +291,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _type_of(numbers: Sequence[Any]) -> torch.dtype:
-    """The type of a tensor that is made of these numbers."""
+    """The dtype that PyTorch gives a tensor made of these numbers."""
     if any(isinstance(number, float) for number in numbers):
         return torch.get_default_dtype()
     return torch.bool if all(isinstance(number, bool) for number in numbers) else torch.int64
 
 
 def _numbers(value: Any, options: Mapping[str, Any]) -> torch.Tensor:
-    """A number, or nested lists of them, as a tensor that operators make."""
+    """A tensor made of a number or of nested lists of numbers, by operators that a trace records (full,
+    stack)."""
     if isinstance(value, list | tuple):
         return torch.stack([_numbers(part, options) for part in value])
     return torch.full((), value, **options)

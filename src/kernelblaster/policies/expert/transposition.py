@@ -1,4 +1,5 @@
-"""Transposed reads of a pointwise kernel: tensors that are contiguous along another axis than the result."""
+"""Finds transposed reads of a pointwise kernel: loads of tensors that are contiguous along another axis than
+the result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from kernelblaster.policies.expert.proofs import alignment
 
 @dataclass(frozen=True)
 class Transposition:
-    """A flattened pointwise kernel whose result is contiguous along its last axis, and `loads` along
-    another."""
+    """A pointwise kernel with merged loops whose result is contiguous along its last axis, and whose `loads`
+    are contiguous along the axis `other`, each with a name for its tile in shared memory."""
 
     kernel: Kernel
     other: Axis
@@ -24,8 +25,8 @@ class Transposition:
 
 
 def transposition(kernel: Kernel, plan: Plan) -> Transposition | None:
-    """The kernel as one with transposed reads; None where it has none, or they do not run along one
-    loop."""
+    """The kernel as one with transposed reads; None if it has none, if they are contiguous along different
+    axes, or if its result is not contiguous along the last axis."""
     flat = flattened(kernel, plan)
     if kernel.stages or len(flat.axes) < 2:
         return None

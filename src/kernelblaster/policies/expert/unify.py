@@ -1,7 +1,7 @@
-"""From the values that a quantity takes in several workloads to an expression of the task's sizes.
+"""Finds expressions of a task's sizes for the values that an extent or constant takes in several workloads.
 
-The module is traced at each workload; whatever differs between the traces must follow from the
-sizes that the launch function receives. Simple explanations are tried before complicated ones.
+The module is traced at each workload; whatever differs between the traces must follow from the sizes that the
+launch function receives. Simple expressions are tried before complicated ones.
 """
 
 from collections import Counter
@@ -18,7 +18,8 @@ LITERAL = 8  # constants up to this are written as they are; larger ones are cal
 
 
 class NotUniform(KernelBlasterError):
-    """The module does something else at other sizes, so that no one kernel can follow from it."""
+    """Raised if the traces of a module at different sizes do not agree, so that no one kernel can serve all
+    sizes."""
 
 
 class Unifier:
@@ -33,8 +34,8 @@ class Unifier:
             self._known.setdefault(values, indices.variable(name))
 
     def whole(self, values: Values, likely: Index | None = None) -> Index:
-        """An expression with these values: a literal, the only size that has them, the likely one, or any;
-        NotUniform where none is found."""
+        """An expression with these values in the workloads: a literal, the only size that has them, `likely`,
+        or any that fits, in this order. Raises NotUniform if none is found."""
         constant = len(set(values)) == 1
         if constant and values[0] <= LITERAL:
             return indices.number(values[0])
@@ -54,7 +55,8 @@ class Unifier:
         return self._known[values]
 
     def number(self, values: tuple[float, ...]) -> Expression:
-        """A literal, an argument of the launch function, or a function of an extent."""
+        """An expression with these real values in the workloads: a literal, a number that the launch function
+        receives, or a power of an extent, such as 1 / sqrt(n). Raises NotUniform if none is found."""
         for name, known in self._numbers.items():
             if len(set(known)) > 1 and values == known:
                 return Argument(name, "real")
@@ -94,7 +96,8 @@ class Unifier:
                 yield indices.divide(first, second)
 
     def _stepped(self, values: Values) -> Iterator[Index]:
-        """(a * size + b) / c for small a and c: multiples, halves, windows with a stride."""
+        """Yields expressions (a * known + b) / c with these values, where `known` is a known extent and a, b
+        and c are small: multiples, halves, numbers of windows with a stride."""
         for a, c in ((1, 1), (2, 1), (3, 1), (4, 1), (8, 1), *((1, c) for c in range(2, 65)), (3, 2), (3, 4)):
             for known, index in self._known.items():
                 if len(set(known)) == 1:

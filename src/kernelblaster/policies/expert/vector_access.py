@@ -1,7 +1,7 @@
-"""Vectorization analysis: accesses that are contiguous along an axis, and the divisibility that 16-byte
-access needs.
+"""Vectorization analysis: which loads and stores of a kernel are contiguous along an axis, and what must be
+divisible by the vector width for 16-byte access.
 
-A vector is as many neighbouring elements as a thread moves with one instruction.
+A vector is a number of neighbouring elements that a thread moves with one instruction.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,8 +34,9 @@ NARROW = 2**31  # numbers below this fit in 32 bits
 
 @dataclass(frozen=True)
 class VectorAccess:
-    """Loads and stores of vectors along one axis, by the names of their vectors. All of `divisors` must be
-    divisible by a vector's width. Loads with `guards` are made only where these hold."""
+    """Loads and stores that can be made as vectors along one axis, with the names of their vectors. All of
+    `divisors` must be divisible by the vector width. Loads in `guards` are made only on one side of a
+    boundary, where their guards hold."""
 
     along: Axis
     reads: Mapping[Load | Gather, str]
@@ -44,23 +45,25 @@ class VectorAccess:
     guards: Mapping[Load | Gather, Guards] = field(default_factory=dict)
 
     def conditions(self, width: int) -> list[Index]:
-        """What must be divisible by the width for aligned vectors; empty where they always are aligned."""
+        """The indices that must be divisible by `width` (elements) for aligned vectors; empty if vectors
+        always are aligned."""
         return [d for d in self.divisors if width > 1 and (d.operator != "int" or d.value % width)]
 
     def possible(self, plan: Plan, width: int) -> bool:
-        """Whether vectors are aligned in the primary workload."""
+        """Whether vectors of `width` elements are aligned in the primary workload (the one that is timed)."""
         return all(plan.extent(divisor) % width == 0 for divisor in self.divisors)
 
     def width(self, plan: Plan) -> int:
-        """Elements of the widest type in 16 bytes; one where nothing is contiguous."""
+        """How many elements of the widest type that is accessed fit in a vector of 16 bytes; 1 if nothing is
+        contiguous."""
         names = [load.buffer for load in self.reads] + [store.buffer for store in self.writes]
         widest = max((DTYPE_BYTES[plan.buffers[name].dtype] for name in names), default=VECTOR_BYTES)
         return VECTOR_BYTES // widest
 
 
 def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool = False) -> VectorAccess:
-    """What a kernel reads and writes contiguously along an axis; with `guards_too`, also what it reads on one
-    side of a boundary only."""
+    """What a kernel loads and stores contiguously along the axis `along`; with `guards_too`, also what it
+    loads on one side of a boundary only (guards.py)."""
     inner = {axis.name for axis in kernel.reduced} | {along.name}
     divisors: list[Index] = [along.extent, *([along.part.length] if along.part else [])]
     reads: dict[Load | Gather, str] = {}
@@ -91,7 +94,8 @@ def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool =
 
 
 def _unconditional(expression: Expression) -> Iterator[Load | Gather]:
-    """Loads that are made whatever the values are."""
+    """Yields the loads of an expression that are made at every point: those outside the branches of `where`
+    operations, in their conditions included."""
     if isinstance(expression, Load | Gather):
         yield expression
     sure = children(expression)
@@ -102,7 +106,8 @@ def _unconditional(expression: Expression) -> Iterator[Load | Gather]:
 
 
 def _harmless(load: Load | Gather, kernel: Kernel, plan: Plan) -> bool:
-    """Whether a load stays within its buffer at every point of the loops."""
+    """Whether a load stays within its buffer at every point of the loops in every workload, so that it may be
+    made even where its value is not needed. False for gathers."""
     shape = plan.buffers[load.buffer].shape
     place = row_major(load.position, shape)
     if isinstance(load, Gather):
@@ -116,13 +121,15 @@ def _harmless(load: Load | Gather, kernel: Kernel, plan: Plan) -> bool:
 
 
 def column_access(kernel: Kernel, plan: Plan) -> VectorAccess:
-    """What a reduction across memory reads and writes contiguously along its columns."""
+    """What a reduction down columns (across memory) loads and stores contiguously along its last axis, the
+    columns."""
     flat = flattened(kernel, plan)
     return vector_access(flat, plan, flat.axes[-1])
 
 
 def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str]:
-    """Loop variables that are used other than for the addresses of vectors."""
+    """Names of the variables that the expressions use as values, or in the indices of loads that are no
+    vectors of `found`."""
     names: set[str] = set()
     for expression in expressions:
         for part in walk(expression):
@@ -134,7 +141,7 @@ def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str
 
 
 def fits(plan: Plan, extent: Index) -> bool:
-    """Whether a count fits in 32 bits in every workload."""
+    """Whether a count (an index) is below 2**31 in every workload, so that 32 bits hold it."""
     return all(indices.evaluate(extent, sizes) < NARROW for sizes in plan.sizes)
 
 

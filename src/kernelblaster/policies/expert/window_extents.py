@@ -1,4 +1,4 @@
-"""How many windows fit in an operand, by PyTorch's own formulas.
+"""How many windows of a convolution or pooling fit in an operand, by PyTorch's own formulas.
 
 The extents of a few workloads alone would not tell (x + 1) / 2 from x / 2 where all x are even.
 """
@@ -17,7 +17,8 @@ POOLS = tuple(
 
 @dataclass(frozen=True)
 class WindowCount:
-    """(factor * extent + offset) / divisor, rounded down."""
+    """Formula for the number of windows along a dimension: (factor * extent + offset) / divisor, rounded
+    down. Call it with a number, or `of` with a symbolic extent."""
 
     factor: int
     offset: int
@@ -32,8 +33,9 @@ class WindowCount:
 
 
 def window_counts(operator: str, arguments: Mapping[str, Any]) -> list[WindowCount]:
-    """For each of an operator's last dimensions, what gives the result's extent from the operand's; nothing
-    for operators without windows. `arguments` are named as in the schema, tensors as TracedValues."""
+    """For each of the last (spatial) dimensions of a convolution or pooling, the formula that gives the
+    result's extent from the operand's; empty for other operators. `arguments` are named as in the schema,
+    tensors as TracedValues."""
     name = operator.partition(".")[0]
     if name == "convolution":
         return list(_convolution(arguments))
@@ -53,7 +55,8 @@ def _convolution(arguments: Mapping[str, Any]) -> Iterator[WindowCount]:
 
 
 def _pool(arguments: Mapping[str, Any], dimensions: int) -> Iterator[WindowCount]:
-    """With ceil_mode, a window may reach past the operand, but must begin in it or in the padding before."""
+    """The formula of a pooling for each dimension. With ceil_mode, a window may reach past the operand, but
+    must begin in it or in the padding before."""
     taps = _each(arguments["kernel_size"], dimensions)
     strides = _each(arguments["stride"] or taps, dimensions)
     rest = (_each(arguments.get(name, 1), dimensions) for name in ("padding", "dilation"))

@@ -59,8 +59,8 @@ PartStage = tuple[str, "Combine", Expression]  # a stage over the parts: name, c
 
 @dataclass(frozen=True)
 class Combine:
-    """How elements become one result. It is associative, so elements may be grouped in any way, but their
-    order must be kept."""
+    """How the elements of a reduction become one result. It is associative, so that elements may be grouped
+    in any way, but their order must be kept."""
 
     each: ClassVar[bool] = False  # whether it has a result for each element of its axes (prefix.py)
 

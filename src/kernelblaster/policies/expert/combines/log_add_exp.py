@@ -24,7 +24,7 @@ struct LogAddExp {
 
 @dataclass(frozen=True)
 class LogAddExp(Combine):
-    """Combines two results a, b to log(exp(a) + exp(b))."""
+    """Combines two running results a and b to log(exp(a) + exp(b))."""
 
     def start(self, running: Running) -> Term:
         return LiteralTerm("-INFINITY")

@@ -39,8 +39,9 @@ NAN_MAX = DeviceFunction("nan_max", header("nan_extremes"))
 
 @dataclass(frozen=True)
 class Moments(Combine):
-    """Keeps sum and sum of squares, both in double; with vectors, a thread sums differences from a value of
-    its own first. The result is the sum of squared differences from the mean, at least 0."""
+    """Keeps the sum and the sum of squares of the elements, both in double; where elements come as vectors, a
+    thread first sums a few as differences from one of them, in their own type, since arithmetic in double is
+    slow. The result is the sum of squared differences from the mean, at least 0."""
 
     @property
     def companion(self) -> tuple[str, Combine]:

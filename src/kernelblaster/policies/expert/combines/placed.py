@@ -80,8 +80,9 @@ class PlaceOf(Combine):
         return _functor(f"First{name}", f"b.value {sign} a.value", tie)
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
-        """Relies on each thread taking its elements in ascending order, so that a later equal element need
-        not be compared by its index."""
+        """Statements that take the element `value` into the running result `into`. They rely on each thread
+        taking its elements in ascending order, so that the index of a later equal element need not be
+        compared."""
         if self.last:
             return [assign(into, Call(self.join(), (into, self.single(running, value))))]
         found = Local(f"{running.stage}_value")

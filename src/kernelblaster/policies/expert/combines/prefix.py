@@ -14,8 +14,8 @@ from kernelblaster.policies.expert.expression import Kind
 @dataclass(frozen=True)
 class Prefix(Combine):
     """Gives the running result of another combine, `of`, after each element; with `reverse`, from the last
-    element backwards. Unlike a reduction's, the result exists only at the element, where a store writes
-    one for each."""
+    element backwards. Its result differs from element to element, so only stores that write every element can
+    use it."""
 
     of: Combine
     reverse: bool = False

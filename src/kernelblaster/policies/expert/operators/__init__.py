@@ -1,1 +1,2 @@
-"""How each aten operator becomes a kernel or an index map; a new operator is one function here."""
+"""Lowerings: how each aten operator becomes a kernel of the plan, or an index map where it is only a view; a
+new operator is one function here."""

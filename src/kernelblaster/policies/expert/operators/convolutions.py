@@ -1,4 +1,5 @@
-"""Convolutions of every kind: sums over channels and a window, of an element times a filter's."""
+"""Lowers convolutions of every kind (grouped, dilated, transposed) to sums over channels and a window of an
+element times a filter's element."""
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.axis import Axis
@@ -24,8 +25,9 @@ from kernelblaster.policies.expert.schedules.products import ThreadPerResult
 
 @lowers("convolution.default")
 def convolution(builder: Builder, node: Node) -> None:
-    """Of groups of channels, each is convolved with filters of its own. A convolution of single channels
-    is no matrix product, but a weighted sum over windows."""
+    """Adds the kernel of a convolution. Each group of channels is convolved with its own filters; where a
+    group has a single input channel (depthwise), the kernel is scheduled as a weighted sum over windows, not
+    as a matrix product."""
     source, weight = builder.value(node.arguments["input"]), builder.value(node.arguments["weight"])
     image, channel, *places = (axis.index for axis in axes_of(node.results[0].shape))
     windows = _windows(builder, node, tuple(places))
@@ -68,5 +70,5 @@ def _windows(builder: Builder, node: Node, places: tuple[Index, ...]) -> list[Wi
 
 
 def _share(builder: Builder, channels: Index, groups: Index) -> Index:
-    """Channels of a group."""
+    """The number of channels of each group, as an index."""
     return ONE if builder.same(channels, groups) else indices.divide(channels, groups)

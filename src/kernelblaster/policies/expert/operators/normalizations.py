@@ -1,4 +1,4 @@
-"""Softmax and the normalizations: reductions whose result is applied to every element again."""
+"""Lowers softmax and the normalizations: reductions whose results are then applied to every element."""
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.axis import Axis
@@ -30,7 +30,8 @@ def softmax(builder: Builder, node: Node) -> None:
 
 
 def _affine(builder: Builder, node: Node, value: Expression, position: Position) -> Expression:
-    """Scaled and shifted by the weight and bias, where the node has them."""
+    """`value` multiplied by the node's weight and increased by its bias at `position`, as far as the node has
+    them."""
     for name, step in (("weight", "mul"), ("bias", "add")):
         if node.arguments.get(name) is not None:
             value = operation(step, value, builder.value(node.arguments[name]).at(position))
@@ -40,7 +41,9 @@ def _affine(builder: Builder, node: Node, value: Expression, position: Position)
 def _normalize(
     builder: Builder, node: Node, found: Loops, affine: Position, stored: Position | None = None
 ) -> None:
-    """The operand with mean and variance over the reduced axes taken out, then the affine map."""
+    """Adds a kernel that normalizes the operand over the reduced axes of `found`, (x - mean) / sqrt(variance
+    + eps), and applies weight and bias, read at position `affine`; it stores at `stored`, or else at the
+    operand's position."""
     operand = node.arguments.get("input", node.arguments.get("self"))
     element = builder.value(operand).at(found.position)
     stages, variance = moments(element, found, real(0))
@@ -72,7 +75,7 @@ def batch_norm(builder: Builder, node: Node) -> None:
 
 
 def _eval_batch_norm(builder: Builder, node: Node) -> None:
-    """With running statistics it is a pointwise map."""
+    """Adds the kernel of a batch normalization with running statistics, which is pointwise."""
     value = builder.value(node.arguments["input"])
     mean, variance = (builder.value(node.arguments[name]) for name in ("running_mean", "running_var"))
     eps = to_kind(as_expression(node.arguments["eps"]), "real")
@@ -88,7 +91,8 @@ def _eval_batch_norm(builder: Builder, node: Node) -> None:
 
 @lowers("native_group_norm.default")
 def group_norm(builder: Builder, node: Node) -> None:
-    """Axes: image and group; reduced: the group's channels and their pixels."""
+    """Adds the kernel of a group normalization: its axes are image and group; reduced are the group's
+    channels and their pixels."""
     value = builder.value(node.arguments["input"])
     groups: Index = node.arguments["group"]
     each = indices.divide(value.shape[1], groups)

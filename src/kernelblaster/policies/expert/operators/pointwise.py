@@ -1,4 +1,5 @@
-"""Operators that compute each element on its own."""
+"""Lowers operators that compute each element of the result on its own, such as arithmetic, comparisons and
+activations."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +13,8 @@ Body = Callable[..., Expression]
 
 
 def _map(builder: Builder, node: Node, operands: list[Any], body: Body, kind: Kind | None = None) -> None:
-    """`body` of the operands' elements, all converted to `kind` (that of the result by default)."""
+    """Adds a pointwise kernel that stores `body` of the operands' elements, which are broadcast and converted
+    to `kind` (by default that of the result)."""
     found = node.results[0]
     wanted = kind or kind_of(found.dtype)
     values = [builder.value(operand) for operand in operands]
@@ -94,7 +96,8 @@ def lower_gelu(builder: Builder, node: Node) -> None:
 
 @lowers("_to_copy.default")
 def convert(builder: Builder, node: Node) -> None:
-    """A copy of another type; graphs hold no others."""
+    """Adds a kernel that converts a tensor to another dtype; copies of the same dtype are not in the
+    graph."""
     _map(builder, node, [node.arguments["self"]], lambda x: x)
 
 

@@ -1,4 +1,4 @@
-"""Poolings of every kind: the largest element or the mean of each window."""
+"""Lowers poolings of every kind, adaptive ones included: the largest element or the mean of each window."""
 
 import math
 from functools import reduce
@@ -36,8 +36,9 @@ def adaptive_max_pool(builder: Builder, node: Node) -> None:
 
 @lowers("avg_pool2d.default", "avg_pool3d.default")
 def avg_pool(builder: Builder, node: Node) -> None:
-    """By PyTorch's divisor: the elements of the window, those of the padding only where they are to be
-    counted, and never those beyond it."""
+    """Adds the kernel of an average pooling, divided as PyTorch does: by `divisor_override` or by the
+    window's elements, padding included only with `count_include_pad`, and never what lies beyond the
+    padding."""
     slidings = _slidings(builder, node)
     divisor = node.arguments["divisor_override"]
     if divisor is not None:
@@ -59,7 +60,9 @@ def adaptive_avg_pool(builder: Builder, node: Node) -> None:
 
 
 def _largest(builder: Builder, node: Node, windows: list[Window]) -> None:
-    """NaN is larger than all else, as in PyTorch; what is outside the operand is smaller."""
+    """Adds the kernel of a max pooling; NaN is larger than all else, as in PyTorch, and elements outside the
+    operand are smaller. Raises UncoveredOperators if the indices of the largest elements are used, or for
+    integers."""
     graph = builder.graph
     used = references(tuple(other.arguments for other in graph.nodes))
     if Reference(node.name, 1) in (*used, *graph.outputs):
@@ -110,7 +113,7 @@ def _adaptive_windows(builder: Builder, node: Node) -> list[Window]:
 
 
 def _adaptive(builder: Builder, node: Node) -> list[tuple[Index, Index, Index]]:
-    """For each dimension the result's position, the operand's extent and the number of results."""
+    """For each pooled dimension: the index of the result, the operand's extent, and the number of results."""
     count = len(node.arguments["output_size"])
     extents = builder.value(node.arguments["self"]).shape[-count:]
     return list(zip(_places(node, count), extents, node.results[0].shape[-count:], strict=True))
@@ -125,7 +128,8 @@ def _leading(node: Node, count: int) -> tuple[Index, ...]:
 
 
 def _elements(builder: Builder, place: Index, sliding: Sliding, padded: bool) -> Expression:
-    """How many of a window's elements count along one dimension."""
+    """How many elements of the window of result `place` are counted along one dimension; with `padded`, those
+    of the padding too."""
     if builder.same(sliding.padding, ZERO):
         padded = True
     if padded and not sliding.beyond:
@@ -138,7 +142,8 @@ def _elements(builder: Builder, place: Index, sliding: Sliding, padded: bool) ->
 
 
 def _product(counts: list[Expression]) -> Expression:
-    """How many elements a window has, from those along each dimension."""
+    """The product of the numbers of elements along each dimension, which is the number of elements of a
+    window."""
     fixed = indices.product(count.index for count in counts if isinstance(count, Counted))
     others: list[Expression] = [count for count in counts if not isinstance(count, Counted)]
     if not indices.is_number(fixed, 1) or not others:

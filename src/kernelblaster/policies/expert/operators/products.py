@@ -1,4 +1,5 @@
-"""Matrix products in all their spellings: sums over an inner axis of a product of two elements."""
+"""Lowers matrix products in all their spellings (mm, bmm, mv, addmm, ...) to sums over an inner axis of
+products of two elements."""
 
 from typing import Any
 
@@ -16,8 +17,9 @@ LONG = 1024  # beyond this many terms a running float sum may lose more than PyT
 def _product(
     builder: Builder, node: Node, left: Value, right: Value, finish: Any = lambda total, position: total
 ) -> None:
-    """left[..., m, k] @ right[..., k, n] with equal leading dimensions; n or m may be missing. With a
-    vector it is a reduction like any other."""
+    """Adds the kernel of left[..., m, k] @ right[..., k, n], with equal leading dimensions; m or n may be
+    missing or 1, and it is then scheduled as a reduction. `finish` makes the stored value from the sum and
+    its position."""
     inner = Axis("k", left.shape[-1])
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)

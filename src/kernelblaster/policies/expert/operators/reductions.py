@@ -1,4 +1,4 @@
-"""Sums, extremes, means, variances and norms over some dimensions."""
+"""Lowers sums, products, extremes, means, variances and norms over some dimensions of a tensor."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,8 @@ Body = Callable[[Expression], Expression]
 
 @dataclass(frozen=True)
 class Loops:
-    """The two kinds of axes of a reduction of one tensor, and where its elements are."""
+    """The loops of a reduction of one tensor: `axes` of the results and `reduced` ones. `position` is where
+    the operand's element is read, `kept` where the result is stored."""
 
     axes: tuple[Axis, ...]
     reduced: tuple[Axis, ...]
@@ -40,7 +41,8 @@ class Loops:
 
 
 def loops(builder: Builder, node: Node, operand: str = "self", dims: str = "dim") -> Loops:
-    """From a node's `dim` and `keepdim`; no dimensions named means all of them."""
+    """The loops of a reduction node, from its `dim` and `keepdim`; it reduces all dimensions if it names
+    none."""
     shape = builder.value(node.arguments[operand]).shape
     given = node.arguments.get(dims)
     places = given if isinstance(given, tuple) else () if given is None else (given,)
@@ -132,7 +134,8 @@ def extreme_with_place(builder: Builder, node: Node) -> None:
 
 
 def moments(element: Expression, found: Loops, correction: Expression) -> tuple[list[Stage], Expression]:
-    """Stages for a mean and then a sum of squared deviations, and the variance."""
+    """The stages of a variance (the sum, then the sum of squared deviations from the mean), and the
+    expression of the variance: the latter divided by the count minus `correction`."""
     count, reduced = found.count, found.reduced
     middle = divided(Reduced("total", "real"), count)
     away = operation("sub", element, middle)

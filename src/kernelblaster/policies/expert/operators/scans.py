@@ -1,4 +1,4 @@
-"""Scans: running sums, products, extremes and logarithms of sums along a dimension."""
+"""Lowers scans along a dimension: cumsum, cumprod, cummax, cummin and logcumsumexp."""
 
 from kernelblaster.policies.expert.builder import Builder, kernel_name, kind_of, lowers
 from kernelblaster.policies.expert.combines.arithmetic import MAX, MIN, PRODUCT, SUM
@@ -23,7 +23,8 @@ COMBINES: dict[str, tuple[Combine, ...]] = {
 
 @lowers(*(f"{name}.default" for name in COMBINES))
 def scan(builder: Builder, node: Node) -> None:
-    """Of extremes, the places too: the last of equal ones."""
+    """Adds the kernel of a scan; cummax and cummin also store the index of the extreme, the last one of equal
+    elements."""
     value = builder.value(node.arguments["self"])
     found = loops_over(value.shape, {node.arguments["dim"].value % max(value.rank, 1)}, keep=True)
     stages, stores = [], []

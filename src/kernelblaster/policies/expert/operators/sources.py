@@ -1,4 +1,5 @@
-"""Tensors made of nothing but positions and numbers, and look-ups by value."""
+"""Lowers operators that make a tensor of numbers or positions (full, arange), and look-ups by index
+(embedding, gather)."""
 
 from kernelblaster.policies.expert.builder import Builder, Position, Value, kind_of, lowers
 from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, operation, to_kind
@@ -54,8 +55,8 @@ def gather(builder: Builder, node: Node) -> None:
 
 
 def _looked_up(node: Node, element: Expression, axis: int, where: Expression) -> Expression:
-    """The load with its index along `axis` replaced by a loaded value (a gather). Raises
-    UncoveredOperators if `element` is no load of a whole tensor."""
+    """The load `element` with its index along dimension `axis` replaced by the loaded value `where` (a
+    gather). Raises UncoveredOperators if `element` is no plain load with index 0 there, as for a view."""
     if not isinstance(element, Load) or element.position[axis] != ZERO:
         raise UncoveredOperators((f"{node.operator} of a view",))
     return Gather(element.buffer, element.position, axis, to_kind(where, "whole"), element.kind)

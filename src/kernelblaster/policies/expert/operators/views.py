@@ -1,4 +1,5 @@
-"""Operators that only rename elements: they become index maps and cost nothing."""
+"""Lowers operators that only rename elements (permute, slice, reshape, ...) to index maps, which need no
+kernel, and those that copy by position (cat, pad, slice_scatter)."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +13,8 @@ WHOLE_FACTORS = range(1, 17)  # by which PyTorch's own rounding finds the same n
 
 
 def axis(builder: Builder, node: Node, name: str = "dim", rank: int | None = None) -> int:
-    """A dimension's number among a node's arguments, counted from the front."""
+    """The dimension that a node's argument `name` gives, counted from the front; `rank` is the number of
+    dimensions, that of the operand by default."""
     count = builder.value(node.arguments["self"]).rank if rank is None else rank
     place: int = node.arguments[name].value
     return place % max(count, 1)
@@ -83,7 +85,7 @@ def slice_(builder: Builder, node: Node) -> None:
 
 @lowers("slice_scatter.default")
 def slice_scatter(builder: Builder, node: Node) -> None:
-    """A tensor with other values in one of its slices."""
+    """Adds a kernel that copies a tensor with other values (`src`) in one of its slices."""
     source, part = (builder.value(node.arguments[name]) for name in ("self", "src"))
     place, shape = axis(builder, node), node.results[0].shape
     kind = kind_of(node.results[0].dtype)
@@ -107,7 +109,8 @@ def slice_scatter(builder: Builder, node: Node) -> None:
 
 @lowers("copy.default")
 def copy(builder: Builder, node: Node) -> None:
-    """What is written over the whole of a tensor or of a view of one: broadcast, and in its type."""
+    """Lowers the copy of a source over a whole tensor or view: the source broadcast to its shape, without a
+    kernel if the dtypes are equal, otherwise converted by one."""
     source, found = builder.value(node.arguments["src"]), node.results[0]
     if source.dtype == found.dtype:
         builder.define(
@@ -158,7 +161,7 @@ def repeat(builder: Builder, node: Node) -> None:
 
 @lowers("unfold.default")
 def unfold(builder: Builder, node: Node) -> None:
-    """Windows along a dimension, their elements along a new last one."""
+    """Defines the result as windows along a dimension, whose elements are along a new last dimension."""
     place, step = axis(builder, node, "dimension"), node.arguments["step"]
 
     def back(p: Position) -> Position:
@@ -169,7 +172,8 @@ def unfold(builder: Builder, node: Node) -> None:
 
 @lowers(*(f"upsample_nearest{count}d.default" for count in (1, 2, 3)))
 def upsample(builder: Builder, node: Node) -> None:
-    """Every element several times side by side, as often at all sizes."""
+    """Defines nearest-neighbour upsampling as an index map that repeats each element. Raises
+    UncoveredOperators unless the factors are whole numbers up to 16, the same in all workloads."""
     source, shape = builder.value(node.arguments["self"]), node.results[0].shape
     pairs = [
         [builder.graph.values(extents[place]) for extents in (source.shape, shape)]
@@ -204,8 +208,8 @@ def diagonal(builder: Builder, node: Node) -> None:
 
 @lowers("view.default", "_unsafe_view.default", "reshape.default")
 def reshape(builder: Builder, node: Node) -> None:
-    """Dimensions are matched in groups of equal extent, so that a division and a remainder are
-    needed only where dimensions are really split or merged."""
+    """Defines a reshape as an index map. Dimensions are matched in groups with the same number of elements,
+    so that divisions and remainders occur only where dimensions are really split or merged."""
     old, new = builder.value(node.arguments["self"]).shape, node.results[0].shape
     groups = matched(builder.graph, old, new)
 
@@ -224,7 +228,8 @@ def reshape(builder: Builder, node: Node) -> None:
 
 
 def matched(graph: Graph, old: Sequence[Index], new: Sequence[Index]) -> list[tuple[list[int], list[int]]]:
-    """Groups of dimensions (numbers in old, numbers in new) that cover the same elements."""
+    """Groups of dimensions of two shapes of a reshaped tensor that cover the same elements, as (numbers in
+    `old`, numbers in `new`); dimensions of extent 1 are in no group."""
     olds, news = (
         [place for place, extent in enumerate(shape) if set(graph.values(extent)) != {1}]
         for shape in (old, new)
@@ -289,14 +294,15 @@ def pad(builder: Builder, node: Node) -> None:
 
 
 def inside(index: Index, extent: Index) -> list[Expression]:
-    """Tests that a position lies within a dimension."""
+    """Two tests, as expressions, that together say that an index lies from 0 to below `extent`."""
     place = Counted(index)
     low = operation("ge", place, Counted(ZERO), kind="truth")
     return [low, operation("lt", place, Counted(extent), kind="truth")]
 
 
 def guarded(tests: Sequence[Expression], value: Expression, otherwise: Expression) -> Expression:
-    """`value` where all tests hold; it is not even read elsewhere."""
+    """An expression that is `value` where all tests hold and `otherwise` elsewhere; loads of `value` are made
+    only where they hold."""
     if not tests:
         return value
     every = tests[0]

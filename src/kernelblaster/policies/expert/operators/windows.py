@@ -1,4 +1,5 @@
-"""Windows that slide over a tensor: what their elements are, and the kernels that reduce them.
+"""Windows that slide over a tensor, for convolutions and poolings: where their elements are, and the kernels
+that reduce them.
 
 The padding is never in memory: where a window reaches out of the tensor, conditions keep its elements from
 being read.
@@ -28,9 +29,9 @@ MANY = 256  # elements of a window from which the threads of a block share it
 
 @dataclass(frozen=True)
 class Sliding:
-    """How windows lie along one dimension: `taps` elements, `step` apart, from one result to the next
-    `stride` further, the first one `padding` before the beginning of the operand's `extent` elements. With
-    `beyond`, the last one may reach past the padding too."""
+    """How windows lie along one dimension: each has `taps` elements, `step` apart (the dilation); the next
+    result's window is `stride` further, and the first one starts `padding` before the operand, which has
+    `extent` elements. With `beyond` (ceil_mode), the last one may reach past the padding too."""
 
     extent: Index
     taps: Index
@@ -42,8 +43,8 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Window:
-    """The elements of one result's window along one dimension: the loop over them, where each lies in the
-    operand and in a filter, and the conditions under which it is in the operand, and in the filter."""
+    """The elements of one result's window along one dimension: the loop over them, the index of each in the
+    operand (`place`) and in the filter (`tap`), and the tests that these lie inside operand and filter."""
 
     axis: Axis
     place: Index
@@ -53,7 +54,7 @@ class Window:
 
 
 def window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
-    """The window of the result at a position."""
+    """The window, along one dimension, of the result at index `result`; its loop is called `axis`."""
     loop = Axis(axis, sliding.taps)
     tap = indices.multiply(loop.index, sliding.step)
     start = indices.multiply(result, sliding.stride)
@@ -65,8 +66,9 @@ def window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Wind
 
 
 def transposed_window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
-    """What of the operand reaches a result where every element of it is spread over a window of results.
-    With a stride and neighbouring taps, only every stride-th of these is looped over."""
+    """The elements of the operand that contribute to the result at index `result` of a transposed
+    convolution, along one dimension. With a stride and undilated filter, the loop visits only every stride-th
+    tap, the others contributing nothing."""
     moved = indices.add(result, sliding.padding)
     strided = not builder.same(sliding.stride, ONE)
     if strided and builder.same(sliding.step, ONE):
@@ -87,7 +89,8 @@ def transposed_window(builder: Builder, axis: str, result: Index, sliding: Slidi
 
 
 def adaptive_window(builder: Builder, axis: str, result: Index, extent: Index, results: Index) -> Window:
-    """One of so many windows that together cover the operand; neighbours may share an element."""
+    """The window of an adaptive pooling, along one dimension, for the result at index `result` of `results`,
+    which together cover the operand's `extent` elements; neighbouring windows may overlap."""
     if builder.is_one(results):
         loop = Axis(axis, extent)
         return Window(loop, loop.index, loop.index)
@@ -98,7 +101,7 @@ def adaptive_window(builder: Builder, axis: str, result: Index, extent: Index, r
 
 
 def adaptive_bounds(result: Index, extent: Index, results: Index) -> tuple[Index, Index]:
-    """The first element of an adaptive window, and the one behind its last."""
+    """The indices of the first element of an adaptive pooling's window and of the one behind its last."""
     first = indices.divide(indices.multiply(result, extent), results)
     return first, _rounded_up(indices.multiply(indices.add(result, ONE), extent), results)
 
@@ -108,21 +111,22 @@ def compared(name: str, left: Index, right: Index) -> Expression:
 
 
 def for_each(given: Any, count: int) -> list[Index]:
-    """An argument that may be one number for all dimensions."""
+    """An operator's argument as a list with one number for each of `count` dimensions; a single number is
+    repeated."""
     listed = list(given) if isinstance(given, tuple) else [given]
     return listed * count if len(listed) == 1 else listed
 
 
 def known(builder: Builder, extent: Index) -> Index:
-    """An extent as a number where it is the same at all sizes."""
+    """The extent as a number if it is the same in all workloads; unchanged otherwise."""
     values = set(builder.graph.values(extent))
     return indices.number(values.pop()) if len(values) == 1 else extent
 
 
 def over_windows(builder: Builder, node: Node, single: Single, stage: Stage, value: Expression) -> None:
-    """A kernel that has a stage for each result and stores `value`. A thread has a `single` result, so
-    that neighbouring threads read neighbouring elements; of few results over many elements, a block has
-    each."""
+    """Adds a kernel that reduces each result's window by `stage` and stores `value`. Each thread has one
+    result (schedule `single`), so that neighbouring threads read neighbouring elements; few results of large
+    windows get a block each. Windows of one element make it pointwise."""
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)
     reduced = tuple(axis for axis in stage.axes if not axis.once)
@@ -142,7 +146,7 @@ def over_windows(builder: Builder, node: Node, single: Single, stage: Stage, val
 
 
 def _count(builder: Builder, axes: Sequence[Axis]) -> int:
-    """Points of the loops in the primary workload."""
+    """The number of points of the loops `axes` in the primary workload (the one that is timed)."""
     return builder.graph.values(indices.product(axis.extent for axis in axes))[0]
 
 

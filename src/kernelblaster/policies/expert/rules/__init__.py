@@ -1,6 +1,6 @@
-"""Rules of algebraic simplification, by what they are about; a new rule is one function in RULES.
+"""Rules of algebraic simplification, one file for each kind of operator; a new rule is one function in RULES.
 
-A rule looks at one node and says what it can be replaced by: other nodes, or one of its own operands.
-It keeps the result exactly, or, where numbers are added or scaled in another order, as exactly as
-before.
+A rule looks at one node of the graph and returns what can replace it: new nodes, or a reference to another
+result; None if it does not apply. The result stays exactly the same or, where numbers are added or scaled in
+another order, as exact as before.
 """

@@ -1,4 +1,5 @@
-"""Operations on each element that change nothing, or that two of are one."""
+"""Simplification rules for elementwise operators: an operator without effect is dropped, and two in a row
+become one."""
 
 from dataclasses import replace
 
@@ -21,7 +22,8 @@ ALREADY_POSITIVE = ("relu", "sigmoid", "exp", "_softmax", "abs", "sqrt", "rsqrt"
 
 
 def repeated(graph: Graph, node: Node) -> Found:
-    """An operation that was just applied changes nothing: relu(relu(x)), |relu(x)|, relu(exp(x))."""
+    """Drops an operation that changes nothing after the one before it: relu(relu(x)), |relu(x)|,
+    relu(exp(x)). None if the node is no such case."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None:
         return None
@@ -32,7 +34,7 @@ def repeated(graph: Graph, node: Node) -> Found:
 
 
 def undone(graph: Graph, node: Node) -> Found:
-    """-(-x) is x, and so is not(not x)."""
+    """Replaces -(-x) and not(not x) by x; None if the node is neither."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or inner.operator != node.operator or node.operator not in UNDOING:
         return None
@@ -43,7 +45,8 @@ def undone(graph: Graph, node: Node) -> Found:
 
 
 def neutral(graph: Graph, node: Node) -> Found:
-    """x + 0, x - 0, x * 1, x / 1 and x ** 1 are x."""
+    """Replaces x + 0, x - 0, x * 1, x / 1 and x ** 1 by x; None if the node is none of these, or changes the
+    dtype."""
     name = operator(node)
     if name not in ("add", "sub", "mul", "div", "pow"):
         return None
@@ -53,7 +56,8 @@ def neutral(graph: Graph, node: Node) -> Found:
 
 
 def scalings(graph: Graph, node: Node) -> Found:
-    """Two scalings by numbers are one: (x * a) * b, (x / a) * b, (x * a) / b, (x / a) / b."""
+    """Merges two scalings by numbers into one multiplication: (x * a) * b, (x / a) * b, (x * a) / b, (x / a)
+    / b. None if the node is none of these, or a divisor is 0."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or not is_scaling(node) or not is_scaling(inner):
         return None
@@ -64,7 +68,9 @@ def scalings(graph: Graph, node: Node) -> Found:
 
 
 def log_softmax(graph: Graph, node: Node) -> Found:
-    """log(softmax(x)) in one, which also keeps small probabilities; exp(log_softmax(x)) likewise."""
+    """Replaces log(softmax(x)) by log_softmax(x), which also keeps small probabilities, and
+    exp(log_softmax(x)) by softmax(x); None if the node is neither, or the inner result is also used
+    elsewhere."""
     pairs = {"log.default": "_softmax.default", "exp.default": "_log_softmax.default"}
     inner = sole_producer(graph, node.arguments.get("self"))
     if inner is None or pairs.get(node.operator) != inner.operator:
@@ -85,7 +91,7 @@ def _divisor(node: Node) -> float | None:
 
 
 def _factor(node: Node) -> Expression:
-    """The number by which a scaling multiplies."""
+    """The number by which a scaling (a multiplication or division by a number) multiplies."""
     other = to_kind(as_expression(node.arguments["other"]), "real")
     if operator(node) == "mul":
         return other

@@ -1,5 +1,5 @@
-"""Rules that rewrite matrix products of which only a part is used (a diagonal, a triangle, a sum over the
-result), so that only that part is computed."""
+"""Simplification rules for matrix products: another order of products, and products of which only a diagonal
+or a sum is used, so that only that is computed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,8 +31,9 @@ PRODUCTS = ("mm.default", "bmm.default")
 
 
 def chain(graph: Graph, node: Node) -> Found:
-    """(A B) C as A (B C), or the other way round, where that takes fewer multiplications, above all
-    where one of them is a vector. An inner product that others read is still computed."""
+    """Rewrites (A B) C as A (B C), or the other way round, if that takes fewer multiplications in the primary
+    workload, above all where one of them is a vector; None otherwise. The first product counts as free if
+    others need it anyway."""
     if node.operator not in PRODUCTS:
         return None
     for name in ("self", "mat2"):
@@ -54,8 +55,8 @@ def chain(graph: Graph, node: Node) -> Found:
 
 
 def weighted_sum(graph: Graph, node: Node) -> Found:
-    """Rewrites sum_i v_i (A B)_ij as the vector-matrix product v (A B), so that `chain` can reorder it to
-    (v A) B, which needs fewer multiplications."""
+    """Rewrites the sum over j of (A B)_ij v_j as the matrix-vector product (A B) v, so that `chain` can
+    reorder it to A (B v), which needs fewer multiplications; None if the node is something else."""
     scaled = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "sum.dim_IntList" or scaled is None or scaled.operator != "mul.Tensor":
         return None
@@ -73,8 +74,8 @@ def weighted_sum(graph: Graph, node: Node) -> Found:
 
 
 def sum_of_product(graph: Graph, node: Node) -> Found:
-    """The sum or mean of a product's rows or columns, or of groups of them, needs only the sums of its
-    factors' rows or columns; a bias is summed by itself."""
+    """Rewrites the sum or mean of a product's rows or columns, or of groups of them, as the product of the
+    factors' sums; a bias is summed by itself. None if the node is something else or it does not save work."""
     if node.operator not in ("sum.dim_IntList", "mean.dim") or not keeps_type(graph, node):
         return None
     found = _summed_product(graph, node)
@@ -97,7 +98,8 @@ def sum_of_product(graph: Graph, node: Node) -> Found:
 
 
 def diagonal_of_product(graph: Graph, node: Node) -> Found:
-    """The diagonal of a product is a sum for each row of one factor and column of the other."""
+    """Rewrites the diagonal of A B as the sum of A's rows times B's columns, element by element, so that the
+    rest is not computed; None if the node is something else."""
     product = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "diagonal.default" or product is None or product.operator not in PRODUCTS:
         return None
@@ -126,7 +128,8 @@ def diagonal_of_product(graph: Graph, node: Node) -> Found:
 
 
 def diagonal_factor(graph: Graph, node: Node) -> Found:
-    """A product with diag(v) scales the other factor's rows or columns by v."""
+    """Rewrites a product with diag(v) as a scaling of the other factor's rows or columns by v; None if
+    neither factor is such a matrix."""
     if node.operator != "mm.default":
         return None
     for name, other in (("self", "mat2"), ("mat2", "self")):
@@ -145,8 +148,8 @@ RULES: tuple[Rule, ...] = (weighted_sum, chain, sum_of_product, diagonal_of_prod
 
 @dataclass(frozen=True)
 class _Factor:
-    """One factor of a product: the dimensions into which a view splits its rows or columns, and which
-    of them are summed."""
+    """One factor of a matrix product whose result is summed: dimension `place` holds its rows or columns,
+    `split` are the extents into which a view splits them, and `taken` says which of these are summed."""
 
     reference: Reference
     place: int
@@ -164,8 +167,8 @@ class _Factor:
 
 @dataclass(frozen=True)
 class _SummedProduct:
-    """A product, possibly with a bias and behind a view of this shape, some of whose dimensions are
-    summed. `needed` says whether the product itself is needed anyway."""
+    """A matrix product, possibly with a bias, whose result is viewed with this `shape` and then summed over
+    some dimensions. `needed`: the product itself is used elsewhere too."""
 
     operator: str
     rows: _Factor
@@ -175,7 +178,8 @@ class _SummedProduct:
     needed: bool
 
     def factor(self, graph: Graph, name: str, factor: _Factor) -> list[Node]:
-        """The factor with groups of its rows or columns summed."""
+        """The nodes that sum groups of a factor's rows or columns, the last of them named `name`; only a view
+        if none are summed."""
         dtype, shape = dtype_of(graph, factor.reference), list(shape_of(graph, factor.reference))
         before, after = shape[: factor.place], shape[factor.place + 1 :]
         split = viewed(f"{name}_split", factor.reference, (*before, *factor.split, *after), dtype)
@@ -193,7 +197,8 @@ class _SummedProduct:
 
 
 def _summed_product(graph: Graph, node: Node) -> _SummedProduct | None:
-    """The matrix product whose rows or columns the sum `node` adds up; None if it sums something else."""
+    """The matrix product whose rows or columns the sum or mean `node` adds up; None if it sums something
+    else."""
     operand = node.arguments["self"]
     product, alone = producer(graph, operand), True
     while product is not None and product.operator in RESHAPES:
@@ -227,7 +232,8 @@ def _plain_bias(graph: Graph, product: Node) -> bool:
 
 
 def _biased(graph: Graph, found: _SummedProduct, product: Reference, shape: Shape, name: str) -> list[Node]:
-    """The summed product with the bias that its elements had."""
+    """The nodes that add the summed bias to the summed product: the bias counts once for each element that
+    was summed."""
     assert found.bias is not None
     dtype = dtype_of(graph, found.bias)
     bias = found.factor(graph, f"{name}_bias", replace(found.columns, reference=found.bias, place=0))
@@ -265,7 +271,8 @@ def _first_rows(name: str, reference: Reference, shape: Shape, length: Index, dt
 
 
 def _diagonal(graph: Graph, reference: Reference) -> Reference | None:
-    """v where a matrix is diag(v): chosen where row and column are equal, zero elsewhere."""
+    """The vector v if a matrix is diag(v), as traced: v where row and column number are equal, 0 elsewhere;
+    None otherwise."""
     chosen = producer(graph, reference)
     if chosen is None or chosen.operator != "where.self":
         return None
@@ -284,7 +291,8 @@ def _diagonal(graph: Graph, reference: Reference) -> Reference | None:
 
 
 def _counts_along(graph: Graph, reference: Reference) -> int | None:
-    """0 for a column of the numbers of rows, 1 for a row of the numbers of columns."""
+    """0 if a tensor is a column with the numbers of the rows (an upright arange), 1 if it is a row with those
+    of the columns; None if it is no arange from 0 by 1."""
     shape = shape_of(graph, reference)
     upright = len(shape) == 2 and set(graph.values(shape[1])) == {1}
     node = producer(graph, reference)

@@ -1,4 +1,4 @@
-"""Reductions that are not needed, or that two of are one."""
+"""Simplification rules for reductions that are not needed, or of which two become one."""
 
 import math
 from dataclasses import replace
@@ -23,7 +23,8 @@ NESTING = ("sum.dim_IntList", "mean.dim", "amax.default", "amin.default")
 
 
 def size_one(graph: Graph, node: Node) -> Found:
-    """A sum, mean or extreme over dimensions of extent one only drops them, or keeps them."""
+    """Replaces a sum, mean or extreme over dimensions of extent 1 by its operand, or by a squeeze where the
+    dimensions are dropped; None if the node is something else."""
     if node.operator not in OVER_DIMENSIONS or not keeps_type(graph, node):
         return None
     shape, dims = shape_of(graph, node.arguments["self"]), dimensions(graph, node)
@@ -36,7 +37,8 @@ def size_one(graph: Graph, node: Node) -> Found:
 
 
 def nested(graph: Graph, node: Node) -> Found:
-    """A sum of sums, a mean of means, an extreme of extremes over all of their dimensions at once."""
+    """Merges a sum of sums, a mean of means or an extreme of extremes into one reduction over all their
+    dimensions; None if the node is something else, or the inner result is also used elsewhere."""
     inner = sole_producer(graph, node.arguments.get("self"))
     if inner is None or node.operator not in NESTING or inner.operator != node.operator:
         return None
@@ -54,7 +56,8 @@ def nested(graph: Graph, node: Node) -> Found:
 
 
 def any_above_lowest(graph: Graph, node: Node) -> Found:
-    """Whether any element is not -inf is a question to the largest one, which a softmax needs anyway."""
+    """Rewrites the question whether any element is not -inf as a test of the largest element, which a softmax
+    needs anyway; None if the node is something else."""
     negated = producer(graph, node.arguments.get("self"))
     if node.operator != "any.dim" or negated is None or negated.operator != "logical_not.default":
         return None

@@ -1,4 +1,5 @@
-"""Views that change nothing, that two of are one, or that scalings can wait for."""
+"""Simplification rules for views: those without effect are dropped, two in a row become one, and scalings are
+moved behind views, sums and products."""
 
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ VIEWS = (*RESHAPES, "permute.default", "expand.default")
 
 
 def unchanged(graph: Graph, node: Node) -> Found:
-    """A view of the shape that the tensor has anyway."""
+    """Replaces a view, slice or permutation that changes nothing by its operand; None otherwise."""
     operand = node.arguments.get("self")
     if not isinstance(operand, Reference):
         return None
@@ -35,7 +36,7 @@ def unchanged(graph: Graph, node: Node) -> Found:
 
 
 def reshaped_twice(graph: Graph, node: Node) -> Found:
-    """Of two reshapes only the last one counts."""
+    """Replaces a reshape of a reshape by one reshape; None if the node is something else."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or node.operator not in RESHAPES or inner.operator not in RESHAPES:
         return None
@@ -54,8 +55,9 @@ def transposed_twice(graph: Graph, node: Node) -> Found:
 
 
 def scaling_waits(graph: Graph, node: Node) -> Found:
-    """Views, sums and products of scaled elements are scaled afterwards, where it may be for free. Not
-    in half precisions, where the scaling may keep a sum from overflowing."""
+    """Moves a scaling by a number from the operand of a view, sum or product to its result, where it may be
+    fused for free; None if no operand is scaled. Not in half precisions, where the scaling may keep a sum
+    from overflowing."""
     if node.operator not in (*VIEWS, *PRODUCTS, *SUMS) or node.results[0].dtype not in ("float32", "float64"):
         return None
     found = {name: _scaling(graph, node, name) for name in ("self", "mat2")}
@@ -75,7 +77,8 @@ RULES: tuple[Rule, ...] = (unchanged, reshaped_twice, transposed_twice, scaling_
 
 
 def _scaling(graph: Graph, node: Node, name: str) -> Node | None:
-    """The scaling that makes an operand for this node only."""
+    """The node that makes operand `name` of `node` by scaling it with a number, if nothing else uses its
+    result; None otherwise."""
     inner = sole_producer(graph, node.arguments.get(name))
     if inner is None or not is_scaling(inner) or inner.results[0].dtype != node.results[0].dtype:
         return None
