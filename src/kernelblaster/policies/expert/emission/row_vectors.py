@@ -210,7 +210,7 @@ def _fails(rows: RowWriter, guard: Guard) -> Term:
 
 def keeping(rows: RowWriter) -> list[Statement]:
     """Statements that read the vectors which several passes over the row need into registers (in a cluster,
-    also into shared memory); none when nothing is kept."""
+    also into shared memory); none without a cluster when nothing is kept."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
