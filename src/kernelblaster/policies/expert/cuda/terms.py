@@ -162,7 +162,7 @@ class DeviceFunction(Term):
         return Call(self, terms(arguments))
 
     def of(self, *template: Operand) -> "DeviceFunction":
-        """The same function with these template arguments."""
+        """The same C++ function with the template arguments `template`."""
         return DeviceFunction(self.name, self.header, terms(template))
 
 
