@@ -1,2 +1,2 @@
-"""CUDA C++ as a syntax tree: terms (terms.py), statements (statements.py), functions (source.py), and the
-printer that writes them as text. Emitters build these trees; nothing parses the text afterwards."""
+"""CUDA C++ as a syntax tree: expressions (terms.py), statements (statements.py), whole functions (source.py),
+and the printer that writes them as text. The emitters (emission/) build these trees for each kernel."""

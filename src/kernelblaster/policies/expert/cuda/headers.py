@@ -23,7 +23,8 @@ class Header:
 
 @cache
 def header(name: str) -> Header:
-    """Reads `name`.cuh from the folder device_code, with all that it includes."""
+    """Reads `name`.cuh and all that it includes from the folder device_code, and leaves the #include lines
+    out of its text. Raises FileNotFoundError when there is no such file."""
     lines = (FOLDER / f"{name}.cuh").read_text().rstrip("\n").split("\n")
     included = [line for line in lines if line.startswith(INCLUDE)]
     names = [line.removeprefix(INCLUDE).removesuffix('.cuh"') for line in included]
@@ -32,8 +33,8 @@ def header(name: str) -> Header:
 
 
 def in_order(needed: Iterable[Header]) -> list[Header]:
-    """All needed headers and what they include, each once and after its includes. Where several headers share
-    a name, the first one's text is taken, after what any of them includes."""
+    """The `needed` headers and all that they include, each once and after its includes. Of several headers
+    with the same name only the first is returned, after what any of them includes."""
     includes: dict[str, dict[Header, None]] = {}
     waiting = list(needed)
     first = list(waiting)

@@ -64,9 +64,9 @@ SIMPLE = Assignment | Do | Return | Jump  # statements that may stand behind a c
 
 
 class Printer:
-    """Writes one function. `renamed` maps names of given things (tensors, sizes, arguments) to the names this
-    function uses instead. It records what it has written: the `given` names used, the names `declared`
-    (and of functions called), and the device code that it `needs`."""
+    """Writes the body of one C++ function as text. `renamed` maps parameter names (tensors, sizes, arguments)
+    to the names that the text uses instead. It records the parameters used (`given`), the names of variables
+    and functions that they must not clash with (`declared`), and the headers that it `needs`."""
 
     def __init__(self, renamed: Mapping[str, str]) -> None:
         self._renamed = renamed
@@ -108,7 +108,7 @@ class Printer:
         return self._forms[type(term)](term)[0]
 
     def body(self, body: Body, depth: int = 1) -> list[str]:
-        """The lines of a body, indented by `depth` steps of two spaces."""
+        """The lines of text of the statements `body`, indented by `depth` steps of two spaces."""
         indent = STEP * depth
         found: list[str] = []
         for statement in body:
@@ -247,9 +247,9 @@ class Printer:
         yield from self._headed(f"for ({start};{condition};{step})", found.body)
 
     def _headed(self, head: str, body: Body, *, must: bool = False) -> Iterator[str]:
-        """The lines of a body behind `head` (an if or for): on the same line where it is a single short
-        statement, else in braces. With `must` there are always braces, and the caller writes the closing
-        one (for an `else`)."""
+        """The lines of `head`, the text of an if or for, followed by `body`: on the same line where it is a
+        single short statement, else in braces. With `must` there are always braces, and the caller writes the
+        closing one (for an `else`)."""
         if len(body) == 1 and isinstance(body[0], SIMPLE) and not must:
             only = self.body(body, 0)
             if len(only) == 1 and len(head) + len(only[0]) < WIDTH - 10:
@@ -270,7 +270,8 @@ def _behind(remark: str) -> str:
 
 
 def wrapped(parts: Sequence[str], indent: int, width: int = WIDTH - 14) -> str:
-    """The parts joined by commas, in lines of at most `width` letters, each indented by `indent` spaces."""
+    """The `parts` joined by commas as text of several lines, each indented by `indent` spaces. A line is
+    broken where it would exceed about `width` letters; a longer part has a line of its own."""
     lines, line = [], ""
     for part in parts:
         if line and len(line) + len(part) > width - indent:

@@ -1,8 +1,7 @@
-"""Writes kernels and the host's launch function as CUDA text.
+"""Writes `__global__` kernels and the host function that launches them as CUDA text, from their syntax trees.
 
-A kernel's parameters are those of the given names (tensors, sizes, arguments) that its body uses, in the
-order of the launch function's parameters. Where the body declares a variable of the same name, the
-parameter is renamed."""
+A kernel has as parameters those tensors, sizes and arguments of the launch function that its body uses, in
+the same order. Where the body declares a variable of the same name, the parameter is renamed."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,8 +22,8 @@ class TemplateParameter:
 
 @dataclass(frozen=True)
 class Variant:
-    """One instance of a kernel template: the template `arguments`, the `condition` under which the host
-    launches it (None: always), and its number of `blocks`."""
+    """One instance of a kernel template: its template `arguments`, the run-time `condition` under which the
+    host launches it (None: always), and its grid size in `blocks`, both C++ expressions of the host."""
 
     arguments: tuple[Term, ...]
     condition: Term | None
@@ -33,10 +32,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Emitted:
-    """A kernel's body and launch: `threads` per block, `blocks` as a host term, `shared` bytes of dynamic
-    shared memory, `blocks_per_sm` that must fit on an SM (0: any), `cluster` size in blocks, and a
-    `remark` on where its axes run. With `parameters` it is a template, launched as the first of its
-    `variants` whose condition holds."""
+    """A kernel's body and launch: `threads` per block, grid size in `blocks` (a C++ expression of the host),
+    `shared` bytes of dynamic shared memory, `blocks_per_sm` that must fit on an SM (0: any), `cluster` size
+    in blocks, and the comment `remark` above it. With `parameters` it is a template, launched as the first of
+    its `variants` whose condition holds."""
 
     body: Body
     blocks: Term
@@ -51,8 +50,8 @@ class Emitted:
 
 @dataclass(frozen=True)
 class FunctionText:
-    """A function as CUDA text, the names of its parameters in order (`given`), and the device code it
-    needs."""
+    """A function as CUDA text, the names of its parameters in order (`given`), and the headers of device code
+    that it `needs`."""
 
     text: str
     given: tuple[str, ...]
@@ -62,9 +61,9 @@ class FunctionText:
 def kernel_text(
     name: str, emitted: Emitted, types: Mapping[str, str], constants: Mapping[str, int]
 ) -> FunctionText:
-    """The text of a kernel. `types` maps all names that it may be given to their C++ types. When `constants`
-    are not empty, the kernel becomes a template on a bool: if true, these sizes are compiled in with the
-    given values."""
+    """The text of the kernel `name`. `types` maps every parameter that it may have to its C++ type; those
+    that the body uses become its parameters. With `constants` (size to value) the kernel is a template on a
+    bool: if true, these sizes are compiled in."""
     templates = [parameter.name for parameter in emitted.parameters]
     renamed, printer, lines = printed(emitted.body, types, (CONSTANT.name, *templates))
     given = [found for found in types if found in printer.given]
@@ -92,8 +91,8 @@ def _constant(name: str, value: int, otherwise: str) -> str:
 
 
 def host_function_text(head: str, body: Body, types: Mapping[str, str], last: str) -> FunctionText:
-    """The text of a host function with all of `types` (name to C++ type) as parameters, and `last` ("type
-    name") after them."""
+    """The text of a host function that begins with `head` (return type and name) and has all of `types` (name
+    to C++ type) as parameters, and `last` ("type name") after them."""
     renamed, printer, lines = printed(body, types, (last.rpartition(" ")[2],))
     parameters = [f"    {kind} {renamed.get(name, name)}" for name, kind in types.items()]
     text = "\n".join([f"{head}(", ",\n".join([*parameters, f"    {last}"]) + ") {", *lines, "}"])
@@ -103,8 +102,9 @@ def host_function_text(head: str, body: Body, types: Mapping[str, str], last: st
 def printed(
     body: Body, given: Iterable[str], declared: Iterable[str]
 ) -> tuple[dict[str, str], Printer, list[str]]:
-    """The lines of `body`, with the printer that wrote them and the renamings: `given` names that the body
-    declares too, or that are in `declared`, are replaced by others."""
+    """Prints `body`; returns the renamings, the printer used, and the lines. The parameters `given` that the
+    body also declares, or that are in `declared`, get a new name (x becomes x_given), which the renamings map
+    them to."""
     printer = Printer({})
     lines = printer.body(body)
     taken = printer.declared | set(declared)

@@ -54,7 +54,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Do:
-    """A term as a statement: a call, or ++."""
+    """An expression as a statement, such as a function call or `++i`; `remark` is a comment behind it."""
 
     term: Term
     remark: str = ""
@@ -72,8 +72,8 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """A for loop: its declaration, its condition, and what is done after each iteration. `unroll` is 0 where
-    the compiler chooses, "all", or the factor."""
+    """A for loop: `start` declares its variable, `condition` and `step` follow in its head, each left out
+    when None. `unroll` is the factor of `#pragma unroll`, "all" for a full one, 0 for no pragma."""
 
     start: Declaration | None
     condition: Term | None
@@ -115,7 +115,8 @@ class Assembly:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel launch in host code; `shared` is its dynamic shared memory in bytes."""
+    """A kernel launch `<<<...>>>` in host code: grid size in `blocks`, `threads` per block, and `shared`
+    bytes of dynamic shared memory."""
 
     kernel: Term
     blocks: Term
@@ -201,7 +202,7 @@ def loop(
     type_: CudaType = INT,
     unroll: int | Literal["all"] = 0,
 ) -> For:
-    """for (type name = start; name < end; name += step)"""
+    """The loop `for (type_ name = start; name < end; name += step)`; see `For` on `unroll`."""
     counter = Local(name)
     first = Declaration(type_, (Declarator(name, term(start)),))
     further = Prefixed("++", counter) if step == 1 else add_to(counter, step)
@@ -214,10 +215,11 @@ def unrolled(name: str, count: Operand, body: Iterable[Statement]) -> For:
 
 
 def once_or_unrolled(name: str, count: int, body: Sequence[Statement]) -> list[Statement]:
-    """The body `count` times, in an unrolled loop; without a loop when `count` is 1."""
+    """The statements `body` in an unrolled loop over `name` from 0 to `count`; when `count` is 1, `body`
+    alone, in which `name` is then not declared."""
     return list(body) if count == 1 else [unrolled(name, count, body)]
 
 
 def function(name: str, parameters: tuple[LambdaParameter, ...], body: Iterable[Statement]) -> Declaration:
-    """Declares a function within a kernel: auto name = [&](...) {...};"""
+    """Declares a lambda within a kernel: `auto name = [&](parameters) { body };`."""
     return Declaration(AUTO, (Declarator(name, Lambda(parameters, tuple(body))),))

@@ -1,9 +1,9 @@
-"""C++ expressions as a tree of terms.
+"""C++ expressions as a syntax tree whose nodes are called terms.
 
-Python's operators build them: `block * 128 + row` is the term for that expression; numbers become
-literals, and what changes nothing (`+ 0`, `* 1`) is left out. A name is either `Local`, declared by the
-kernel or by CUDA, or `Given`, a tensor, size or argument passed to the kernel. Where both are alike, the
-printer renames the given one."""
+Python's operators build them: `block * 128 + row` is the term for that C++ expression; Python numbers become
+literals, and `+ 0` and `* 1` are left out. A name is either `Local`, declared by the kernel or by CUDA, or
+`Given`, a tensor, size or argument passed to the kernel. Where a kernel has both under one name, the printer
+renames the given one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ Operand = Union["Term", int]
 
 
 class Term:
-    """A C++ expression."""
+    """A node of the syntax tree of a C++ expression. Python's operators on terms build larger terms."""
 
     __slots__ = ()
 
     def __add__(self, other: Operand) -> "Term":
-        """A sum of whole numbers, or of a pointer and an offset; nested sums are rebuilt so that no
-        parentheses are needed. Adding 0 gives the term itself."""
+        """The C++ sum `self + other` of whole numbers, or of a pointer and an offset. a + (b - c) becomes (a
+        + b) - c, so that no parentheses are needed; adding 0 gives the term itself."""
         if isinstance(other, Infix) and other.operator in ("+", "-"):
             return Infix(other.operator, self + other.left, other.right)
         return self if other == 0 else Infix("+", self, term(other))
@@ -43,7 +43,7 @@ class Term:
         return self if other == 1 else Infix("*", term(other), self)
 
     def __truediv__(self, other: Operand) -> "Term":
-        """A quotient as in C++: whole numbers are rounded towards zero."""
+        """The C++ quotient `self / other`, in which whole numbers are rounded towards zero."""
         return self if other == 1 else Infix("/", self, term(other))
 
     def __mod__(self, other: Operand) -> "Term":
@@ -83,34 +83,34 @@ class Term:
         return Field(self, name)
 
     def call(self, method: str, *arguments: Operand) -> "Term":
-        """A call of this object's method with arguments."""
+        """The C++ call `self.method(arguments)`."""
         return Call(Field(self, method), terms(arguments))
 
 
 @dataclass(frozen=True, slots=True)
 class Local(Term):
-    """A name that a kernel, or CUDA itself, declares."""
+    """A C++ name that the kernel's body declares, or that CUDA defines (such as `threadIdx.x`)."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Given(Term):
-    """A tensor, size or argument by the name that the launch function has for it."""
+    """A parameter of the kernel (tensor, size or argument), by its name in the host's launch function."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class LiteralTerm(Term):
-    """A literal, with the text as it appears in the source."""
+    """A C++ literal, with its `text` as it appears in the source (`128`, `0.5f`)."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Prefixed(Term):
-    """A prefix operator: - ! * & ++"""
+    """A prefix operator (one of - ! * & ++) and its operand."""
 
     operator: str
     operand: Term
@@ -125,7 +125,7 @@ class Infix(Term):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Term):
-    """condition ? yes : no"""
+    """The C++ conditional expression `condition ? yes : no`."""
 
     condition: Term
     yes: Term
@@ -151,8 +151,8 @@ class Conversion(Term):
 
 @dataclass(frozen=True, slots=True)
 class DeviceFunction(Term):
-    """A function of the device code, a type that is constructed, or (with no header) a kernel of this source;
-    `template` are its template arguments."""
+    """The name of a function or type that `header` defines, or, with no header, of a kernel in the same
+    source; `template` are its template arguments. Calling it in Python gives the term of the C++ call."""
 
     name: str
     header: Header | None
@@ -162,7 +162,7 @@ class DeviceFunction(Term):
         return Call(self, terms(arguments))
 
     def of(self, *template: Operand) -> "DeviceFunction":
-        """The same function with these template arguments."""
+        """The same C++ function with the template arguments `template`."""
         return DeviceFunction(self.name, self.header, terms(template))
 
 
@@ -186,7 +186,7 @@ class Field(Term):
 
 @dataclass(frozen=True, slots=True)
 class Braces(Term):
-    """An initializer: {a, b}, or Type{a, b}."""
+    """A C++ initializer in braces: `{a, b}`, or `Type{a, b}` when `type` is set."""
 
     items: tuple[Term, ...] = ()
     type: CudaType | None = None
@@ -194,7 +194,7 @@ class Braces(Term):
 
 @dataclass(frozen=True, slots=True)
 class Reinterpreted(Term):
-    """A reinterpret_cast of a pointer to `type`, const or not."""
+    """The C++ cast `reinterpret_cast<type*>(operand)`, to `const type*` when `const`."""
 
     type: CudaType
     const: bool
@@ -203,7 +203,7 @@ class Reinterpreted(Term):
 
 @dataclass(frozen=True, slots=True)
 class TypeTerm(Term):
-    """A type among template arguments, or in sizeof."""
+    """A C++ type where an expression stands: as a template argument, or in sizeof."""
 
     type: CudaType
 
@@ -222,12 +222,13 @@ def terms(values: Sequence[Operand]) -> tuple[Term, ...]:
 
 
 def kind(text: str) -> CudaType:
-    """A type that CUDA or C++ defines itself, by its text."""
+    """The type that C++ or CUDA itself calls `text`, such as `int64_t`; it needs no header of this
+    project."""
     return CudaType(text)
 
 
 def call(function: str, *arguments: Operand) -> Call:
-    """A call of a function that CUDA defines, or that the kernel declares, by name."""
+    """The C++ call `function(arguments)` of a function that CUDA defines or that the kernel declares."""
     return Call(Local(function), terms(arguments))
 
 
@@ -245,12 +246,12 @@ def address_of(place: Term) -> Term:
 
 
 def vector_pointer(to: CudaType, operand: Term, *, const: bool = True) -> Term:
-    """A pointer cast to a pointer to the type `to` (reinterpret_cast), const unless told otherwise."""
+    """The C++ cast `reinterpret_cast<const to*>(operand)` of a pointer; to `to*` when `const` is false."""
     return Reinterpreted(to, const, operand)
 
 
 def all_of(conditions: Sequence[Term]) -> Term | None:
-    """The conditions joined with &&; None when there are none."""
+    """The C++ expression of the `conditions` joined with &&; None when there are none."""
     found: Term | None = None
     for condition in conditions:
         for part in _joined(condition):

@@ -1,2 +1,2 @@
-"""Emitters: each module writes the kernels of one family of schedules as CUDA; a new family is one new
-file."""
+"""Emitters: modules whose `emit` writes a kernel as CUDA, for the schedules (layouts on the GPU) that the
+module lists in SCHEDULES; the other modules help them. emit.py finds the emitters by that list."""

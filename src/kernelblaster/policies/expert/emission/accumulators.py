@@ -1,5 +1,5 @@
-"""Accumulators: the running results that the stages (reductions) of a kernel keep while they go over
-elements."""
+"""Accumulators: the C++ variables in which the stages (reductions) of an emitted kernel keep their running
+results while they go over elements; used by all emitters of reductions and scans."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,8 @@ from kernelblaster.policies.expert.schedules.reductions import Accumulating
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A stage (one reduction of a kernel) with its running result."""
+    """A stage (one reduction of a kernel) with `running`, its running result; the methods give the C++ that
+    declares it, adds elements to it, and computes the final result from it."""
 
     stage: Stage
     running: Running
@@ -45,8 +46,8 @@ class Accumulator:
         return self.running.wide
 
     def declared(self, *extents: Operand) -> Statement:
-        """Declares the running result with its start value; with `extents`, an array of them that is set
-        later."""
+        """The declaration of the running result's variable with its start value; with `extents`, of an
+        uninitialized array of running results."""
         return declare(self.type, self.name.name, None if extents else self.start, *extents)
 
     def take(self, into: Term, value: Term) -> list[Statement]:
@@ -56,8 +57,8 @@ class Accumulator:
         return self.stage.combine.take_vector(self.running, width)
 
     def given(self, stage: Stage) -> Term | None:
-        """The field of this running result that equals that of `stage`, which reduces the same elements; None
-        when it has none."""
+        """The C++ field of this running result that is also the running result of `stage` (the maximum in an
+        online softmax), so that `stage` is not computed; None when there is none or the elements differ."""
         part = self.stage.combine.given(stage.combine) if stage.body == self.stage.body else None
         return self.name.field(part) if part is not None else None
 

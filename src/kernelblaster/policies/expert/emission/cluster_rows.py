@@ -67,8 +67,8 @@ THREAD_IN_ROW = Local("thread")
 
 
 def blocks(schedule: ClusterRows, total: Term) -> Term:
-    """Blocks of a launch for `total` rows: a cluster per row, or as many clusters as are resident if
-    persistent."""
+    """The number of blocks of a launch for `total` rows, as a C++ expression of the host: one cluster for
+    each row; if the schedule is persistent, at most as many clusters as the GPU runs at once."""
     most = schedule.resident
     return (Choice(total < most, total, term(most)) if schedule.persistent else total) * schedule.blocks
 
@@ -83,8 +83,9 @@ def head(schedule: ClusterRows, total: Term) -> list[Statement]:
 
 
 def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
-    """Declares the cluster's next row, once this row's results are known, and arrives at the cluster barrier
-    if there is one."""
+    """Statements that compute the number of the cluster's next row (`next`) and whether it is below `total`
+    (`more`), and if so arrive at the cluster barrier. `row` is the variable of the current row, `number` its
+    type."""
     return [
         const(number, NEXT.name, Local(row) + GRID / BLOCKS),
         const(BOOL, "more", NEXT < total),
@@ -93,8 +94,8 @@ def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
 
 
 def step_to_next_row(row: str) -> list[Statement]:
-    """Goes on to the next row: breaks the loop if there is none, else advances and waits at the cluster
-    barrier."""
+    """Statements that end an iteration of the loop over rows: break if there is no next row, else set the
+    variable `row` to it and wait at the cluster barrier."""
     return [
         when(Prefixed("!", MORE), BREAK),
         assign(Local(row), NEXT),
@@ -107,7 +108,8 @@ def _wait(remark: str) -> Statement:
 
 
 def slice_of_row(number: CudaType, elements: Term) -> list[Statement]:
-    """Declares which vectors of the row this block has, `begin` to `packs`: whole cache lines."""
+    """Declares which vectors of a row of `elements` this block of the cluster has: from number `begin` to
+    below `packs`, in whole cache lines. Both variables have the type `number`."""
     row_packs, share, line = local("row_packs", "share", "LINE")
     return [
         constexpr("LINE", term(LINE) / WIDTH),
@@ -119,16 +121,17 @@ def slice_of_row(number: CudaType, elements: Term) -> list[Statement]:
 
 @dataclass(frozen=True)
 class Resident:
-    """A tensor whose slice a cluster keeps on chip: the type of its vectors, and the address of the vector
-    number `at`."""
+    """A tensor of which each block of a cluster keeps its slice of the row on chip: `pack` is the type of its
+    vectors, `place` the address in global memory of the vector number `at`."""
 
     pack: CudaType
     place: Term
 
 
 def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, Resident]) -> list[Statement]:
-    """Starts to read the slice of each tensor: the first vectors of a thread into registers, the next ones
-    into shared memory by asynchronous copies."""
+    """Statements that start to read this block's slice of the row from each tensor: the first vectors of a
+    thread into registers, the next ones into shared memory by asynchronous copies; then they wait until all
+    blocks of the cluster have started."""
     found: list[Statement] = []
     start = BEGIN + THREAD_IN_ROW
     if packs and schedule.register_elements:
@@ -166,8 +169,9 @@ def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, 
 def over_registers(
     number: CudaType, start: Term, take: Statement, following: Mapping[str, Term]
 ) -> Statement:
-    """The loop over the vectors in registers, without bounds checks where every thread has all of them. With
-    addresses in `following`, each vector is then replaced by that of the next row."""
+    """The loop that does `take` for each vector that a thread keeps in registers, without bounds checks where
+    every thread has all of them. `following` maps tensors to addresses in the next row: after its use each
+    vector is overwritten by the one there."""
     held = [when(MORE, assign(Local(f"{n}_held")[K], read(place))) for n, place in following.items()]
     taken = [take, *held]
     sure, unsure = (over_packs(number, HELD, start, found) for found in (taken, [when(AT < PACKS, *taken)]))
@@ -177,10 +181,10 @@ def over_registers(
 def over_shared(
     number: CudaType, before: Term | None, take: Statement, following: Mapping[str, Term]
 ) -> list[Statement]:
-    """The loops over the vectors in shared memory, which start `before` vectors after the thread's first.
-    They go in batches: each is processed as soon as its copies have arrived, the vectors that all threads
-    have first, without bounds checks. With addresses in `following`, each is then replaced by a copy of
-    the next row's, and nothing is waited for."""
+    """The loops that do `take` for each vector that a thread keeps in shared memory; they start `before`
+    vectors after its first one. They go in batches, each processed as soon as its copies have arrived. With
+    addresses in `following` (the next row's vectors), each vector is copied over after its use by the next
+    row's, and nothing is waited for."""
     moved: Operand = 0 if before is None else before
     here = const(number, "at", BEGIN + THREAD_IN_ROW + moved + K * THREADS)
     copies = [
@@ -213,7 +217,8 @@ def over_packs(number: CudaType, count: Term, start: Term, body: Sequence[Statem
 
 
 def _places(packs: Mapping[str, Resident]) -> list[Statement]:
-    """Declares the addresses of the thread's vectors in shared memory, one pointer for each tensor."""
+    """Declares the dynamic shared memory, and for each tensor a pointer to this thread's first vector in
+    it."""
     found: list[Statement] = [shared_memory(kind("uint4"), "kept")]
     start: Term = Local("kept")
     for name, one in packs.items():
@@ -225,8 +230,8 @@ def _places(packs: Mapping[str, Resident]) -> list[Statement]:
 
 
 def combine(slots: Mapping[int, Accumulator]) -> list[Statement]:
-    """Combines the running results of all blocks of the cluster at one cluster barrier; the keys are slots in
-    shared memory."""
+    """Statements that combine the running results of all blocks of the cluster, so that every thread has the
+    total, with a single cluster barrier. The keys of `slots` number the shared memory used for each."""
     tell = [Do(tell_cluster.of(THREADS, BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     hear = [Do(hear_cluster.of(BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     return [*tell, Do(meet_cluster()), *hear]

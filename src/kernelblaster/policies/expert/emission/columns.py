@@ -67,7 +67,8 @@ WARPS, WIDTH, INSIDE, ROW, TURN = local("WARPS", "WIDTH", "inside", "row", "turn
 
 @dataclass(frozen=True)
 class ColumnWriter:
-    """A kernel with a `Columns` schedule, with what is needed to write it."""
+    """A kernel with a `Columns` schedule, ready to be written: `access` says what moves in vectors, `values`
+    writes its expressions as C++, `found` are the running results of its stages (reductions)."""
 
     kernel: Kernel
     plan: Plan
@@ -141,8 +142,8 @@ def _place(columns: ColumnWriter) -> list[Statement]:
 
 @dataclass(frozen=True)
 class ShortSums:
-    """Sums of a few rows in the elements' own type: `before` starts them, `body` takes a row, `after` adds
-    them to the long sums, which are kept in double."""
+    """Statements that sum a few rows in the elements' own type before the sum goes to the accumulator in
+    double: `before` sets the short sums to 0, `body` adds a row, `after` adds them to the accumulator."""
 
     before: Sequence[Statement]
     body: Sequence[Statement]
@@ -155,8 +156,8 @@ def _over_rows(
     body: Sequence[Statement],
     short: ShortSums | None = None,
 ) -> Statement:
-    """The loop over this warp's rows: reads their vectors, then runs `body`. With `short`, the rows of one
-    unrolled step are summed in the elements' own type first."""
+    """The loop over this warp's rows: for each it reads the vectors that `expressions` need, then does
+    `body`. With `short`, the rows of one unrolled step are summed in the elements' own type first."""
     unroll = columns.schedule.unroll
     early, packs = _packs(columns, expressions)
     rows = _row_loop(columns)
@@ -209,8 +210,8 @@ def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[S
 
 @dataclass(frozen=True)
 class RowLoop:
-    """The loop over rows: its variable, its first value and end, and statements that give the reduced axes'
-    variables."""
+    """The head of the loop over rows: its variable `name`, its `first` value and `end` (exclusive), and
+    `inside`, the statements that compute the variables of the reduced axes from it."""
 
     name: str
     first: Term
@@ -267,8 +268,8 @@ def _pass(columns: ColumnWriter, group: list[Stage]) -> list[Statement]:
 def _taken(
     columns: ColumnWriter, found: Sequence[Accumulator], short: Sequence[Accumulator] = ()
 ) -> Statement:
-    """Statements that take a row's vectors into the running results; those in `short` go to the short sums
-    instead."""
+    """Statements that add a row's vectors to the running results `found`; those also in `short` are added to
+    their short sums (see `ShortSums`) instead."""
     lane: list[Statement] = []
     for a in found:
         name = _here(a) if a in short else a.name

@@ -1,4 +1,5 @@
-"""The device functions and types that emitters call, each with the header in device_code/ that defines it."""
+"""The CUDA device functions and types that emitted kernels use, as terms for the emitters, each with the
+header in device_code/ that defines it."""
 
 from kernelblaster.policies.expert.cuda.headers import Header, header
 from kernelblaster.policies.expert.cuda.terms import CudaType, DeviceFunction, Operand
@@ -9,7 +10,7 @@ SPLIT_TERMS, CUDA_PIPELINE = header("split_terms"), Header("cuda_pipeline", "#in
 
 
 def _own(name: str) -> DeviceFunction:
-    """The function `name`, which is alone in the header of the same name."""
+    """The device function `name`, which the header `name`.cuh defines."""
     return DeviceFunction(name, header(name))
 
 
@@ -35,6 +36,6 @@ SCALES_TYPE = CudaType("Scales", SCALES)
 
 
 def pack_type(element: CudaType, width: Operand | str) -> CudaType:
-    """The type of a vector of `width` neighbouring elements; the width is a number or a constant's name in
-    the kernel."""
+    """The C++ type `Pack<element, width>`, a vector of `width` neighbouring elements; the width is a number
+    or the name of a constant in the kernel."""
     return CudaType(f"Pack<{element}, {width}>", PACK)

@@ -1,8 +1,10 @@
-"""Products with a gathered operand, on tensor cores in TF32 (device_code/multiply_tf32.cuh).
+"""Emits convolutions as matrix products (implicit GEMM) on tensor cores in TF32
+(device_code/multiply_tf32.cuh). The right operand is gathered: its elements are read from the input tensor
+under conditions (inside or padding).
 
-A thread has a column of the gathered operand: where its elements begin, and whether they are there at all, is
-found once for each point of the outer K axes. Tiles of both operands are copied to shared memory several
-steps ahead."""
+A thread gathers elements of one column: their first address, and the conditions that hold for all of them,
+are computed once for each point of the outer K (summed) axes. Tiles of both operands are copied to shared
+memory several steps ahead."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -94,7 +96,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class GatheredKernel:
-    """The parts of the emitted kernel."""
+    """Writes the body of one product with a gathered operand; each method gives the statements of one
+    part."""
 
     kernel: Kernel
     plan: Plan
@@ -129,7 +132,8 @@ class GatheredKernel:
         return launched(nest, self.plan.sizes[0], body, shared=tile.shared_bytes())
 
     def _block(self) -> list[Statement]:
-        """Which results this block has; blocks of the same columns follow each other."""
+        """Statements that compute from the block's index which tile of the results it has; neighbouring
+        blocks have the same columns."""
         product, tile, sizes = self.product, self.tile, self.plan.sizes[0]
         rows = self.index(indices.tiles(extent(product.rows), tile.block_m))
         columns = self.index(indices.tiles(extent(product.columns), tile.block_n))
@@ -148,7 +152,8 @@ class GatheredKernel:
         return found
 
     def _threads(self) -> list[Statement]:
-        """The column that this thread gathers, and its place among the warps."""
+        """Statements that compute which elements of both operands this thread copies, above all the column
+        that it gathers, and where its warp's results lie in the block's tile."""
         tile, sizes = self.tile, self.plan.sizes[0]
         columns = self.product.columns
         total = self.index(extent(columns))
@@ -189,7 +194,8 @@ class GatheredKernel:
         ]
 
     def _copy(self) -> Statement:
-        """Copies the tiles of a step: a point of the outer K axes, and a tile of the inner ones."""
+        """Declares the lambda `copy(buffer, step)`, which starts to copy the tiles of both operands for a
+        step: one point of the outer K axes and one tile of the inner ones."""
         product, tile, sizes = self.product, self.tile, self.plan.sizes[0]
         body: list[Statement] = []
         if product.outer:
@@ -202,7 +208,8 @@ class GatheredKernel:
         return function("copy", parameters, body)
 
     def _copy_left(self) -> list[Statement]:
-        """Vectors of the packed operand, which has lines for all tiles."""
+        """Statements that copy this thread's vectors of the left operand, without bounds checks: it was
+        packed with padding up to whole tiles."""
         tile = self.tile
         load = self._packed
         *outer, _, _ = load.position
@@ -277,7 +284,8 @@ class GatheredKernel:
         ]
 
     def _results(self) -> list[Statement]:
-        """What follows the product, for each pair of a thread's neighbouring results."""
+        """Statements that compute, for each pair of a thread's neighbouring results, what is fused behind the
+        product, and store it."""
         product, tile, sizes = self.product, self.tile, self.plan.sizes[0]
         m, n = tile.block_m // tile.warps_m // 16, tile.block_n // tile.warps_n // 8
         pairs = self._pairs()
@@ -295,7 +303,9 @@ class GatheredKernel:
         return [*paired, const(INT, "lane", THREAD % 32), unrolled("i", 2 * m, rows)]
 
     def _pairs(self) -> tuple[Index, ...]:
-        """What must be even for results to be written in pairs; nothing where they are not neighbours."""
+        """The extents that must be even for results to be written in pairs; empty where they are written one
+        by one, because they are not neighbours in memory or an extent is odd in the workload that is
+        timed."""
         last = self.product.columns[-1]
         found: list[Index] = [last.extent]
         for store in self.kernel.stores:
@@ -357,7 +367,7 @@ class GatheredKernel:
 
 
 def _named(axes: tuple[Axis, ...], wanted: set[str], plan: Plan) -> list[Statement]:
-    """The variables of the inner K axes by their running number."""
+    """Declares those variables of the inner K axes that are in `wanted`, from their running number `k`."""
     if len(axes) == 1:
         return [const(INT64, axes[0].name, K)] if wanted else []
     return unravel("k", axes, plan.sizes[0], wanted)

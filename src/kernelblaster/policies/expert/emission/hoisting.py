@@ -1,8 +1,5 @@
-"""Loop-invariant code motion: what is the same for all elements of a row is computed before the loop over
-them.
-
-The compiler does not see to that where an element is only conditionally there.
-"""
+"""Loop-invariant code motion: subexpressions that are the same for all elements of a row are computed once,
+before the loop over the elements. The compiler does not do so where elements are read under a condition."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +21,9 @@ from kernelblaster.policies.expert.expression import (
 def hoisted(
     expressions: Sequence[Expression], moving: set[str], values: Values, prefix: str
 ) -> tuple[list[Statement], list[Expression]]:
-    """Declarations of what does not depend on the moving variables, and the expressions that use them."""
+    """Constants for the subexpressions that do not depend on the loop variables `moving`, as declarations to
+    be placed before the loop, and the `expressions` rewritten to use them. The names of the constants begin
+    with `prefix`; `values` writes their values."""
     found = dict.fromkeys(part for expression in expressions for part in _invariant(expression, moving))
     names = {part: Reduced(f"{prefix}_fixed{place}", part.kind) for place, part in enumerate(found)}
     declared: list[Statement] = [
@@ -34,8 +33,9 @@ def hoisted(
 
 
 def _invariant(expression: Expression, moving: set[str], *, sure: bool = True) -> Iterator[Expression]:
-    """The largest subexpressions that do not depend on the variables `moving`, to be computed once before the
-    loop. Loads that happen only under a condition are left where they are, unless they are safe (`sure`)."""
+    """Yields the largest subexpressions that do not depend on the loop variables `moving`. Without `sure`,
+    the expression is computed only under a condition: parts that read memory are then left out, because a
+    read before the loop might be out of bounds."""
     if not used_names([expression], []) & moving:
         gathered = any(isinstance(part, Gather) for part in walk(expression))
         there = sure or not loads(expression)

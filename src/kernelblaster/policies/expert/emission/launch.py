@@ -1,4 +1,5 @@
-"""From a nest to a launch."""
+"""`launched`, by which every emitter turns a kernel's body and its loop nest into a kernel with its
+launch."""
 
 from collections.abc import Collection, Sequence
 
@@ -20,7 +21,9 @@ def launched(
     parameters: tuple[TemplateParameter, ...] = (),
     variants: tuple[Variant, ...] = (),
 ) -> Emitted:
-    """A kernel whose blocks and threads are those of its nest; other `blocks` where it is persistent."""
+    """The kernel with this `body`, whose grid and block sizes follow from `nest` (where its loops run);
+    `blocks` replaces the grid size, as for persistent kernels. `sizes` are the tensor sizes known to the
+    host, `shared` is in bytes; for the others see `Emitted`."""
     return Emitted(
         body=tuple(body),
         blocks=index_term(nest.blocks(), sizes) if blocks is None else blocks,

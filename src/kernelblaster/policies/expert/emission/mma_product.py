@@ -1,10 +1,9 @@
-"""Matrix products by tensor cores, on packed operands (packing.py), with the instructions of single warps.
+"""Emits matrix products by tensor cores on packed operands (packing.py), with the `mma` instructions of
+single warps.
 
-The loop over tiles is one device function; a kernel calls it for its block of results and then does
-what follows the product. Tensor cores cut off what does not fit when they add, always towards zero:
-after every few tiles their sums are therefore taken over into sums in ordinary float arithmetic,
-which rounds to nearest.
-"""
+The loop over tiles is one device function; a kernel calls it for its block of results and then computes and
+stores what is fused behind the product. Tensor cores truncate towards zero when they add: after every few
+tiles their sums are therefore added to sums in ordinary float arithmetic, which rounds to nearest."""
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.cuda.headers import header
@@ -90,7 +89,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 class TensorKernel:
-    """A product on packed operands: the parts of its kernel that do not depend on the instructions."""
+    """Writes the parts of a matrix product on packed operands that are the same for `mma` and `wgmma`
+    instructions."""
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         tile, product = kernel.schedule, as_product(kernel, plan)
@@ -113,7 +113,8 @@ class TensorKernel:
         return self._index(self.nest().blocks())
 
     def shape(self) -> tuple[int, ...]:
-        """Template arguments of the device functions."""
+        """The template arguments of the device functions that multiply tiles: rows and columns of a block's
+        results, stages in shared memory, and half-precision terms of an element."""
         return self.tile.block_m, self.tile.block_n, self.tile.stages, self.left.terms
 
     def counts(self) -> list[Statement]:
@@ -129,8 +130,9 @@ class TensorKernel:
         return [const(INT64, name, self._index(value)) for name, value in found.items()]
 
     def block_place(self) -> list[Statement]:
-        """A block's tile of the result from its number. RASTER rows of tiles are walked column by column, so
-        that blocks that run together share operands in the L2 cache."""
+        """Statements that compute a block's tile of the result (`block_row`, `block_column`, `batch`) from
+        its number. RASTER rows of tiles are walked column by column, so that blocks that run together share
+        operands in the L2 cache."""
         product = self.product
         outer = ([product.part] if product.part else []) + list(product.batch)
         found: list[Statement] = []
@@ -150,7 +152,8 @@ class TensorKernel:
         ]
 
     def _piece(self) -> list[Statement]:
-        """Where the K axis is cut: the tiles of a block's piece."""
+        """Where the K axis is cut into pieces (split-K), statements that compute the first tile and the
+        number of tiles of the block's piece; none where it is not cut."""
         if self.product.part is None:
             return []
         cut = self.product.k_axis.part
@@ -163,11 +166,12 @@ class TensorKernel:
         ]
 
     def tile_range(self) -> tuple[Term, Term]:
-        """How many tiles a row has, and how many of them a block takes."""
+        """Two C++ expressions: how many tiles the whole K axis has, and how many of them this block
+        multiplies (fewer where the K axis is cut)."""
         return cast(INT, TILES), cast(INT, Local("tile_count") if self.product.part else TILES)
 
     def operand_starts(self) -> tuple[Term, Term]:
-        """The first packed rows of both operands that a block reads."""
+        """The C++ addresses of the first tile that a block reads of the packed left and right operand."""
 
         def start(buffer: Buffer, block: Term, size: int, rows: Term) -> Term:
             first = block * (size // SLAB_ROWS) if size > SLAB_ROWS else block
@@ -183,7 +187,8 @@ class TensorKernel:
         )
 
     def scales(self) -> Term:
-        """Where the scales of a block's rows and columns begin, if there are any."""
+        """The C++ value of type `Scales`: pointers to the scale factors of a block's rows and columns, and
+        their strides; empty where operands have a single term and are not scaled."""
         if self.left.terms == 1:
             return Braces((), SCALES_TYPE)
 
@@ -201,12 +206,14 @@ class TensorKernel:
         return Braces((rows, columns, all_rows, all_columns), SCALES_TYPE)
 
     def _batch(self) -> Term:
-        """A block's number within the batch."""
+        """The C++ number of the block's matrix within the batch, without the number of its piece of the K
+        axis."""
         return BATCH % self._index(self.product.extent(self.product.batch)) if self.product.part else BATCH
 
     def results(self, *, parts: int, row: Term, elements: int, column: Term, result: Term) -> Statement:
-        """What follows the product, for each of a thread's results: it has `parts` rows with `elements`
-        results each."""
+        """The loops over a thread's results, `parts` rows with `elements` results each, that compute what is
+        fused behind the product and store it. `row`, `column` and `result` are C++ expressions of the loop
+        variables `part` and `e`."""
         product = self.product
         inner: list[Statement] = [
             const(INT64, "column", column),

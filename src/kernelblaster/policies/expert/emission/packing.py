@@ -1,12 +1,12 @@
-"""Packing an operand for tensor cores: rearranged, padded with zeros, and split into half precisions.
+"""Emits the kernels that pack an operand of a matrix product for tensor cores: they rearrange it, pad it with
+zeros, and store each element as one or two half-precision numbers (terms) whose sum it is.
 
-A packed operand is a sequence of slabs of 64 rows; a slab is a sequence of tiles of 32 elements of
-the K axis; a tile holds its terms one after another, each as 64 rows of 32 numbers. Within a
-row, the four groups of 8 numbers change places with the row's number, so that reading 8 rows at once
-touches every bank of shared memory. A tile is therefore copied as it lies.
+A packed operand is a sequence of slabs of 64 rows; a slab is a sequence of tiles of 32 elements of the K
+axis; a tile holds its terms one after another, each as 64 rows of 32 numbers. Within a row, the four groups
+of 8 numbers are permuted depending on the row's number (a swizzle), so that reading 8 rows at once touches
+every bank of shared memory. The product's kernel therefore copies tiles to shared memory as they are.
 
-What is split is scaled before, by a power of two for every few tiles of a row.
-"""
+Elements that are split into two terms are scaled first, by one power of two for every four tiles of a row."""
 
 from dataclasses import replace
 
@@ -65,7 +65,8 @@ ZERO_FLOAT = LiteralTerm("0.0f")
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
-    """A block packs one slab's next few tiles; a thread 8 neighbours of one row of each of them."""
+    """The kernel that packs the operand which `kernel` stores. A block packs four neighbouring tiles of one
+    slab (64 rows); a thread packs 8 neighbouring elements of one row in each of these tiles."""
     schedule = kernel.schedule
     assert isinstance(schedule, Packing)
     store = kernel.stores[0]
@@ -103,7 +104,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 def _outer(axes: list[Axis], rows: Index, batch: Index, plan: Plan) -> list[Statement]:
-    """The variables of the batch and of the row within it."""
+    """Declares the variables of `axes`, those of the batch and of the row, from the block's slab and the
+    thread's row `line`; `rows` is the number of rows of a matrix, `batch` that of matrices."""
     sizes = plan.sizes[0]
     if indices.is_number(batch, 1):
         return unravel("line", axes, sizes)
@@ -152,7 +154,8 @@ def _scaling(store: Store, lanes: int) -> list[Statement]:
 
 
 def _stores(name: str, half: CudaType, terms: int) -> Statement:
-    """Each term of each tile with one store of 16 bytes."""
+    """The loop over a thread's tiles that splits its 8 elements into terms and writes each term to the buffer
+    `name` with one store of 16 bytes; `half` is the type of the terms."""
     to = Given(name) + (SLAB * TILES + Local("place")) * (terms * TERM)
     to = to + ROW * PACKED_DEPTH + (GROUP ^ (ROW / 2 % 4)) * 8
     body: list[Statement] = [
@@ -170,8 +173,8 @@ def _stores(name: str, half: CudaType, terms: int) -> Statement:
 
 
 def _terms(half: CudaType, terms: int) -> list[Statement]:
-    """Splits a float into `terms` half-precision numbers whose sum it is: the rounded value, then the
-    rounding error."""
+    """Statements that split a float into `terms` (1 or 2) numbers of the half precision `half`: the rounded
+    value, and with 2 the rounding error of the scaled value (0 where the value is infinite)."""
     if terms == 1:
         return [assign(OPERAND_TERM[0][E], cast(half, VALUE[TILE][E]))]
     scaled = Local("scaled")
@@ -184,7 +187,9 @@ def _terms(half: CudaType, terms: int) -> list[Statement]:
 
 
 def _contiguous_reads(kernel: Kernel, plan: Plan) -> list[Load]:
-    """Loads whose neighbours along the K axis lie side by side, where all are at one position."""
+    """The loads of the packed value that are contiguous along the K axis, to be read 8 elements at once.
+    Empty unless all of them have the same position, are floating-point, and have lines as long as the K
+    axis."""
     inner = kernel.axes[-1]
     found = [load for load in dict.fromkeys(loads(kernel.stores[0].value)) if _contiguous(load, inner.name)]
     plain = [load for load in found if isinstance(load, Load)]

@@ -1,4 +1,5 @@
-"""From running numbers to loop variables, and loops over axes."""
+"""Helpers of the emitters that compute the variables of a kernel's axes from one linear index, and that write
+loops over axes."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -15,7 +16,9 @@ Sizes = Collection[str]
 def unravel(
     linear: str, axes: Sequence[Axis], sizes: Sizes, wanted: set[str] | None = None
 ) -> list[Statement]:
-    """Declarations of the axes' variables from one running number, the last axis fastest."""
+    """Declares the variables of `axes` from the linear index variable `linear`, the last axis fastest; only
+    those in `wanted` unless that is None. Axes of extent 1 have no variable. `sizes` are the names of tensor
+    sizes."""
     found: list[Statement] = []
     for place, axis in enumerate(axes):
         inner = indices.product(a.extent for a in axes[place + 1 :])
@@ -30,7 +33,9 @@ def unravel(
 def unravel_term(
     linear: Term, axes: Iterable[Axis], names: set[str], sizes: Sizes, *, narrow: bool
 ) -> list[Statement]:
-    """The same from any term, by divisions in 32 bits where these suffice."""
+    """Declares the variables of those `axes` that are in `names` from the linear index `linear`, any C++
+    expression, the last axis fastest. With `narrow` all numbers fit in 32 bits, and divisors are cast to
+    unsigned."""
     found: list[Statement] = []
     inner = indices.ONE
     listed = list(axes)
@@ -53,13 +58,16 @@ def unravel_term(
 
 
 def running(default: str, axes: Sequence[Axis], sizes: Sizes) -> tuple[str, list[Statement]]:
-    """The variable that runs over all axes, and the declarations of theirs; one axis is its own."""
+    """The name of a linear index variable over all `axes`, and the declarations of the axes' variables from
+    it. If only one axis has an extent other than 1, its own variable is that index and nothing is declared;
+    else the name is `default`."""
     moving = [axis for axis in axes if not axis.once]
     return (moving[0].name, []) if len(moving) == 1 else (default, unravel(default, axes, sizes))
 
 
 def nested(axes: Sequence[Axis], sizes: Sizes, body: Sequence[Statement]) -> list[Statement]:
-    """The body within one loop for each axis, the last one innermost."""
+    """The statements `body` within one loop for each axis, the last axis innermost; axes of extent 1 have no
+    loop."""
     found = list(body)
     for axis in reversed([axis for axis in axes if not axis.once]):
         first, last = index_term(axis.begin, sizes), index_term(axis.end, sizes)

@@ -1,8 +1,9 @@
-"""Reductions and products as first written: a thread, or the threads of a block together, for each result.
+"""Emits reductions and matrix products in their first form, before any technique: each result is computed by
+one thread, or by the threads of a block together.
 
-The stages follow one another over the same elements, and what is stored for each element is written in a last
-pass. Techniques turn this into rows (rows.py), columns (columns.py) or tiles (tiled_product.py).
-"""
+Each stage (reduction) of the kernel walks over the elements anew, and stores for single elements are done in
+a last pass. Techniques change the schedule to rows (rows.py), columns (columns.py) or tiles
+(tiled_product.py)."""
 
 from kernelblaster.policies.expert.cuda.source import Emitted
 from kernelblaster.policies.expert.cuda.statements import Return, Statement, assign, const, loop, when

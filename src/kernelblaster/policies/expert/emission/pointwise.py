@@ -1,4 +1,5 @@
-"""Pointwise: one thread for each element, or for a few neighbouring ones that it moves at once."""
+"""Emits pointwise kernels: one thread for each element, or for vectors of neighbouring elements that it reads
+and writes at once."""
 
 from dataclasses import replace
 
@@ -61,7 +62,7 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 def _element(kernel: Kernel, plan: Plan, values: Values) -> list[Statement]:
-    """Computes and stores the element with the linear index `i`."""
+    """Statements that compute and store the element with the linear index `i` of every result."""
     whole = whole_position(kernel, plan)
     values = replace(values, whole=whole)
     found = unravel("i", kernel.axes, plan.sizes[0], variables(kernel, whole))
@@ -69,7 +70,9 @@ def _element(kernel: Kernel, plan: Plan, values: Values) -> list[Statement]:
 
 
 def _vectors(kernel: Kernel, schedule: FlatVectors, plan: Plan, total: Term, each: int) -> list[Statement]:
-    """All vectors of a block, their loads before their stores; the last block does its elements singly."""
+    """Statements of a thread that moves vectors: all its loads, then its computations and stores. `total` is
+    the number of elements, `each` that of a block; the last block, if not full, does its elements one by
+    one."""
     values = replace(values_of(plan), whole_element=lambda buffer: Local(f"{buffer}_pack").field("at")[LANE])
     together = schedule.threads * schedule.coarsening
 

@@ -1,4 +1,6 @@
-"""The vectors of a row: which are a thread's, how they are read, kept, and given to a pass."""
+"""The parts of emitted row kernels (rows.py) that move vectors, groups of neighbouring elements of a row:
+which vectors a thread has, how it reads them, keeps them between passes over the row, and hands them to a
+pass."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -64,7 +66,8 @@ REST = Local("REST")
 
 
 def pack_range(rows: RowWriter) -> list[Statement]:
-    """The vectors of the row: all of them, or those of this part."""
+    """Declares which vectors of the row are walked: up to number `packs` (exclusive), and from `begin` on
+    where the row is cut into parts or shared by a cluster."""
     outer, *rest = rows.kernel.reduced
     step = indices.product(axis.extent for axis in rest)
     end = rows.index(indices.multiply(outer.end, step))
@@ -87,7 +90,8 @@ def _start(rows: RowWriter) -> Term:
 
 
 def position(rows: RowWriter, names: set[str]) -> list[Statement]:
-    """From a vector's number to the loops' variables at its first element."""
+    """Declares those loop variables of the reduced axes in `names`, with their values at the first element of
+    the vector number `at`."""
     *outer, inner = rows.kernel.reduced
     if not outer:
         first = cast(INT64, AT) * WIDTH
@@ -108,7 +112,8 @@ def position(rows: RowWriter, names: set[str]) -> list[Statement]:
 
 
 def divides(rows: RowWriter) -> bool:
-    """Whether vectors' numbers are divided by one length only."""
+    """Whether the kernel needs a `Divider` (a division by a fixed number as a multiplication): the row has
+    two axes, so that element numbers are divided by the length of the inner one, and they fit in 32 bits."""
     return len(rows.kernel.reduced) == 2 and rows.narrow
 
 
@@ -123,7 +128,9 @@ Moved = TypeVar("Moved", bound=Load | Gather | Store)
 
 
 def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
-    """The load or store as its vector is moved, and the variables that this needs."""
+    """The load or store `moved` as it addresses its vector, and the names of the loop variables that the
+    address needs: only the running element number where memory is walked in order over all axes of the
+    row."""
     address = indices.row_major(moved.position, rows.plan.buffers[moved.buffer].shape)
     values = rows.straight(address)
     if values and not isinstance(moved, Gather) and moved not in rows.access.guards:
@@ -134,7 +141,8 @@ def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
 
 
 def axes(rows: RowWriter, names: set[str] | None = None) -> list[Statement]:
-    """The variables of a row's axes: all of them, or those of some names."""
+    """Declares the variables of the kernel's axes from the row's number: all of them, or those in `names`;
+    nothing when there is a single axis, whose variable is the row's number itself."""
     kind, name = rows.row
     found = rows.kernel.axes
     if len(found) == 1:
@@ -148,7 +156,8 @@ def _takes_at(rows: RowWriter) -> LambdaParameter:
 
 
 def places(rows: RowWriter) -> list[Statement]:
-    """In a cluster, a function for each tensor that is kept: the address of the vector of a number."""
+    """Declares for each tensor that a cluster keeps on chip a lambda `place_<name>`, which gives the address
+    of the vector number `at`; nothing without a cluster."""
     found: list[Statement] = []
     row = (LambdaParameter(*rows.row),) if rows.persistent else ()
     for load, name in rows.kept.items() if rows.cluster > 1 else ():
@@ -161,13 +170,16 @@ def places(rows: RowWriter) -> list[Statement]:
 
 
 def _place(rows: RowWriter, name: str, row: Term | None = None) -> Term:
-    """The address of a vector of this row, or of another one."""
+    """The call of the lambda `place_<name>` for the vector number `at`: in the row number `row`, else (None)
+    in the current one."""
     own = [row if row is not None else Local(rows.row[1])] if rows.persistent else []
     return call(f"place_{name}", *own, AT)
 
 
 def readers(rows: RowWriter) -> list[Statement]:
-    """A function for each tensor that gives the vector of a number."""
+    """Declares for each tensor that is read in vectors a lambda `read_<name>`, which reads the vector number
+    `at`, or gives zeros where the load's guards (bounds on the loop variable) fail. Where rows are unaligned,
+    a lambda `one_<name>` reads single elements too."""
     found: list[Statement] = []
     streaming = rows.schedule.streaming
     for load, name in rows.access.reads.items():
@@ -190,13 +202,15 @@ def readers(rows: RowWriter) -> list[Statement]:
 
 
 def _fails(rows: RowWriter, guard: Guard) -> Term:
-    """The condition under which a guarded load is not made."""
+    """The C++ condition under which the loop variable violates `guard` (a bound on one side), so that the
+    load must not be made."""
     boundary = rows.index(guard.boundary)
     return FIRST >= boundary if guard.below else FIRST < boundary
 
 
 def keeping(rows: RowWriter) -> list[Statement]:
-    """Reads what later passes need again."""
+    """Statements that read the vectors which several passes over the row need into registers (in a cluster,
+    also into shared memory); none without a cluster when nothing is kept."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
@@ -224,8 +238,9 @@ def keeping(rows: RowWriter) -> list[Statement]:
 def _kept_packs(
     rows: RowWriter, names: Sequence[str], at: Term, *, last: bool
 ) -> tuple[list[Statement], Term]:
-    """Loops over vectors that need not be read again, and where the others start. The last pass reads the
-    next row's in their places."""
+    """Loops that call `take` with position `at` and the vectors of the tensors `names` for all vectors kept
+    on chip, and the number of a thread's first vector that is not kept. With `last` in a cluster, each kept
+    vector is then overwritten by the next row's."""
     start = _start(rows)
     if not rows.kept:
         return [], start
@@ -251,8 +266,9 @@ def _kept_packs(
 
 
 def each(rows: RowWriter, *, last: bool = False) -> Statement:
-    """The CUDA text of a device function that calls `take`, its argument, for every vector of the row that
-    this thread holds. With `last`, for the last pass over a row, it also starts loading the next row."""
+    """Declares a lambda `each` that calls its argument `take` for every vector of the row that this thread
+    has. With `last` it is named `last`, for the last pass of a persistent cluster over a row: it also starts
+    to load the next row."""
     names = list(rows.access.reads.values())
     ends = rows.unaligned is not None
     at: Term = HEAD + cast(INT64, AT) * WIDTH if ends else AT
@@ -269,7 +285,8 @@ def each(rows: RowWriter, *, last: bool = False) -> Statement:
 
 
 def _rest(rows: RowWriter, start: Term, taken: Statement) -> Statement:
-    """The loop over the vectors that are not kept."""
+    """The loop that does `taken` for the vectors that are not kept on chip, from number `start` on; compiled
+    out where the template argument REST says that all are kept."""
     unroll = rows.schedule.unroll if rows.cluster == 1 else max(UNROLL, rows.schedule.unroll)
     found = loop(
         "at", start, PACKS, [taken], step=THREADS, type_=rows.number, unroll=unroll if unroll > 1 else 0

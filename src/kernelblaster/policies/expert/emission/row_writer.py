@@ -1,4 +1,5 @@
-"""A row kernel with what is needed to write it."""
+"""`RowWriter`: a kernel that works along rows, with all that the emitter of row kernels (rows.py) needs to
+write it as CUDA."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,8 @@ from kernelblaster.policies.expert.vector_access import fits
 
 @dataclass(frozen=True)
 class RowWriter(RowKernel):
-    """`found` are the running results of the stages."""
+    """A kernel that works along rows, ready to be written: its schedule, `values` that writes its expressions
+    as C++, and `found`, the running results of its stages (reductions)."""
 
     schedule: Rows
     values: VectorValues
@@ -30,12 +32,13 @@ class RowWriter(RowKernel):
 
     @property
     def number(self) -> CudaType:
-        """The type that counts vectors."""
+        """The C++ type of vector numbers within a row: int where 32 bits suffice, else int64_t."""
         return INT if self.narrow else INT64
 
     @property
     def unaligned(self) -> Index | None:
-        """Where a row starts, if it is aligned to nothing (unaligned_rows.py)."""
+        """The index of a row's first element in its tensors, if rows do not start at aligned addresses and
+        need the code of unaligned_rows.py; None where they do not."""
         return self.start(self.schedule.vector_width)
 
     @property
@@ -53,7 +56,8 @@ class RowWriter(RowKernel):
 
     @property
     def row(self) -> tuple[CudaType, str]:
-        """The type and name of a row's number: a single axis is that itself."""
+        """The C++ type and name of the variable that holds the row's number: that of the axis if the kernel
+        has only one, else `row`."""
         if len(self.kernel.axes) == 1:
             return INT64, self.kernel.axes[0].name
         total = indices.product(axis.extent for axis in self.kernel.axes)
@@ -61,7 +65,8 @@ class RowWriter(RowKernel):
 
     @property
     def kept(self) -> dict[Load | Gather, str]:
-        """Vectors that stay in registers or shared memory."""
+        """The loads whose vectors stay in registers or shared memory between passes over the row, with the
+        names of their vectors; empty when the schedule keeps none."""
         return self.resident(self.schedule)
 
 

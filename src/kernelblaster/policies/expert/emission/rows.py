@@ -1,9 +1,9 @@
-"""Rows: reductions, normalizations and maps along memory, by the lanes of a warp, a block or a cluster.
+"""Emits row kernels: reductions, normalizations and pointwise maps along the contiguous elements of rows,
+each row done by lanes of a warp, a block or a cluster.
 
-Stages that do not need each other's results share one pass over the row. Each thread moves vectors of
-neighbours (row_vectors.py); it may keep some of them in registers, so that later passes read no memory for
-them. The blocks of a cluster may share a long row (cluster_rows.py). A map has rows without stages.
-"""
+Stages (the reductions of a kernel) that do not need each other's results share one pass over the row. Each
+thread moves vectors of neighbouring elements (row_vectors.py) and may keep some in registers, so that later
+passes need not read them again. The blocks of a cluster may share a long row (cluster_rows.py)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -127,7 +127,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 def _variants(rows: RowWriter, blocks: Term) -> Iterator[Variant]:
-    """Vectors where they are aligned, and no loop over the rest where all of a row is kept."""
+    """The instances of the kernel template, in the order in which the host tries their conditions: with
+    vectors and without the loop over elements that are not kept on chip, if all of a row is; with vectors, if
+    they are aligned; with single elements otherwise."""
     width = term(rows.schedule.vector_width)
     unaligned = rows.unaligned is not None
     condition = None if unaligned else aligned(rows.access, rows.schedule.vector_width, rows.plan)
@@ -143,12 +145,13 @@ def _variants(rows: RowWriter, blocks: Term) -> Iterator[Variant]:
 
 
 def _count(rows: RowWriter) -> Term:
-    """How many rows there are."""
+    """The number of rows (the product of the kernel's axes), as a C++ expression."""
     return count((axis.extent for axis in rows.kernel.axes), rows.plan.sizes[0])
 
 
 def _row(rows: RowWriter) -> list[Statement]:
-    """Which row this is."""
+    """Statements that compute which row this thread works on, and its number among the row's threads; warps
+    beyond the last row return."""
     kind, name = rows.row
     found: list[Statement] = [const(INT, "thread", THREAD)]
     if isinstance(rows.schedule, ClusterRows):
@@ -172,8 +175,9 @@ def _row(rows: RowWriter) -> list[Statement]:
 
 @dataclass
 class PassBody:
-    """What a pass does with each vector: before, for each, and after its elements. `places` are loop
-    variables that are needed beside those that `values` mention."""
+    """What a pass over a row does with each vector: the statements `before` its elements, for each `element`,
+    and `after` them. `values` are the expressions that it computes, `places` the names of loop variables that
+    it needs beside those in `values`."""
 
     values: list[Expression]
     before: list[Statement] = field(default_factory=list)
@@ -201,12 +205,14 @@ def _over_packs(rows: RowWriter, taking: PassBody, giving: str = "each") -> Stat
 
 
 def _lanes(rows: RowWriter) -> str:
-    """Elements of the vector that a pass is given."""
+    """The name of the constant in the kernel that holds the number of elements of the vector given to a
+    pass."""
     return unaligned_rows.LANES if rows.unaligned is not None else "WIDTH"
 
 
 def _pass(rows: RowWriter, group: list[Stage]) -> list[Statement]:
-    """One pass for stages that do not need each other, and their results."""
+    """Statements of one pass over the row for the stages (reductions) of `group`, which do not need each
+    other's results, and the declarations of their results."""
     all_found = [accumulator for accumulator in rows.found if accumulator.stage in group]
     given = {
         a.stage.name: part
@@ -233,7 +239,8 @@ def _pass(rows: RowWriter, group: list[Stage]) -> list[Statement]:
 
 
 def _combined(rows: RowWriter, found: list[Accumulator]) -> list[Statement]:
-    """Combines what the threads of a row have found."""
+    """Statements that combine the running results `found` of all threads of a row, by the way that the
+    schedule says: warp shuffles, shared memory, or the cluster's."""
     members: tuple[Term, ...] = ()
     match rows.schedule:
         case ClusterRows():

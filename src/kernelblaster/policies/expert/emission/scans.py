@@ -1,4 +1,5 @@
-"""Scans: by single threads, along memory by warps (device_code/scan_chunk.cuh), down neighbouring columns."""
+"""Emits scans (prefix results along an axis, such as cumulative sums): by single threads, along memory by the
+warps of a block (device_code/scan_chunk.cuh), or across memory down neighbouring columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -89,7 +90,8 @@ def _row_scan(kernel: Kernel, schedule: ScanRows, plan: Plan) -> "RowScan":
 
 
 def _walked(kernel: Kernel, plan: Plan, number: Term) -> Term:
-    """The position at which the walk along the axis is after so many steps."""
+    """The position along the scanned axis after `number` steps of the scan: counted from the end where the
+    scan runs backwards, else `number` itself."""
     length = index_term(kernel.reduced[0].extent, plan.sizes[0])
     return length - 1 - number if is_reversed(kernel.stages) else number
 
@@ -119,8 +121,8 @@ def _by_thread(kernel: Kernel, schedule: ThreadPerScan, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class RowScan:
-    """A scan along memory. A chunk of a row is `VECTORS` vectors for each lane of the row's warps; those that
-    lie side by side over the lanes of a warp follow each other."""
+    """Writes a scan along memory, chunk by chunk of a row. A chunk has `VECTORS` vectors for each lane of the
+    row's warps; within a warp's part of it, neighbouring lanes have neighbouring vectors."""
 
     rows: RowKernel
     schedule: ScanRows
@@ -162,7 +164,8 @@ class RowScan:
         return launched(nest, sizes, body, parameters=parameters, variants=tuple(variants))
 
     def _row(self) -> list[Statement]:
-        """Which row this is, and where in a chunk this thread begins."""
+        """Statements that compute which row this thread works on, and the number of its first vector within a
+        chunk (`own`); warps beyond the last row return."""
         sizes, axes = self.rows.plan.sizes[0], self.kernel.axes
         together = self.schedule.rows
         first, declared = running("row", axes, sizes)
@@ -177,7 +180,8 @@ class RowScan:
         return [*found, *declared, const(INT, "own", own)]
 
     def _first(self) -> Statement:
-        """Where the vector with the number `at` begins."""
+        """Declares `first`, the position in the row of the first element of the vector number `at`; vectors
+        are counted from the row's end where the scan runs backwards."""
         number = cast(INT64, AT)
         length = self.index(self.kernel.reduced[0].extent)
         return const(INT64, FIRST.name, length - (number + 1) * WIDTH if self._reversed else number * WIDTH)
@@ -187,7 +191,8 @@ class RowScan:
         return is_reversed(self.kernel.stages)
 
     def _readers(self) -> list[Statement]:
-        """A function for each tensor that gives the vector of a number."""
+        """Declares for each tensor that is read in vectors a lambda `read_<name>`, which reads the vector
+        number `at` of the row."""
         found: list[Statement] = []
         for load, name in self.access.reads.items():
             once = self.schedule.streaming and self.rows.reads_own_rows(load)
@@ -200,7 +205,8 @@ class RowScan:
         return unrolled("k", VECTORS, [const(INT, "at", START + OWN + K * WARP), *body])
 
     def _chunk(self) -> list[Statement]:
-        """Reads a chunk, scans it, and stores what comes of it. Elements behind the end change nothing."""
+        """Statements that read a chunk of the row, scan it, and store the results. Vectors behind the row's
+        end count as the identity of the operation and are not stored."""
         bodies = [a.stage.body for a in self.found]
         early = {load: name for load, name in self.access.reads.items() if load in _loads(bodies)}
         arrays = [
@@ -230,7 +236,8 @@ class RowScan:
     def _lanes(
         self, expressions: Sequence[Expression], body: Sequence[Statement], *, numbered: bool = False
     ) -> Statement:
-        """A loop over the elements of a vector in the order of the scan."""
+        """The loop that does `body` for each element of a vector, in the order of the scan. It declares the
+        element's position along the row where `expressions` use it, or where `numbered`."""
         along = self.access.along.name
         found: list[Statement] = []
         lane: Term = WIDTH - 1 - TURN if self._reversed else TURN
@@ -269,7 +276,8 @@ def _values_of(a: Accumulator) -> Local:
 
 
 def _nothing(a: Accumulator) -> Term:
-    """The running result of no elements, in its type."""
+    """The identity of the scan's operation (its result for no elements), as a C++ value of the running
+    result's type."""
     return Braces(a.start.items, a.type) if isinstance(a.start, Braces) else cast(a.type, a.start)
 
 
@@ -278,7 +286,8 @@ def _loads(expressions: Iterable[Expression]) -> set[Load | Gather]:
 
 
 def _named(names: Iterable[str]) -> list[Statement]:
-    """The vectors of this turn, of those that were read before."""
+    """Declares references to the vectors number `k` of the tensors `names`, which were read into arrays
+    before."""
     return [
         Declaration(CudaType("auto&"), (Declarator(vector_name(n).name, Local(f"{n}_packs")[K]),), "const")
         for n in names
@@ -286,7 +295,8 @@ def _named(names: Iterable[str]) -> list[Statement]:
 
 
 def _columns(kernel: Kernel, schedule: ScanColumns, plan: Plan) -> Emitted:
-    """A thread has neighbouring columns; what it reads of the next rows is on its way while it works."""
+    """The kernel of a scan across memory: a thread has a vector of neighbouring columns and walks down their
+    rows, in a loop that is unrolled so that loads of several rows overlap."""
     kernel = flattened(kernel, plan)
     sizes, (scanned,) = plan.sizes[0], kernel.reduced
     *outer, last = kernel.axes

@@ -1,4 +1,4 @@
-"""The statement that stores a value."""
+"""Writes the C++ statement by which a kernel stores a computed value to a tensor; used by all emitters."""
 
 from kernelblaster.policies.expert.cuda.statements import Assignment
 from kernelblaster.policies.expert.cuda.terms import Term, cast
@@ -12,7 +12,8 @@ def store_statement(store: Store, plan: Plan, values: Values) -> Assignment:
 
 
 def stored_value(store: Store, plan: Plan, values: Values) -> Term:
-    """The value in the type of its buffer: half precisions are converted, all else converts itself."""
+    """The value of `store` as a C++ expression: cast to the buffer's type for half precisions; in other types
+    the assignment converts it."""
     dtype = plan.buffers[store.buffer].dtype
     value = values.expression(store.value)
     return cast(c_type(dtype), value) if dtype in ("float16", "bfloat16") else value

@@ -1,9 +1,9 @@
-"""How the threads of a block bring a tile of one operand of a matrix product into shared memory.
+"""Writes the code by which the threads of a block bring a tile of one operand of a matrix product into shared
+memory; used by tiled_product.py.
 
-A tile lies as [inner][row or column], whatever the operand's own layout. Neighbouring threads take
-neighbours in the operand's memory, four at a time where they are aligned. What does not change from
-one tile to the next is computed before the loop.
-"""
+A tile is laid out as [k][row or column], whatever the operand's own layout. Neighbouring threads read
+neighbours in the operand's memory, four elements each where they are aligned. The parts of addresses that do
+not change from one tile to the next are computed before the loop over tiles."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,8 +63,8 @@ TAKES_BUFFER, TAKES_FIRST = LambdaParameter(INT, "buffer"), LambdaParameter(INT6
 
 @dataclass(frozen=True)
 class TileLoads:
-    """The loads of one operand: `name` is left or right, `line` row or column, `block` how many of them
-    a tile has."""
+    """The loads of one operand of a matrix product: `name` is "left" or "right", `line` what it has beside
+    the K axis ("row" or "column"), and `block` how many of these lines a tile has."""
 
     name: str
     line: str
@@ -92,7 +92,8 @@ class TileLoads:
 
     @property
     def width(self) -> int:
-        """Elements that a thread reads together. An asynchronous copy cannot turn them around."""
+        """Elements that a thread reads with one instruction, 4 or 1. It is 1 for asynchronous copies of
+        operands that are contiguous along K, because these must be transposed on their way to the tile."""
         if self.tile.thread_m == 1 or self.operand.plain is None or self.operand.along is None:
             return 1
         if self.asynchronous and self.along_k:
@@ -101,17 +102,20 @@ class TileLoads:
 
     @property
     def function(self) -> Local:
-        """What brings the next tile: `copy_left`, or `fetch_left`."""
+        """The name of the emitted lambda that brings the next tile: `copy_<name>` (asynchronously to shared
+        memory) or `fetch_<name>` (to registers)."""
         return Local(f"{'copy' if self.asynchronous else 'fetch'}_{self.name}")
 
     @property
     def _across(self) -> int:
-        """Threads side by side along memory."""
+        """The number of threads that lie side by side along the dimension in which the operand is
+        contiguous."""
         return (self.tile.block_k if self.along_k else self.block) // self.width
 
     @property
     def _step(self) -> int:
-        """The number of lines of the tile that all threads of a block load in one go."""
+        """How many lines of the tile all threads of a block load in one go; a line runs along the dimension
+        in which the operand is contiguous."""
         return self.tile.threads // self._across
 
     @property
@@ -128,17 +132,20 @@ class TileLoads:
 
     @property
     def _moved(self) -> Term | int:
-        """How many lines further than the first one of this thread."""
+        """How many lines lie between a thread's first line of the tile and the one that it loads in the
+        iteration `part`; 0 if there is only one iteration."""
         return PART * self._step if self._parts > 1 else 0
 
     @property
     def _next(self) -> Term:
-        """What waits in registers to go to the tile."""
+        """The register variable that holds a fetched value (or vector) until it is stored to shared
+        memory."""
         return Local(f"{self.name}_next")[self._part]
 
     @property
     def _type(self) -> CudaType:
-        """The type in which elements wait in registers."""
+        """The C++ type of fetched elements in registers: that of the tensor for vectors, else that of the
+        arithmetic."""
         if self.width > 1 and self.operand.plain is not None:
             return c_type(self.plan.buffers[self.operand.plain.buffer].dtype)
         return kind(self.plan.real)
@@ -153,7 +160,8 @@ class TileLoads:
 
     @cached_property
     def _addresses(self) -> Mapping[Load, tuple[str, Index, Index]]:
-        """For each load the name of its fixed address, that address, and what is added to it."""
+        """For each load of the operand: the name of the array that holds the part of its address which is the
+        same for all tiles, that part, and the part that changes along the K axis."""
         found: dict[Load, tuple[str, Index, Index]] = {}
         for load in loads(self.operand.expression):
             if isinstance(load, Load) and load not in found:
@@ -166,8 +174,8 @@ class TileLoads:
         return index_term(index, self.plan.sizes[0])
 
     def prepare(self) -> list[Statement]:
-        """Before the loop over the K axis: which elements of the tile a thread loads, and the parts of their
-        addresses that do not change in the loop."""
+        """Statements before the loop over the K axis: which elements of the tile a thread loads, and the
+        parts of their addresses that do not change in the loop."""
         across, along = THREAD % self._across * self.width, THREAD / self._across
         fast, slow = (self._own_k, self._own_line) if self.along_k else (self._own_line, self._own_k)
         found: list[Statement] = [consts(INT, **{fast.name: across, slow.name: along})]
@@ -190,7 +198,9 @@ class TileLoads:
         return found
 
     def functions(self) -> list[Statement]:
-        """`copy_left`, or `fetch_left` and `stash_left`."""
+        """Declares the lambdas that bring a tile: `copy_<name>` alone, which copies to shared memory
+        asynchronously, or `fetch_<name>`, which reads to registers, and `stash_<name>`, which stores these to
+        shared memory."""
 
         def over_parts(body: list[Statement]) -> list[Statement]:
             return once_or_unrolled("part", self._parts, self._guarded(body))
@@ -222,7 +232,8 @@ class TileLoads:
         return Infix("&&", Local(self.line) < lines, Local(self.k_axis.name) < Local("end"))
 
     def _place(self, lane: Term | int = 0) -> Term:
-        """The element's place in its tile."""
+        """The element of the shared-memory tile that this thread writes; `lane` is its number within a
+        vector."""
         inner = self._own_k + (lane if self.along_k else self._moved)
         line = self._own_line + (self._moved if self.along_k else lane)
         return Local(f"{self.name}_tile")[BUFFER][inner][line]
@@ -237,13 +248,14 @@ class TileLoads:
         return indices.add(indices.element(name, part), moving)
 
     def _source(self) -> Term:
-        """Where a plain operand's element, or the first of a pack, lies."""
+        """The address in global memory of an element, or of a vector's first one, of an operand that is a
+        tensor as it is."""
         assert self.operand.plain is not None
         return Given(self.operand.plain.buffer) + self._index(self._at(self.operand.plain))
 
     def _element(self) -> tuple[Term, set[str]]:
-        """The operand's value by the addresses of `prepare`, and the names of the loop variables that still
-        occur in it."""
+        """The operand's value as a C++ expression that uses the addresses computed by `prepare`, and the
+        names of the loop variables that still occur in it."""
 
         def change(part: Expression) -> Expression:
             return replace(part, position=(self._at(part),)) if isinstance(part, Load) else part
@@ -290,7 +302,8 @@ class TileLoads:
         return [unrolled("lane", self.width, [assign(self._place(LANE), value)])]
 
     def _copy(self) -> list[Statement]:
-        """Elements outside are filled with zeros and not read."""
+        """Statements that copy this thread's elements to the tile asynchronously; elements outside the
+        operand are not read but filled with zeros."""
 
         def copy(place: Term, source: Term, size: int) -> Statement:
             left_out = Choice(self._inside(), term(0), term(size))
@@ -303,7 +316,8 @@ class TileLoads:
         return [If(self._wide, tuple(whole), (single,))]
 
     def _singly(self, statement: Callable[[Term], Statement]) -> Statement:
-        """A statement on each element of a pack, from its own address."""
+        """The loop over the elements of a vector that applies `statement` to each element, read from its own
+        address; for where vectors are not aligned."""
         plain = self.operand.plain
         assert plain is not None
         element = values_of(self.plan).place(plain.buffer, plain.position)
@@ -311,12 +325,14 @@ class TileLoads:
 
 
 def divisible(found: Sequence[Index], plan: Plan) -> bool:
-    """Whether all are multiples of a pack's width in the primary workload."""
+    """Whether all of `found` are multiples of 4, the width of a vector, with the sizes of the primary
+    workload (the one that is timed)."""
     return all(plan.extent(index) % VECTOR_WIDTH == 0 for index in found)
 
 
 def condition(found: Sequence[Index], plan: Plan) -> Term:
-    """The same at run time."""
+    """The C++ condition, tested at run time, that all of `found` (at least one) are multiples of 4, the width
+    of a vector."""
     tests = [(index_term(index, plan.sizes[0]) % VECTOR_WIDTH).equals(0) for index in found]
     every = all_of(tests)
     assert every is not None

@@ -1,8 +1,7 @@
-"""Matrix products by plain arithmetic, on tiles in shared memory (tile_loads.py).
+"""Emits matrix products without tensor cores, on tiles of both operands in shared memory (tile_loads.py).
 
-The sums of a thread stay in registers over the whole loop; what follows the product is computed from
-them and written in vectors where the result's layout allows it.
-"""
+The sums of a thread stay in registers over the whole loop. Elementwise operations fused behind the product
+are computed from them, and results are written in vectors where the result's layout allows it."""
 
 from dataclasses import dataclass
 
@@ -96,7 +95,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The parts of an emitted kernel's body, in the order in which they are written."""
+    """Writes the body of one tiled matrix product; each method gives the statements of one part of it, in the
+    order in which they are executed."""
 
     kernel: Kernel
     plan: Plan
@@ -114,7 +114,8 @@ class _Parts:
         return index_term(index, self.plan.sizes[0])
 
     def block_place(self) -> list[Statement]:
-        """Which results a block has."""
+        """Statements that compute from the block's index which tile of the results it has: its first row, its
+        first column, and the variables of the batch axes."""
         product, tile = self.product, self.tile
         down = indices.tiles(product.extent(product.rows), tile.block_m)
         across = indices.tiles(product.extent(product.columns), tile.block_n)
@@ -134,7 +135,9 @@ class _Parts:
         return [*found, *unravel("batch", outer, self.plan.sizes[0])]
 
     def thread_place(self) -> list[Statement]:
-        """A warp has a rectangle of four by eight threads, so that it reads little of both tiles."""
+        """Statements that compute which rows and columns of the block's tile this thread has. The threads of
+        a warp form a rectangle of 4 x 8 where possible, so that a warp reads few elements of both
+        operands."""
         down = self.tile.block_m // self.tile.thread_m
         across = self.tile.block_n // self.tile.thread_n
         if self.tile.thread_m == 1 or across % 8 or down % 4:
@@ -181,7 +184,8 @@ class _Parts:
         return [self._over_tiles(*steps)]
 
     def _buffered(self) -> list[Statement]:
-        """The next tiles wait in registers while one is in use, then go to the other buffer."""
+        """The loop over K with two shared-memory buffers: the next tiles are loaded into registers while one
+        buffer is multiplied, then stored to the other buffer."""
         following = FIRST + self.tile.block_k
         return [
             *self._fetch(BEGIN),
@@ -199,7 +203,8 @@ class _Parts:
         ]
 
     def _pipelined(self) -> list[Statement]:
-        """Several tiles are on their way at once; beyond the end only zeros are written."""
+        """The loop over K with `stages` shared-memory buffers filled by asynchronous copies, `stages` - 1
+        tiles ahead. Elements beyond the end of K are copied as zeros."""
         stages, step, stage = self.tile.stages, self.tile.block_k, Local("stage")
         ahead = stages - 1
         copies = [found for side in self.sides for found in _copy(side)]
@@ -229,14 +234,16 @@ class _Parts:
         return [when(((FIRST - BEGIN) % self.tile.flush).equals(last), *self._flush())]
 
     def _flush(self) -> list[Statement]:
-        """Sums of a limited number of terms are added to the totals."""
+        """Statements that add the thread's sums to its totals and set the sums to 0; none when the schedule
+        has no `flush`."""
         if self.tile.flush is None:
             return []
         each = [add_to(TOTALS[R][C], SUMS[R][C]), assign(SUMS[R][C], 0)]
         return [unrolled("r", self.tile.thread_m, [unrolled("c", self.tile.thread_n, each)])]
 
     def results(self) -> list[Statement]:
-        """What follows the product, for each of a thread's results."""
+        """Statements that compute, for each of a thread's results, what is fused behind the product, and
+        store it."""
         tile, product = self.tile, self.product
         packed = self._packed()
         body = self._result_pack() if packed else self._result(C)
@@ -251,7 +258,8 @@ class _Parts:
         return [*head, unrolled("r", tile.thread_m, row)]
 
     def _packed(self) -> tuple[Index, ...]:
-        """What must be divisible for results to be written in vectors; nothing where they are not."""
+        """The extents that must be divisible by 4 for results to be written in vectors of 4; empty where they
+        are written one by one."""
         if self.tile.thread_n == 1:
             return ()
         last = self.product.columns[-1]
@@ -285,8 +293,8 @@ class _Parts:
         return found
 
     def _result_pack(self) -> list[Statement]:
-        """Stores four neighbouring results: as one vector, or one by one where the sizes leave them
-        unaligned."""
+        """Statements that store four neighbouring results: as one vector, or one by one where the sizes at
+        run time leave them unaligned."""
         stores, packed = self.kernel.stores, Local("packed")
         kinds = [pack_type(c_type(self.plan.buffers[s.buffer].dtype), VECTOR_WIDTH) for s in stores]
         packs = [Local(f"{s.buffer}_pack") for s in stores]
@@ -319,7 +327,9 @@ def _copy(side: TileLoads) -> list[Statement]:
 
 
 def _spread(place: Term, thread: Term, block: int, count: int) -> Term:
-    """Where a thread's result number `place` lies: in groups of four, a whole block of threads apart."""
+    """The row (or column) within the block's tile of result number `place` out of `count` of a thread, whose
+    number is `thread` among those that share `block` rows. A thread's results come in groups of four
+    neighbours, with the groups of all other threads in between."""
     if count == 1:
         return thread
     own = thread * VECTOR_WIDTH + place % VECTOR_WIDTH

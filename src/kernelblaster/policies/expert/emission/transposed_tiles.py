@@ -1,8 +1,7 @@
-"""Transposed reads: tensors that are contiguous along another axis than the result are transposed in shared
-memory.
+"""Emits pointwise kernels with transposed reads: tensors that are contiguous along another axis than the
+result are transposed in shared memory.
 
-A block does a square tile of the two loops: it reads along one, and computes and writes along the other.
-"""
+A block does a square tile over the two axes: it reads along one, then computes and writes along the other."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,7 +87,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 def _over_tile(down: Axis, along: Axis, body: Sequence[Statement]) -> Statement:
-    """Loops over a tile in which the lanes of a warp are neighbours along an axis."""
+    """The loops of a block over its square tile of the axes `down` and `along`, with `body` for each element;
+    the lanes of a warp are neighbours along the axis `along`."""
     place = [
         const(INT64, down.name, Local(f"{down.name}_first") + ROW),
         const(INT64, along.name, Local(f"{along.name}_first") + COLUMN),

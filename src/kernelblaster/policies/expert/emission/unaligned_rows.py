@@ -1,8 +1,8 @@
-"""Rows whose first element is aligned to nothing: vectors begin at the first aligned element, and a few
-threads take what is left before and behind them, one element each.
+"""The parts of emitted row kernels (rows.py) for rows that do not start at an aligned address: vectors begin
+at the first aligned element, and single threads take the elements before them (head) and behind them (tail).
 
-That is possible where all that a row reads and writes contiguously is equally far from alignment.
-"""
+That is possible where all tensors that a row reads and writes contiguously start at the same offset from an
+aligned address."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -44,7 +44,8 @@ WIDTH, THREADS, THREAD_IN_ROW, RANK, ELEMENT = local("WIDTH", "THREADS", "thread
 
 
 def ends(start: Index, length: Index, plan: Plan) -> list[Statement]:
-    """How many elements are left before and behind the vectors."""
+    """Declares how many elements of a row lie before its vectors (`head`) and behind them (`tail`); `start`
+    is the row's first element in memory, `length` its number of elements."""
     line = term(LINE) if plan.extent(length) >= LONG else WIDTH
     sizes = plan.sizes[0]
     return [
@@ -55,8 +56,8 @@ def ends(start: Index, length: Index, plan: Plan) -> list[Statement]:
 
 
 def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
-    """Reads this thread's elements before and behind the vectors of each name, whose single elements have the
-    given types."""
+    """Statements that read this thread's element before and behind the vectors of each tensor in `packs`
+    (name to element type) into registers; none where a thread may have several such elements."""
     if _several(schedule):
         return []
     found: list[Statement] = []
@@ -69,8 +70,9 @@ def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
 
 
 def single(which: str, names: Sequence[str], held: Collection[str], schedule: Rows) -> Statement:
-    """Gives a pass the element of this thread before or behind the packs (`head`, `tail`); those of some
-    names are `held` since they were read. Of a few lanes, each may have several, which are read again."""
+    """The statement that calls a pass's function `take` with this thread's element before or behind the
+    vectors (`which` is "head" or "tail") of the tensors `names`; those in `held` are in registers already.
+    Where so few threads share a row that one may have several such elements, it is a loop that reads them."""
     if _several(schedule):
         place = _place(which, ELEMENT)
         given = Do(call("take", place, *(call(f"one_{name}", place) for name in names)))

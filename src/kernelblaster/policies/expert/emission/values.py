@@ -1,4 +1,4 @@
-"""Index expressions and values as terms of CUDA."""
+"""Turns index expressions and the values that a kernel computes into C++ expressions (cuda/terms.py)."""
 
 import math
 from collections.abc import Callable, Collection, Mapping
@@ -57,8 +57,8 @@ def c_type(dtype: Dtype) -> CudaType:
 def index_term(
     index: Index, sizes: Collection[str], lookup: Callable[[Expression], Term] | None = None
 ) -> Term:
-    """An index as a term. Variables are local ones but for `sizes`, which are given; `lookup` writes what is
-    looked up."""
+    """The index as a C++ expression. Names in `sizes` are parameters of the kernel, all others its variables.
+    `lookup` writes the values in an index that are read from a tensor; it is needed only if there are any."""
     match index.operator:
         case "int":
             return number(index.value)
@@ -78,8 +78,9 @@ def index_term(
 
 @dataclass(frozen=True)
 class Values:
-    """Writes what a kernel computes. `real` is its type of arithmetic. Where a tensor is walked in order, at
-    the position `whole`, `whole_element` gives its element from its name."""
+    """Turns the values that a kernel computes into C++ expressions. `real` is the C++ type of its
+    floating-point arithmetic. Tensors that are accessed at the position `whole` are walked in the order of
+    memory: there `whole_element` gives the C++ element from the tensor's name."""
 
     buffers: Mapping[str, Buffer]
     sizes: Collection[str]
@@ -92,7 +93,8 @@ class Values:
         return kind(self.real)
 
     def type(self, kind_: Kind) -> CudaType:
-        """The type in which values of a kind are computed."""
+        """The C++ type in which values of a kind are computed: `real` numbers in float or double, `whole`
+        ones in int64_t, `truth` in bool."""
         return {"real": self.real_type, "whole": INT64, "truth": kind("bool")}[kind_]
 
     def expression(self, expression: Expression) -> Term:
@@ -110,17 +112,18 @@ class Values:
         return self._load(expression)
 
     def index(self, index: Index) -> Term:
-        """An index with the loads that it contains."""
+        """The index as a C++ expression, with the elements of tensors that it may contain."""
         return index_term(index, self.sizes, self.expression)
 
     def place(self, buffer: str, position: tuple[Index, ...]) -> Term:
-        """The element of a buffer, as something that can be read or assigned."""
+        """The C++ lvalue `buffer[...]` of the element at `position` (an index for each dimension)."""
         if position == self.whole:
             return self.whole_element(buffer)
         return Given(buffer)[self.index(row_major(position, self.buffers[buffer].shape))]
 
     def element(self, load: Load | Gather) -> Term:
-        """What is read, before it is converted to the arithmetic's type."""
+        """The C++ element that `load` reads, in the tensor's own type (not yet converted to that of the
+        arithmetic)."""
         if isinstance(load, Load):
             return self.place(load.buffer, load.position)
         return Given(load.buffer)[self.index(self.address(load))]

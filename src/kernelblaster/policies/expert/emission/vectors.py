@@ -1,7 +1,8 @@
-"""Moving vectors of neighbouring elements.
+"""Writes the code that reads and writes vectors of neighbouring elements, for the emitters of rows, columns
+and scans.
 
-In the emitted code a vector is a `Pack`; `first` is the axis' position at the first of its elements, and
-`lane` counts them."""
+In the emitted code a vector is a `Pack`; the variable `first` is the position of its first element along the
+axis, and `lane` counts its elements."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,7 +33,9 @@ FIRST, LANE = local("first", "lane")
 
 @dataclass(frozen=True)
 class VectorValues(Values):
-    """Writes elements of vectors as such, and all others by their addresses."""
+    """Turns a kernel's values into C++ like `Values`, but elements that are moved in vectors become elements
+    of these (`name_at.at[lane]`). `reads` and `writes` map such loads and stored positions to vector
+    names."""
 
     reads: Mapping[Load | Gather, str] = field(default_factory=dict)
     writes: Mapping[tuple[str, tuple[Index, ...]], str] = field(default_factory=dict)
@@ -64,7 +67,8 @@ def vector_type(buffer: Buffer, width: str = "WIDTH") -> CudaType:
 
 
 def pointer(load: Load | Gather, values: Values, along: Axis, width: str = "WIDTH") -> Term:
-    """The address of the vector that starts at `first`."""
+    """The C++ pointer to the vector of `width` elements that `load` reads along the axis `along` from the
+    position `first` on."""
     place = indices.replace(values.address(load), {along.name: indices.variable(FIRST.name)})
     return vector_pointer(
         vector_type(values.buffers[load.buffer], width), Given(load.buffer) + values.index(place)
@@ -72,7 +76,8 @@ def pointer(load: Load | Gather, values: Values, along: Axis, width: str = "WIDT
 
 
 def read_vector(load: Load | Gather, values: Values, along: Axis, *, once: bool) -> Term:
-    """The vector that starts at `first`."""
+    """The C++ expression that reads the vector of `load` along the axis `along` from the position `first` on;
+    with `once`, by a streaming load (`__ldcs`)."""
     found = pointer(load, values, along)
     return read_once(found) if once else read(found)
 
@@ -88,6 +93,7 @@ def write_vector(
 
 
 def aligned(access: VectorAccess, width: int, plan: Plan) -> Term | None:
-    """When vectors are aligned, as a host term; None where they always are."""
+    """The C++ condition, tested on the host, that vectors of `width` elements are aligned; None where they
+    always are."""
     divisors = access.conditions(width)
     return all_of([(index_term(d, plan.sizes[0]) % width).equals(0) for d in divisors])

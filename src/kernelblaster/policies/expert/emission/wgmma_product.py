@@ -1,8 +1,7 @@
-"""Matrix products by tensor cores with the instructions of warpgroups (sm_90a).
+"""Emits matrix products by tensor cores with the `wgmma` instructions of warpgroups (sm_90a).
 
-Blocks are persistent and take one block of results after another. The last warpgroup only fetches tiles,
-ahead of the others, which wait for nothing but them. Otherwise as mma_product.py.
-"""
+Blocks are persistent and compute one tile of the results after another. The last warpgroup of a block only
+fetches tiles of the operands, ahead of the others, which multiply them. The rest is as in mma_product.py."""
 
 from functools import cache
 
@@ -111,14 +110,16 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @cache
 def _tiles_code(dtype: Dtype, columns: int) -> Header:
-    """The functions that fetch and multiply tiles, for the matrix instruction of a width."""
+    """The header with the device functions that fetch and multiply tiles, for operands of the half precision
+    `dtype` and tiles of `columns` results in width."""
     tiles = header("group_tiles")
     return Header(tiles.name, tiles.text, (_instruction(dtype, columns), *tiles.includes))
 
 
 @cache
 def _instruction(dtype: Dtype, columns: int) -> Header:
-    """sums (64 x columns) = a * b, or += where `add` says so; all operands by their places."""
+    """A header with the device function `multiply_group`, one `wgmma` instruction on operands of `dtype` in
+    shared memory, given by descriptors: sums (64 x `columns`) = a * b, or += when its `add` is not 0."""
     count = columns // 2
     kinds = INSTRUCTION_TYPES[dtype]
     places = [", ".join(f"%{i}" for i in range(start, start + 16)) for start in range(0, count, 16)]

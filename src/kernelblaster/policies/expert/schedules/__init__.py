@@ -1,12 +1,13 @@
-"""Schedules: how a kernel is laid out on the GPU. Techniques change them.
+"""Schedules: how a kernel is laid out on the GPU. The optimization techniques (techniques/) replace them.
 
-There is one type for each kind of kernel, with the fields that mean something there and no others; a file for
-each family. The type alone says which emitter writes the kernel (emission/). A schedule's `nest` binds the
-kernel's axes to where they run (nest.py).
+There is one class for each way to lay out a kernel, and one file for each family of kernels. The class
+decides which emitter writes the kernel as CUDA (emission/). Its method `nest` says where each loop of the
+kernel runs: on the grid, the warps, the lanes, the elements of a vector, or serially (nest.py).
 
-Everywhere, `threads` are those of a block; `vector_width` is the number of elements that a thread moves with
-one instruction; loops over vectors or rows are unrolled `unroll` times; with `streaming`, what is touched
-once is read and written past the caches; `accumulate` is the type of running sums of float32 numbers."""
+In all of them, `threads` are those of a block; `vector_width` is the number of elements that a thread moves
+with one instruction; loops over vectors or rows are unrolled `unroll` times; with `streaming`, data that is
+touched once is read and written with the streaming cache hint (`__ldcs`, `__stcs`); `accumulate` is the type
+of running sums of float32 numbers."""
 
 import importlib
 import pkgutil
@@ -17,7 +18,7 @@ from kernelblaster.policies.expert.schedules.schedule import Schedule
 
 @cache
 def all_schedules() -> tuple[type[Schedule], ...]:
-    """Every type of schedule of this folder, file by file."""
+    """Every public schedule class of this folder, in the order of its files."""
     names = [found.name for found in pkgutil.iter_modules(__path__)]
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     return tuple(

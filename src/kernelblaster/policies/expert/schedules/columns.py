@@ -1,4 +1,4 @@
-"""Reductions across memory."""
+"""Schedules of reductions across memory: over the rows of a row-major matrix, one result for each column."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,7 +9,7 @@ from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, F
 
 
 class _ColumnReduction(Schedule):
-    """A reduction across memory."""
+    """Base of the schedules that reduce the rows of a row-major matrix to one result for each column."""
 
     family: ClassVar[Family] = "column_reduction"
     kind: ClassVar[str] = "across memory"
@@ -17,7 +17,8 @@ class _ColumnReduction(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerColumn(_ColumnReduction):
-    """As first written: a thread for each column, which walks its rows once for each stage."""
+    """The schedule before any technique: a thread for each column, which walks down its rows once for each
+    stage (reduction) of the kernel."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -28,7 +29,8 @@ class ThreadPerColumn(_ColumnReduction):
 
 @dataclass(frozen=True)
 class Columns(_ColumnReduction):
-    """The lanes of a warp have neighbouring columns, a vector each; the warps of a block share the rows."""
+    """The tuned schedule: each lane of a warp has `vector_width` neighbouring columns, and the warps of a
+    block divide the rows among them."""
 
     vector_width: int = 1
     threads: int = 256

@@ -1,5 +1,5 @@
-"""Products of which an operand is gathered: convolutions as matrix products, without a matrix of windows in
-memory."""
+"""The schedule of convolutions as matrix products (implicit GEMM): the elements of the input windows are
+gathered from the input tensor while they are needed, instead of being written to memory as a matrix first."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,11 +13,11 @@ TILE_PADDING = 8  # elements after each line of a tile in shared memory: no bank
 
 @dataclass(frozen=True)
 class GatheredProduct(Schedule):
-    """A sum of products over several K axes by tensor cores, in TF32. A block computes `block_m` x `block_n`
-    results with `warps_m` x `warps_n` warps. The K axes but the inner ones are walked one after another; of
-    the inner ones, `block_k` terms at a time are in shared memory, `stages` such tiles at once: of the packed
-    operand as they lie, of the other one gathered element by element. With `terms` 1, operands are rounded to
-    TF32; with 2, each is a sum of two such numbers, of whose products the largest three are added."""
+    """A sum of products over several summed (K) axes by tensor cores in TF32. A block computes `block_m` x
+    `block_n` results with `warps_m` x `warps_n` warps. The outer K axes are walked point by point, the inner
+    ones in tiles of `block_k` terms, of which `stages` are in shared memory at once. With `terms` 1, operands
+    are rounded to TF32; with 2, each is split into two such numbers, and the largest three of their four
+    products are added."""
 
     block_m: int
     block_n: int
@@ -31,7 +31,8 @@ class GatheredProduct(Schedule):
     kind: ClassVar[str] = "gathered"
 
     def nest(self, batch: Axes, rows: Axes, columns: Axes, outer: Axes, inner: Axes) -> Nest:
-        """Blocks of one tile of columns follow each other: they gather the same elements."""
+        """Where each axis of the product runs; `outer` and `inner` are the K axes. Neighbouring blocks have
+        the same tile of columns, so that they gather the same elements while these are in the cache."""
         return Nest(
             (
                 BoundAxes(batch, (Grid(),)),
@@ -48,5 +49,6 @@ class GatheredProduct(Schedule):
         return self.warps_m * self.warps_n * WARP
 
     def shared_bytes(self) -> int:
-        """Shared memory of a block, with the padding of its lines."""
+        """Shared memory of a block in bytes: all stages of both float32 tiles, with the padding of their
+        lines."""
         return self.stages * self.block_k * (self.block_m + self.block_n + 2 * TILE_PADDING) * 4

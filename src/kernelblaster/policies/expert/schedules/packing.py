@@ -1,4 +1,4 @@
-"""Operands for tensor cores."""
+"""The schedule of kernels that pack an operand of a matrix product for tensor cores (emission/packing.py)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +13,8 @@ TOGETHER = 4  # tiles of a packed operand that have one scale
 
 @dataclass(frozen=True)
 class Packing(Schedule):
-    """An operand is rearranged and split for tensor cores; there is one way to do it."""
+    """A kernel that rearranges an operand of a matrix product into tiles and splits it into half-precision
+    numbers for tensor cores. It has no parameters to tune."""
 
     family: ClassVar[Family] = "pack"
     kind: ClassVar[str] = "packing"

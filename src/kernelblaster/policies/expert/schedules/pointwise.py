@@ -1,4 +1,4 @@
-"""Kernels that compute each element on its own."""
+"""Schedules of pointwise kernels, which compute each element of their results on its own."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,7 +22,7 @@ STAGED_TILE = 64  # elements of a side of a tile that is transposed
 
 
 class _Map(Schedule):
-    """A kernel that computes each element on its own."""
+    """Base of the schedules of pointwise kernels, which compute each element of their results on its own."""
 
     family: ClassVar[Family] = "pointwise"
     kind: ClassVar[str] = "pointwise"
@@ -30,7 +30,7 @@ class _Map(Schedule):
 
 @dataclass(frozen=True)
 class ElementPerThread(_Map):
-    """One thread for each element."""
+    """The schedule before any technique: one thread for each element of the result."""
 
     threads: int = 256
 
@@ -40,8 +40,8 @@ class ElementPerThread(_Map):
 
 @dataclass(frozen=True)
 class FlatVectors(_Map):
-    """All tensors are walked in order: a thread has `coarsening` vectors of neighbouring elements, whose
-    loads are issued before the first is used."""
+    """All tensors are walked in the order of memory: a thread has `coarsening` vectors of `vector_width`
+    neighbouring elements, and issues the loads of all of them before it uses the first."""
 
     vector_width: int
     threads: int = 256
@@ -55,7 +55,8 @@ class FlatVectors(_Map):
 
 @dataclass(frozen=True)
 class TransposedTiles(_Map):
-    """A block reads a square tile along one axis into shared memory and writes it along another."""
+    """A tiled transposition: a block reads a square tile into shared memory along the axis in which the
+    inputs are contiguous, and computes and writes along the one in which the results are."""
 
     threads: int = 256
 
@@ -72,7 +73,7 @@ class TransposedTiles(_Map):
 
 @dataclass(frozen=True)
 class WarpRowMap(_Map):
-    """A map along rows, one warp for each row."""
+    """A pointwise kernel whose last axis is walked in rows, one warp for each row."""
 
     vector_width: int
     threads: int = 256
@@ -86,7 +87,7 @@ class WarpRowMap(_Map):
 
 @dataclass(frozen=True)
 class BlockRowMap(_Map):
-    """A map along rows, one block for each row."""
+    """A pointwise kernel whose last axis is walked in rows, one block for each row."""
 
     vector_width: int
     threads: int = 256

@@ -1,4 +1,5 @@
-"""Matrix products."""
+"""Schedules of matrix products: a thread per result, tiles in shared memory, and two kinds of tensor-core
+instructions (mma and wgmma)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,7 +27,7 @@ WGMMA_M, WARPGROUP = 64, 128  # rows of results of a warpgroup, and its threads
 
 
 class _Product(Schedule):
-    """A matrix product."""
+    """Base of the schedules of matrix products."""
 
     family: ClassVar[Family] = "matrix_product"
     kind: ClassVar[str] = "product"
@@ -34,7 +35,7 @@ class _Product(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerResult(_Product):
-    """As first written: a thread for each result of a matrix product."""
+    """The schedule before any technique: a thread for each result of a matrix product."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -45,13 +46,12 @@ class ThreadPerResult(_Product):
 
 @dataclass(frozen=True)
 class TiledProduct(_Product):
-    """A matrix product by plain arithmetic, on tiles of both operands in shared memory.
+    """A matrix product without tensor cores, on tiles of both operands in shared memory.
 
-    A block computes `block_m` x `block_n` results, `block_k` terms at a time, and a thread `thread_m` x
-    `thread_n` of them (one or multiples of four). With two or more `stages` the next tiles are fetched
-    while one is in use, past the registers where `asynchronous`. With `flush`, sums of so many terms
-    are added to totals: a long sum then loses less.
-    """
+    A block computes `block_m` x `block_n` results, `block_k` terms of their sums at a time, and a thread
+    `thread_m` x `thread_n` of them (each 1 or a multiple of 4). With two or more `stages` the next tiles are
+    fetched while one is in use: by `cp.async` where `asynchronous`, else through registers. With `flush`, the
+    sum of every `flush` terms is added to a separate total, so that long sums lose less precision."""
 
     block_m: int
     block_n: int
@@ -78,27 +78,31 @@ class TiledProduct(_Product):
         )
 
     def shared_bytes(self, element_bytes: int) -> int:
-        """Shared memory of a block, with the padding of its lines."""
+        """Shared memory of a block in bytes, at most: all stages of both tiles, with the padding of their
+        lines."""
         lines = self.block_m + self.block_n + 2 * LINE_PADDING
         return self.stages * self.block_k * lines * element_bytes
 
 
 @dataclass(frozen=True)
 class _PackedTile(_Product):
-    """A block computes `block_m` x `block_n` results; `stages` tiles of the K axis are in flight."""
+    """Base of the matrix products on operands that were packed for tensor cores: a block computes `block_m` x
+    `block_n` results, and has `stages` tiles of the K axis in shared memory at once."""
 
     block_m: int = 128
     block_n: int = 128
     stages: int = 3
 
     def shared_bytes(self, terms: int) -> int:
-        """Shared memory of a block, where each element is a sum of so many half-precision terms."""
+        """Shared memory of a block in bytes, where each element of an operand is stored as the sum of `terms`
+        half-precision numbers."""
         return (self.block_m + self.block_n) * PACKED_DEPTH * HALF_BYTES * terms * self.stages
 
 
 @dataclass(frozen=True)
 class MmaProduct(_PackedTile):
-    """A matrix product by tensor cores, on packed operands (packing.py): warps multiply on their own."""
+    """A matrix product by tensor cores on packed operands (packing.py), with the `mma` instructions of single
+    warps."""
 
     def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
         return Nest(
@@ -114,7 +118,8 @@ class MmaProduct(_PackedTile):
 
 @dataclass(frozen=True)
 class WgmmaProduct(_PackedTile):
-    """The same by warpgroups (sm_90a), in persistent blocks of which one warpgroup only fetches tiles."""
+    """A matrix product by tensor cores on packed operands (packing.py), with the `wgmma` instructions of
+    warpgroups (sm_90a). Blocks are persistent, and one warpgroup of each only fetches tiles."""
 
     def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
         return Nest(

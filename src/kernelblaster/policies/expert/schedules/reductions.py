@@ -1,4 +1,5 @@
-"""Names for groups of schedules of several families."""
+"""Union types of schedules of several families: all reductions, and all schedules with running sums whose
+type can be chosen (`accumulate`)."""
 
 from kernelblaster.policies.expert.schedules.columns import ColumnReduction
 from kernelblaster.policies.expert.schedules.products import ThreadPerResult

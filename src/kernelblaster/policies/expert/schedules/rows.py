@@ -1,4 +1,4 @@
-"""Reductions along memory."""
+"""Schedules of reductions along memory: over the contiguous elements of a row, one result for each row."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,7 +10,7 @@ from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, F
 
 
 class _RowReduction(Schedule):
-    """A reduction along memory."""
+    """Base of the schedules that reduce the contiguous elements of each row of a row-major matrix."""
 
     family: ClassVar[Family] = "row_reduction"
     kind: ClassVar[str] = "along memory"
@@ -18,7 +18,8 @@ class _RowReduction(Schedule):
 
 @dataclass(frozen=True)
 class BlockPerRow(_RowReduction):
-    """As first written: a block for each row, one pass for each stage, combined in shared memory."""
+    """The schedule before any technique: a block for each row, which passes over it once for each stage
+    (reduction) of the kernel and combines its threads' results in shared memory."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -29,8 +30,8 @@ class BlockPerRow(_RowReduction):
 
 @dataclass(frozen=True)
 class WarpRows(_RowReduction):
-    """`lanes` of a warp for each row; with fewer than all, the warp has several rows. Each thread keeps its
-    first `register_elements` of a row in registers between passes."""
+    """`lanes` lanes of a warp share a row; with fewer than 32, a warp has several rows. Each thread keeps the
+    first `register_elements` of its elements of the row in registers between passes over the row."""
 
     lanes: int = WARP
     register_elements: int = 0
@@ -47,8 +48,9 @@ class WarpRows(_RowReduction):
 
 @dataclass(frozen=True)
 class BlockRows(_RowReduction):
-    """A block for each row; its threads combine results by `shuffles` within warps, or in shared memory. Each
-    keeps its first `register_elements` of a row in registers between passes."""
+    """A block for each row. Its threads combine their results by warp `shuffles`, else in shared memory only.
+    Each thread keeps the first `register_elements` of its elements of the row in registers between passes
+    over the row."""
 
     shuffles: bool = False
     register_elements: int = 0
@@ -65,10 +67,10 @@ class BlockRows(_RowReduction):
 
 @dataclass(frozen=True)
 class ClusterRows(_RowReduction):
-    """A thread-block cluster of `blocks` for each row. Each thread keeps the first `register_elements` of its
-    part in registers and the next `shared_elements` in shared memory. A `persistent` cluster goes on to
-    further rows. `blocks_per_sm` is how many blocks an SM must have room for, `resident` how many clusters
-    the GPU runs at once."""
+    """A thread-block cluster of `blocks` for each row. Between passes over the row each thread keeps the
+    first `register_elements` of its elements in registers and the next `shared_elements` in shared memory. A
+    `persistent` cluster goes on to further rows. `blocks_per_sm` is how many blocks an SM must have room for,
+    `resident` how many clusters the GPU runs at once."""
 
     blocks: int
     blocks_per_sm: int
@@ -95,7 +97,8 @@ Rows = RowMap | TunedRows
 
 
 def row_threads(schedule: Rows) -> int:
-    """Threads of a block that share a row."""
+    """How many threads of one block work on the same row: the lanes of a warp, or all threads of the
+    block."""
     match schedule:
         case WarpRows():
             return schedule.lanes
@@ -105,7 +108,8 @@ def row_threads(schedule: Rows) -> int:
 
 
 def rows_per_block(schedule: Rows) -> int:
-    """Rows that a block has at once."""
+    """How many rows a block works on at the same time; 1 unless warps or fewer lanes have rows of their
+    own."""
     return schedule.threads // row_threads(schedule)
 
 

@@ -1,4 +1,4 @@
-"""Scans: prefixes along an axis."""
+"""Schedules of scans, such as cumulative sums: a prefix result for each element along an axis."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +18,8 @@ from kernelblaster.policies.expert.schedules.schedule import Axes, Family, Sched
 
 
 class _Scan(Schedule):
-    """A prefix for each element along an axis."""
+    """Base of the schedules of scans, which give a prefix result (such as a cumulative sum) for each element
+    along an axis."""
 
     family: ClassVar[Family] = "scan"
     kind: ClassVar[str] = "scan"
@@ -26,7 +27,7 @@ class _Scan(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerScan(_Scan):
-    """As first written: a thread walks the whole axis."""
+    """The schedule before any technique: each scan is done by one thread, which walks the whole axis."""
 
     threads: int = 256
 
@@ -36,10 +37,10 @@ class ThreadPerScan(_Scan):
 
 @dataclass(frozen=True)
 class ScanRows(_Scan):
-    """Along memory: the warps of a block share a row, a chunk at a time; or each warp has one of `rows`. A
-    warp has neighbouring elements, `elements` for each lane, which lie side by side over the lanes in
-    vectors. Each thread scans its vectors, lanes exchange their totals by shuffles, and warps theirs in
-    shared memory."""
+    """A scan along memory: a block's `warps` share a row, a chunk at a time; with `rows` above 1, a block has
+    that many rows, one for each warp. A warp takes neighbouring elements, `elements` for each lane, in
+    vectors that lie side by side over its lanes. Each thread scans its vectors, lanes exchange their totals
+    by shuffles, and warps theirs in shared memory."""
 
     warps: int = 8
     rows: int = 1
@@ -55,7 +56,8 @@ class ScanRows(_Scan):
 
 @dataclass(frozen=True)
 class ScanColumns(_Scan):
-    """Across memory: a thread has a vector of neighbouring columns and walks down them."""
+    """A scan across memory: a thread has `vector_width` neighbouring columns of a row-major matrix and walks
+    down their rows."""
 
     vector_width: int = 1
     threads: int = 256

@@ -1,4 +1,5 @@
-"""What all schedules are."""
+"""`Schedule`, the base class of all schedules (how a kernel is laid out on the GPU), and the types of their
+fields."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -15,8 +16,9 @@ STATIC_SHARED_BYTES = 48 << 10  # of shared memory that a launch may have withou
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a kernel is laid out. `family` is the kind of computation that it is for, as reports and the
-    knowledge base name it, `kind` the column of the table of techniques (docs/expert.md)."""
+    """How a kernel is laid out on the GPU. `family` is the kind of computation that the schedule is for, as
+    reports and the knowledge base name it; `kind` is its column in the table of techniques
+    (docs/expert.md)."""
 
     family: ClassVar[Family]
     kind: ClassVar[str]
