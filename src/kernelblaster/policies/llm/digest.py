@@ -85,8 +85,8 @@ def _busy(metrics: Mapping[str, float]) -> list[str]:
 
 
 def _pipes(pipes: Mapping[str, float]) -> list[str]:
-    """Phrases such as `integer 40%` on the use of arithmetic pipes other than FP32 and tensor, where it is at
-    least PIPE_NOTED. `pipes` are fractions of the peak by the pipe's name."""
+    """Phrases such as `integer pipe 40%` on the use of arithmetic pipes other than FP32 and tensor, where it
+    is at least PIPE_NOTED. `pipes` are fractions of the peak by the pipe's name."""
     uses: dict[str, float] = {}
     for pipe, word in PIPE_WORDS.items():
         uses[word] = max(uses.get(word, 0.0), pipes.get(pipe, 0.0))

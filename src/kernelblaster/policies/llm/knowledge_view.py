@@ -22,8 +22,8 @@ EVIDENCE, MEANING, PAST = 50, 35, 48  # importance of a technique's line, of wha
 
 
 def state_text(state: State, around: Neighbourhood | None = None, *, figures: bool = False) -> str:
-    """Lines on a state: its name and description, and the latest notes on it and on the states `around` it
-    with the same bottleneck. `figures` adds its metrics, for prompts without a profile."""
+    """Lines on a performance state: its name and description, and the latest notes on it and on similar
+    states (`around`) with the same bottleneck. `figures` adds its metrics, for prompts without a profile."""
     name = around.name if around else None
     known_as = f" (known as {one_line(name)})" if name is not None and name != state.name else ""
     evidence = _evidence(state) if figures else ""

@@ -173,9 +173,9 @@ class MixedPolicy:
                 yield written
 
     def _written(self, lowering: Lowering, rewritten: Rewritten, parent: Attempt) -> Attempt | None:
-        """The model's source as an attempt, with those values of its tunable constants that the model of the
-        GPU finds fastest; its summary is kept for later prompts. None if there is no source or no technique
-        was applied. New kernels get the family of the kernel that was to be changed."""
+        """The model's source as an attempt, with those values of its tunable constants that are fastest by
+        the emulator's model of the GPU; its summary is kept for later prompts. None if there is no source or
+        no technique was applied. New kernels get the family of the kernel that was to be changed."""
         applied = tuple(t for t in techniques_of(lowering.technique) if t not in rewritten.not_applied)
         if rewritten.source is None or not applied:
             return None

@@ -1,4 +1,5 @@
-"""Splits a candidate's source into functions and the text between them, for prompts and edits."""
+"""Splits a candidate's source into functions and the text between them, so that prompts can show parts of
+it."""
 
 import re
 from collections.abc import Iterator, Sequence
