@@ -56,7 +56,8 @@ def repair(where: str | Path) -> Path | None:
 
 
 def _of(connection: Connection, table: Table) -> list[str]:
-    """A line for each row of a table whose checksum is wrong or that cannot be parsed."""
+    """A line for each row of the table whose checksum is wrong or that cannot be parsed; empty if all are
+    whole."""
     damaged = []
     for row in connection.execute(select(table)):
         try:

@@ -28,9 +28,9 @@ class KnowledgeLimits:
 
 
 def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[Change]:
-    """The changes to make to a content, in order: merges of states, retirements of techniques, lowered
-    weights. `content` is not changed. Merging and retiring follow from the evidence; `seed` only chooses
-    whose weight is lowered."""
+    """The changes that keep a knowledge base's content small and balanced, in order: merges of states,
+    retirements of techniques, lowered weights of evidence. `content` itself is not changed. Merging and
+    retiring follow from the evidence; `seed` only chooses whose weight is lowered."""
     tidied = content.copy()
     merges = _merges(content, limits)
     for merge in merges:

@@ -198,7 +198,8 @@ class Content:
     def _score(
         self, change: PriorSet | Observed | EvidenceAdded | Retired, provenance: Provenance
     ) -> set[Key]:
-        """Apply a change of one technique's prior or evidence, or its retirement; returns its key."""
+        """Apply a change of one technique's prior or evidence (results of attempts), or its retirement;
+        returns the key of its entry."""
         entry = self.entry(change.state, change.technique)
         fields: dict[str, object]
         match change:
@@ -230,12 +231,14 @@ class Content:
         return self._put(OptimizationEntry(state=name, prior=prior, weight=change.weight, **fields))
 
     def _reweigh(self, state: str, technique: str, factor: float) -> set[Key]:
-        """Multiply a technique's evidence by a factor; returns its key."""
+        """Multiply the counts in the evidence (results of attempts) of a technique in a state by `factor`;
+        returns the entry's key."""
         entry = self.entry(state, technique)
         return self._put(entry.model_copy(update={"evidence": entry.evidence.times(factor)}))
 
     def _put(self, entry: OptimizationEntry) -> set[Key]:
-        """Store an entry in place of an older one; returns its key."""
+        """Store the entry of a technique in a state, in place of an older one; returns its key (state,
+        technique)."""
         self.entries[entry.state] = {**self.entries.get(entry.state, {}), entry.technique: entry}
         return {(entry.state, entry.technique)}
 
@@ -263,7 +266,7 @@ class Content:
         return self._put_state(name, exemplars=with_exemplar(self.states[name].exemplars, exemplar))
 
     def _put_state(self, name: str, **fields: object) -> set[Key]:
-        """Store a state's entry with other values of these fields; returns its key."""
+        """Replace these fields of the entry of the state `name`; returns its key (name, None)."""
         self.states[name] = self.states[name].model_copy(update=fields)
         return {(name, None)}
 
@@ -291,7 +294,7 @@ class Content:
 
 
 def _with(notes: tuple[str, ...], *more: str) -> tuple[str, ...]:
-    """`notes` followed by those of `more` that are not among them."""
+    """`notes` with the texts in `more` appended, except those that are there already."""
     return notes + tuple(note for note in more if note not in notes)
 
 

@@ -230,7 +230,8 @@ def _changes(name: str, state: _State) -> list[Change]:
 
 
 def _identity(change: Change) -> str:
-    """The identity of an imported change: a digest of its content."""
+    """The identity of an imported change: a digest of its content, so that a second import of it has no
+    effect."""
     return hashlib.sha256(change.model_dump_json().encode()).hexdigest()
 
 

@@ -39,7 +39,8 @@ def start_knowledge(start: str, target: str | Path) -> None:
 
 
 def start_here(start: str, path: Path) -> None:
-    """As `start_knowledge` for a file, done by this process, not by the keeper."""
+    """As `start_knowledge` for a file, done by this process instead of the keeper (the process with access to
+    the user's knowledge base)."""
     if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):

@@ -36,8 +36,8 @@ def trimmed(document: dict[str, Any], limit_bytes: int) -> str:
 
 
 def _drop(states: dict[str, Any], excess: int) -> None:
-    """Remove techniques in place, the lowest predictions first, and states that have none left, until
-    about `excess` bytes are saved."""
+    """Remove techniques from `states` in place, the lowest predictions first, and states that have none left,
+    until about `excess` bytes of the JSON document are saved."""
     for name in [name for name, state in states.items() if not state["optimizations"]]:
         if excess > 0:
             excess -= _size(states.pop(name), depth=2) + len(name)

@@ -37,9 +37,9 @@ def read(request: Request[T], answer: ModelAnswer) -> T:
 
 
 def _objects(text: str) -> Iterator[str]:
-    """JSON texts that may be the answer's object, likeliest first: the whole text, fenced blocks from the
-    last on, the outermost braces; each as it is, else without trailing commas. Only those that parse
-    to an object."""
+    """JSON texts in a model's answer that may be the object asked for, likeliest first: the whole text,
+    fenced blocks from the last on, the outermost braces; each as it is, or without trailing commas. Texts
+    that do not parse to an object are left out."""
     text = THINKING.sub("", text).strip()
     first, last = text.find("{"), text.rfind("}")
     candidates = [text, *reversed(FENCED.findall(text)), text[first : last + 1]]

@@ -28,8 +28,8 @@ class Recorded(Record):
 
 
 class Answers:
-    """A folder of stored answers, one file for each request, named by its digest. Usable by many
-    processes at once."""
+    """A folder of models' stored answers, one file for each request, named by the request's digest. Usable by
+    many processes at once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -81,8 +81,8 @@ class Answers:
 
 
 class RecordingEndpoint:
-    """An endpoint that returns the stored answer to a request if there is one; otherwise it asks the
-    inner endpoint and stores the answer before returning it."""
+    """An endpoint (source of raw answers) that returns the stored answer to a request if there is one;
+    otherwise it asks the inner endpoint and stores the answer before returning it."""
 
     def __init__(self, endpoint: Endpoint, answers: Answers) -> None:
         self._endpoint = endpoint
@@ -98,8 +98,8 @@ class RecordingEndpoint:
 
 
 class Once:
-    """An endpoint that sends equal requests to the inner one only one after another: if the inner one stores
-    answers, all but the first of them are answered from the store."""
+    """An endpoint (source of raw answers) that lets only one of several equal requests at a time through to
+    the inner one: if the inner one stores answers, all but the first are answered from the store."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -114,9 +114,9 @@ class Once:
 
 
 class Replay:
-    """An endpoint that gives recorded answers only. A request that is not recorded word for word gets the
-    answer recorded for the same role, task and step, if there is exactly one. Raises NotRecorded for
-    any other."""
+    """An endpoint (source of raw answers) that gives recorded answers only. A request that is not recorded
+    word for word gets the answer recorded for the same role (kind of question), task and step, if there is
+    exactly one. Raises NotRecorded for any other."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -136,7 +136,7 @@ class Replay:
         return answer
 
     def _at(self, request: Request[T]) -> ModelAnswer | None:
-        """The only answer recorded for the request's role, task and step; None if there is none or
-        several."""
+        """The only answer recorded for the request's role (kind of question), task and step; None if there is
+        none or several."""
         same_step = self._by_step.get((request.role, request.task, request.step), [])
         return same_step[0] if request.step and len(same_step) == 1 else None

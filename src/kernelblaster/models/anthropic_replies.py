@@ -83,9 +83,9 @@ def context_of(exchange: Exchange, key: str | None) -> int | None:
 
 
 def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
-    """The answer gathered from a stream of events. If it becomes far longer than the request allows, reading
-    ends there and the answer's `stop` is "length". Raises CutOff if the stream ends early or has an error.
-    `key` is removed from texts."""
+    """The answer gathered from a stream of server-sent events. If it becomes far longer than the request
+    allows, reading ends there and the answer's `stop` is "length". Raises CutOff if the stream ends early or
+    has an error. `key` is removed from texts, in case the server repeats it."""
     gathering = Gathering(exchange.bound.tokens_out)
     reason, explanation = None, None
     counts: dict[str, Any] = {}

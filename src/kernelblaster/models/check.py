@@ -46,8 +46,9 @@ def check_model(text: str, *, limits: CallLimits = LIMITS, prices: Prices | None
 
 
 def _server(name: ModelName, limits: CallLimits, prices: Prices) -> list[Finding]:
-    """Ask a model's server the small question, and return findings on the answer and on what the server
-    supports. Raises ModelError if there is no answer."""
+    """Findings on a model's server for `doctor`, from its answer to a small question (6 times 7): the answer,
+    structured output, streaming, token counts, price, context length. Raises ModelError if there is no
+    answer."""
     server = open_server(name, limits)
     start = time.monotonic()
     reply = ValidatingModel(server).ask(TINY)
@@ -64,8 +65,8 @@ def _server(name: ModelName, limits: CallLimits, prices: Prices) -> list[Finding
 
 
 def _about_key(name: ModelName) -> str:
-    """A sentence that names the environment variable where a key would be looked for; empty if the server
-    needs a key or there is one."""
+    """A sentence that names the environment variable in which a key could be given to a server that needs
+    none; empty if it needs one or a key is set."""
     unlocked = name.server and not name.server.needs_key and not has_key(OWN_KEY)
     return f"Without a key; one for it would be in {OWN_KEY}." if unlocked else ""
 
@@ -78,7 +79,8 @@ def _correct(reply: Reply[ServerKind]) -> Finding:
 
 
 def _structured(native: bool, reply: Reply[ServerKind]) -> Finding:
-    """Whether answers keep to the schema; `native`: the server accepted it as an option."""
+    """The finding on whether answers keep to the JSON schema; `native`: the server accepted the schema as an
+    option."""
     if native and reply.calls == 1:
         return Finding("structured output", "ok", "the server keeps answers to the schema")
     how = "the server declines it" if not native else "the server takes it, but the answer did not fit"

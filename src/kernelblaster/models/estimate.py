@@ -1,4 +1,4 @@
-"""Estimates what a run will spend on models before it starts."""
+"""Estimates, before a run starts, what it will spend on language models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ class Estimate:
 
 
 def estimate(expected: Sequence[Expected], table: ModelTable, prices: Prices) -> list[Estimate]:
-    """Expected totals by role, for those that have a model in `table`. Folders (hand-off, replay) cost
-    nothing. Assumes no hits in a server's prompt cache."""
+    """The expected tokens and dollars by role (kind of question), for the roles that have a model in `table`.
+    Folders (hand-off, replay) cost nothing. Assumes no hits in a server's prompt cache."""
     rows = []
     for item in expected:
         name = table.of(item.role)

@@ -1,4 +1,4 @@
-"""One exchange with a model's server: the request without the key, and the validated reply."""
+"""One exchange with a model's server: the request without the key, sending it, and validating the reply."""
 
 import json
 from collections.abc import Callable
@@ -85,9 +85,9 @@ def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
 def believed(
     counts: Callable[[], TokenUsage | None], exchange: Exchange, text: str
 ) -> tuple[TokenUsage | None, str]:
-    """(token counts, ""), if what `counts()` returns is plausible for the request and the answer's
-    `text`. (None, reason) if it is not or raises ValidationError, (None, "") if it is None: the ledger
-    then charges the most that the call may take."""
+    """(token counts, "") if what `counts()` returns is plausible for the request and the answer's `text`.
+    (None, reason) if it is not, or if `counts` raises ValidationError; (None, "") if it returns None. Without
+    counts the ledger charges the most that the call may take."""
     try:
         usage = counts()
     except ValidationError as error:

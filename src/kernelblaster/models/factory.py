@@ -46,8 +46,8 @@ class Service:
 
 
 class ByRole:
-    """The models of a run as one `Model`: each request goes to the model that the table gives its role.
-    Raises BadName if the role has none."""
+    """The models of a run as one `Model`: each request goes to the model that the table gives its role (the
+    kind of question). Raises BadName if the role has none."""
 
     def __init__(self, table: ModelTable, models: Mapping[ModelName, Model]) -> None:
         self._table = table
@@ -61,8 +61,9 @@ class ByRole:
 
 
 def open_models(table: ModelTable, ledger: Ledger, service: Service) -> ByRole:
-    """All models of a table, as one `Model`. Raises a `ModelError` before anything is asked: `NotAllowed` if
-    a key is missing, and another if the ledger's budget is in dollars and a price is unknown."""
+    """All models of a table (model by role, a kind of question) as one `Model`. Raises a `ModelError` before
+    anything is asked: `NotAllowed` if a key is missing, and another if the ledger's budget is in dollars and
+    a price is unknown."""
     ledger.check(str(name) for name in table.all if name.server)
     return ByRole(table, {name: open_model(name, ledger, service) for name in table.all})
 
@@ -77,8 +78,8 @@ def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
 
 
 def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
-    """The endpoint of a model's name, with all wrappers except recording and validation (see
-    `open_model`)."""
+    """The endpoint (source of raw answers) that a model's name stands for, with all wrappers of `open_model`
+    except recording and validation."""
     if name.kind == "handoff":
         return TokenCounted(HandOff(Path(name.rest), say=service.say), str(name), ledger)
     if name.kind == "replay":

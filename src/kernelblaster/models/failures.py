@@ -1,4 +1,5 @@
-"""The errors that asking a model can raise. None of them says anything about a candidate."""
+"""The errors that asking a language model can raise. They concern the model or its server, never a candidate
+kernel."""
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.models.request import ModelAnswer

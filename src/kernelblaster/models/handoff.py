@@ -57,8 +57,9 @@ class HandOff:
         return next(self.folder.glob(f"*-{request.digest}"), None)
 
     def _ask(self, request: Request[T]) -> Path:
-        """Make the request's folder, named by number, role and digest, with prompt.md, schema.json and
-        about.json; returns it. The folder appears under its name only once it is complete."""
+        """Make the folder of a request, named by number, role (kind of question) and digest, with prompt.md,
+        schema.json and about.json, and return its path. The folder appears under its name only once it is
+        complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
         number = 1 + sum(1 for folder in self.folder.iterdir() if re.match(r"\d+-", folder.name))
         folder = self.folder / f"{number:04}-{request.role}-{request.digest}"
@@ -95,7 +96,7 @@ class HandOff:
 
 
 def _prompt(request: Request[T]) -> str:
-    """The request's messages and how to answer, as Markdown."""
+    """The request's messages, with instructions for the person on how to answer, as Markdown."""
     titles = {"system": "Your part", "user": "The question", "assistant": "What you answered"}
     parts = [f"# {titles[message.speaker]}\n\n{message.text.strip()}\n" for message in request.messages]
     return "\n".join(parts) + HOW
@@ -167,7 +168,7 @@ def _filled(value: Any, folder: Path, answer: ModelAnswer) -> Any:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write a file atomically."""
+    """Write `text` to `file` atomically, in place of its old content."""
     scratch = file.with_name(f".{file.name}")
     scratch.write_text(text)
     scratch.replace(file)

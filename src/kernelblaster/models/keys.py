@@ -23,7 +23,8 @@ FINAL: dict[str, type[ModelError]] = {kind.__name__: kind for kind in (Declined,
 
 
 def has_key(name: str) -> bool:
-    """Whether there is a key under the name of this environment variable, here or in the keeper."""
+    """Whether the key in the environment variable `name` is set, in this process or in the keeper (the
+    process that holds the keys)."""
     return name in keeper.key_names() or secret(name) is not None
 
 
@@ -63,7 +64,8 @@ def _asked(what: str, exchange: "Exchange", **more: str) -> dict[str, Any]:
 
 
 def _failure(data: dict[str, Any]) -> ModelError:
-    """The error that `failure_as_data` turned into `data`, made again."""
+    """The `ModelError` that the keeper (the process that holds the keys) reported as JSON `data`; the inverse
+    of `failure_as_data`."""
     if data["kind"] in PASSING:
         kind = PASSING[data["kind"]]
         return kind(data["message"], wait_s=data["wait_s"], maybe_charged=data["maybe_charged"])

@@ -123,7 +123,8 @@ class Ledger:
                 raise BudgetSpent(self._refusal(request, None))
 
     def enter(self, model: str, request: Request[T], usage: TokenUsage, seconds: float) -> None:
-        """Record a call that was not reserved, with its estimated tokens and its seconds."""
+        """Record a call that was not reserved, such as a person's answer, with its estimated tokens and how
+        many seconds it took."""
         with self._change:
             reservation = self._reserve(model, request, None)
         self.settle(reservation, usage, estimated=True, seconds=seconds)
@@ -180,14 +181,15 @@ class Ledger:
             self._change.notify_all()
 
     def knows(self, model: str, request: Request[T]) -> bool:
-        """Whether an equal request to this model was settled before."""
+        """Whether a call to `model` with an equal request (by digest) was recorded as ended before."""
         with self._change:
             calls = [r for r in self._reserved if r.number in self._settled]
             return any((r.model, r.request) == (model, request.digest) for r in calls)
 
     def settle_late(self, model: str, request: Request[T], usage: TokenUsage | None) -> None:
-        """Settle the call that an earlier process began for an equal request and whose answer it stored,
-        before it was killed. Does nothing if there is no such call."""
+        """Record the end of a call that an earlier process began for an equal request and whose answer it
+        stored, before it was killed: `usage` are the tokens of that answer. Does nothing if there is no such
+        call."""
         with self._change:
             ended = self._settled.keys() | self._open
             unsettled = [r for r in self._reserved if r.number not in ended]
@@ -196,12 +198,13 @@ class Ledger:
             self.settle(reservation, usage)
 
     def total(self) -> Total:
-        """The sums over all calls of the run, those in progress included with their bounds."""
+        """The sums over all calls of the run; those in progress count with the most that they may cost."""
         with self._change:
             return _total(self._calls())
 
     def totals(self, by: Literal["role", "task", "step", "model"]) -> dict[str, Total]:
-        """As `total`, for the calls of each role, task, step or model."""
+        """The sums of `total` separately for each role, task, step or model (`by` says which), by its
+        name."""
         with self._change:
             groups = defaultdict(list)
             for reservation, settlement in self._calls():
@@ -214,7 +217,8 @@ class Ledger:
             self._file = None
 
     def _calls(self) -> list[tuple[Reservation, Settlement]]:
-        """All calls with what is charged for each: for those not settled, the most they may cost."""
+        """All calls, each with what is charged for it: for a call that has not ended, the most that it may
+        cost."""
         return [(r, self._settled.get(r.number) or _unknown(r)) for r in self._reserved]
 
     def _exceeds(self, bound: TokenUsage, most_usd: float | None) -> bool:
@@ -227,7 +231,8 @@ class Ledger:
         return usd is not None and spent.usd + (most_usd or 0.0) > usd
 
     def _refusal(self, request: Request[T], most_usd: float | None) -> str:
-        """The message for a call that the budget does not allow."""
+        """The message for the user on a call that the budget does not allow; `most_usd` is the most that it
+        may cost."""
         spent = _total(self._calls())
         parts = []
         if self._budget.tokens is not None:
@@ -284,7 +289,8 @@ def recount_by_role(path: Path, prices: Prices) -> dict[str, Total]:
 
 
 def _recounted(path: Path, prices: Prices) -> list[tuple[Reservation, Settlement]]:
-    """The calls in a ledger's file, with what each cost at these prices."""
+    """The calls in a ledger's file, with what each cost at these prices. Raises ModelError if the file is
+    damaged, OSError if it cannot be read."""
     calls = []
     for reservation, settlement in read_ledger(path):
         rates = prices.of(reservation.model)
@@ -302,7 +308,7 @@ def read_ledger(path: Path) -> list[tuple[Reservation, Settlement]]:
 
 
 def _unknown(reservation: Reservation) -> Settlement:
-    """The settlement of a call of unknown cost: the upper bound that was reserved for it counts."""
+    """The settlement for a call of unknown cost: it is charged the upper bound that was reserved for it."""
     return Settlement(
         number=reservation.number, usage=reservation.bound, usd=reservation.most_usd, told=False
     )

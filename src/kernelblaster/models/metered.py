@@ -12,9 +12,9 @@ from kernelblaster.models.tokens import tokens_of
 
 
 class Metered:
-    """An endpoint whose calls are reserved in the ledger before they are made and settled after, under the
-    name `model`. `free(request)` is true for a request that costs nothing because its answer is stored.
-    Raises BudgetSpent if the call may exceed the budget."""
+    """An endpoint (source of raw answers) whose calls are reserved in the ledger before they are made and
+    settled after, under the name `model`. `free(request)` is true for a request that costs nothing because
+    its answer is stored. Raises BudgetSpent if the call may exceed the budget."""
 
     def __init__(
         self, endpoint: Endpoint, model: str, ledger: Ledger, *, free: Callable[[Request[Any]], bool]

@@ -58,7 +58,8 @@ class ModelName:
 
 @dataclass(frozen=True)
 class ModelTable:
-    """The model of each role: its own in `roles`, else the `default` (None: no model)."""
+    """The model of each role (kind of question that a policy asks): its own in `roles`, else the `default`
+    (None: no model)."""
 
     default: ModelName | None
     roles: Mapping[str, ModelName]
@@ -69,7 +70,7 @@ class ModelTable:
 
     @property
     def all(self) -> set[ModelName]:
-        """Every model that some role uses."""
+        """Every model that some role uses, or that is the default."""
         return {*self.roles.values(), *([self.default] if self.default else [])}
 
 
@@ -93,8 +94,8 @@ def parse_name(text: str) -> ModelName:
 
 
 def parse_table(texts: Sequence[str], roles: Collection[str]) -> ModelTable:
-    """The table from command-line texts: `NAME` for all roles, `ROLE=NAME` for one, which must be among
-    `roles`. Raises BadName."""
+    """The table of models by role (kind of question), from command-line texts: `NAME` for all roles,
+    `ROLE=NAME` for one, which must be among `roles`. Raises BadName."""
     default = None
     named = {}
     for text in texts:

@@ -90,9 +90,9 @@ def context_of(exchange: Exchange, key: str | None, model: str) -> int | None:
 
 
 def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
-    """The answer gathered from a stream of events. If it becomes far longer than the request allows, reading
-    ends there and the answer's `stop` is "length". Raises CutOff if the stream ends early or has an error.
-    `key` is removed from texts."""
+    """The answer gathered from a stream of server-sent events. If it becomes far longer than the request
+    allows, reading ends there and the answer's `stop` is "length". Raises CutOff if the stream ends early or
+    has an error. `key` is removed from texts, in case the server repeats it."""
     gathering = Gathering(exchange.bound.tokens_out)
     reason, refused, usage = None, False, None
     for _, data in response.events():
@@ -128,15 +128,16 @@ def _whole(exchange: Exchange, completion: Completion, key: str) -> ModelAnswer:
 
 
 def _raise_error(exchange: Exchange, completion: Completion, key: str) -> None:
-    """Raise CutOff if the server sent an error in place of an answer."""
+    """Raise CutOff if `completion` has an error of the server in place of an answer; `key` is removed from
+    its text."""
     if completion.error:
         text = scrubbed(said({"error": completion.error}, "an error without a reason"), key)
         raise CutOff(f"{exchange.name}: {text[:500]}", maybe_charged=True)
 
 
 def _answer(exchange: Exchange, text: str, reason: str, reported: Any, key: str) -> ModelAnswer:
-    """The answer with this text. `reason` is the server's reason for stopping, `reported` its token
-    counts."""
+    """The answer with this `text`, from which `key` is removed. `reason` is the server's reason for stopping,
+    `reported` its token counts, which are dropped if implausible."""
     usage, doubt = believed(lambda: _usage(reported), exchange, text)
     stop = STOPS.get(reason, "done")
     return ModelAnswer(text=scrubbed(text, key), stop=stop, model=exchange.name, usage=usage, doubt=doubt)

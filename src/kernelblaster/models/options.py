@@ -1,4 +1,5 @@
-"""Remembers which optional fields of a request a model's server accepts."""
+"""Remembers which optional fields of a request (structured output, streaming, ...) a model's server
+accepts."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -22,11 +23,11 @@ class ServerOptions:
         self._dropped: set[str] = set()
 
     def takes(self, option: str) -> bool:
-        """Whether to send an option: it is known and the server has not rejected it so far."""
+        """Whether to send the field `option`: it is a known one and the server has not rejected it so far."""
         return option in self._words and option not in self._dropped
 
     def drop(self, option: str) -> None:
-        """Stop sending an option."""
+        """Never send the field `option` to this server again."""
         with self._lock:
             self._dropped.add(option)
 

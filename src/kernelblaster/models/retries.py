@@ -33,8 +33,8 @@ class Patience:
 
 
 class Retrying:
-    """An endpoint that tries again, after a wait, while the inner one raises `Unavailable`. The last
-    failure is raised."""
+    """An endpoint (source of raw answers) that asks the inner one again, after a wait, while that raises
+    `Unavailable`, as often as its `Patience` allows; the last failure is then raised."""
 
     def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
         self._endpoint = endpoint
@@ -55,7 +55,8 @@ class Retrying:
 
 
 class Limited:
-    """An endpoint with at most `calls` calls in progress; others wait."""
+    """An endpoint (source of raw answers) with at most `calls` calls in progress at once; further ones
+    wait."""
 
     def __init__(self, endpoint: Endpoint, calls: int) -> None:
         self._endpoint = endpoint

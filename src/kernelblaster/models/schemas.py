@@ -29,8 +29,8 @@ def strict(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def closed(schema: dict[str, Any]) -> bool:
-    """Whether all objects in a schema have named properties: servers cannot enforce schemas with
-    free-form ones."""
+    """Whether every object in a JSON schema declares properties: servers cannot enforce a schema with
+    free-form objects."""
     parts = [schema, *schema.get("$defs", {}).values()]
     while parts:
         part = parts.pop()
@@ -42,7 +42,7 @@ def closed(schema: dict[str, Any]) -> bool:
 
 
 def in_words(request: Request[T]) -> str:
-    """The instruction to answer in this request's JSON schema, to be added to the prompt."""
+    """The instruction, for the prompt, to answer with a JSON object of this request's schema."""
     return (
         "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
         f"{json.dumps(request.json_schema, separators=(',', ':'))}"

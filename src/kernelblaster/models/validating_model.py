@@ -1,4 +1,4 @@
-"""A model that validates answers, with one more try for a malformed one."""
+"""`ValidatingModel`: a model whose answers are validated, with one more try for a malformed one."""
 
 from dataclasses import replace
 
@@ -10,7 +10,8 @@ SHOWN_ANSWER = 20_000  # characters of a malformed answer that are shown to the 
 
 
 class ValidatingModel:
-    """A `Model` on top of any endpoint: parses its answers and validates them by the request's schema."""
+    """A `Model` on top of any endpoint (source of raw answers): parses the answers and validates them by the
+    request's schema."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -29,7 +30,8 @@ class ValidatingModel:
 
 
 def repair(request: Request[T], answer: ModelAnswer, problem: str) -> Request[T]:
-    """The same request, followed by the malformed answer and what is wrong with it."""
+    """The same request as a longer conversation: followed by the malformed `answer` and the `problem` with
+    it, so that the model corrects it."""
     text = (
         f"That answer cannot be used: {problem}.\n"
         "Answer again with the whole corrected JSON object, and nothing else."
@@ -43,5 +45,5 @@ def _reply(value: T, answer: ModelAnswer) -> Reply[T]:
 
 
 def _sum(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage | None:
-    """The tokens of both calls; None if those of either are unknown."""
+    """The tokens of two calls added up; None if those of either are unknown."""
     return first + second if first and second else None

@@ -1,5 +1,5 @@
-"""Used with all model servers: limits of a call, the errors that HTTP status codes mean, and removing keys
-from texts."""
+"""What calls to all model servers share: their limits, the errors that HTTP status codes mean, and the
+removal of keys from texts."""
 
 import email.utils
 import math
@@ -118,5 +118,5 @@ def hinted_wait(headers: Mapping[str, str]) -> float | None:
 
 
 def scrubbed(text: str, key: str) -> str:
-    """The text with the key removed, in case a server repeated it."""
+    """The text with every occurrence of `key` replaced, in case a server repeated it."""
     return text.replace(key, "[key]") if key and key != NO_KEY else text

@@ -1,4 +1,5 @@
-"""What a strategy asks of a policy: who writes candidates, names their states, and says what to learn."""
+"""The interface between a search and a policy, which writes candidates, names the performance states of
+kernels, and proposes what the knowledge base should learn: `Policy` and the data types of its methods."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,10 +49,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """The expected gain of a technique in a state against the measured one, all as natural logarithms of
-    speedups. `measured` is the mean over the valid candidates and `interval` its confidence interval, both
-    None if none was valid. `failures` counts failed attempts by kind; `samples` are all attempts, valid or
-    not."""
+    """The gain that the knowledge base expected of a technique in a state, against the measured one, both as
+    natural logarithms of speedups. `measured` is the mean over the valid candidates and `interval` its
+    confidence interval, both None if none was valid. `failures` counts failed attempts by kind; `samples` are
+    all attempts, valid or not."""
 
     state: str
     technique: str
@@ -79,8 +80,8 @@ class Discrepancy:
 
 @dataclass(frozen=True)
 class PolicyEvaluation:
-    """What an iteration's results say of the knowledge base: where they differ from what it expected, the
-    most instructive first, and what these have in common, in words (`remark`; empty if nobody said)."""
+    """How an iteration's results differ from what the knowledge base expected: `discrepancies`, the most
+    instructive first, and a `remark` in words on what they have in common (empty if there is none)."""
 
     discrepancies: Sequence[Discrepancy]
     remark: str = ""
@@ -113,20 +114,20 @@ class Policy(Protocol):
     depth: Depth
 
     def initial(self, task: Task) -> Attempt:
-        """The first candidate of a search, meant to be correct and not yet fast. Raises KernelBlasterError if
-        the policy has no implementation for the task."""
+        """The first candidate of a search for this task, meant to be correct and not yet fast. Raises
+        KernelBlasterError if the policy has no implementation for the task."""
         ...
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
         """The kernels of a profiled candidate that can be optimized, each with its share of the time and its
-        state, the one with the largest possible gain first. `floor_bytes` is the least memory traffic that
-        the task needs."""
+        performance state, the one with the largest possible gain first. `floor_bytes` is the least memory
+        traffic, in bytes, that any implementation of the task needs."""
         ...
 
     def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
         """Names of the techniques that can be tried on this kernel of the candidate; empty if there are none.
-        `again` counts how often all that was offered for it has been used up; a policy that can think of more
-        then offers more."""
+        `again` counts how often the search has already used up all techniques offered for the kernel; a
+        policy that can think of more then offers more."""
         ...
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
@@ -150,17 +151,19 @@ class Policy(Protocol):
     def evaluate(
         self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
     ) -> PolicyEvaluation:
-        """Policy evaluation: discrepancies of (state, technique) pairs among the `fresh` samples of this
-        iteration. `earlier` are the samples of the replay buffer, pooled with them; `theta` is the knowledge
-        base that the predictions came from; `architecture` (such as `sm_90a`) selects its scores."""
+        """Policy evaluation: compares what was expected of each (state, technique) pair with the results in
+        `fresh`, the attempts of this iteration, pooled with `earlier`, those of the replay buffer. `theta` is
+        the knowledge base that the predictions came from; `architecture` (such as `sm_90a`) selects its
+        scores."""
         ...
 
     def explain(self, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
-        """Gap analysis: a cause for each surprising discrepancy. `now` is the current knowledge base."""
+        """Gap analysis: a cause for each discrepancy in `evaluation` that is surprising, in the same order.
+        `now` is the current knowledge base."""
         ...
 
     def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """Parameter update: changes to the knowledge base `now` beyond the measured gains, which are recorded
-        elsewhere: the lessons of the gaps and the evaluation's remark as notes, corrected priors, new and
-        revised entries."""
+        """Parameter update: the changes to make to the knowledge base `now`: the lessons of the gaps and the
+        evaluation's remark as notes, corrected priors, new and revised entries. The measured gains themselves
+        are recorded elsewhere."""
         ...

@@ -1,1 +1,2 @@
-"""Roles of the search played by a language model: prompts, answers, and their use."""
+"""The policy in which a language model plays roles of the search (proposing techniques, writing code,
+explaining results): the prompts, the types of the answers, and what is done with them."""

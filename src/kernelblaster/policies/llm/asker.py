@@ -1,4 +1,5 @@
-"""Asks the model in a role; every question and answer is recorded before it is used."""
+"""Asks the language model in a role (a kind of question, such as the proposer's); every question and answer
+is recorded in the run's log before it is used, so that a resumed run asks nothing twice."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -24,11 +25,11 @@ NOTED: tuple[Role, ...] = ("initial-writer", "proposer", "lowerer")  # who is sh
 
 @dataclass(frozen=True)
 class Question(Generic[T]):
-    """One question to the model in a role: the `template` filled with `sections` is the user's message,
-    `system` the system message, `schema` the type of the answer. `key` identifies it within run and role: if
-    the run has an answer recorded under that key, it is reused, even if the prompt would now read
-    differently. `seed` asks for another answer to the same prompt; `prompt_tokens` overrides the role's
-    limit. `notes` are texts of people, added at the end."""
+    """One question to the model in a role (a kind of question, such as the proposer's): the `template` filled
+    with `sections` is the user's message, `system` the system message, `schema` the type of the answer. `key`
+    identifies it within run and role: if the run has an answer recorded under that key, it is reused, even if
+    the prompt would now read differently. `seed` asks for another answer to the same prompt; `prompt_tokens`
+    overrides the role's limit. `notes` are texts that people left for the run, added at the end."""
 
     role: Role
     key: str
@@ -42,7 +43,7 @@ class Question(Generic[T]):
 
     @property
     def name(self) -> str:
-        """Role and key: what the question is recorded under in the run's log."""
+        """`ROLE/KEY`, under which the question is recorded in the run's log."""
         return f"{self.role}/{self.key}"
 
 
@@ -60,8 +61,8 @@ class Asker:
 
     @property
     def failures(self) -> Counter[tuple[Role, str]]:
-        """The number of questions of this process without a usable answer, by (role, reason), such as
-        `PromptTooLong`."""
+        """The number of questions without a usable answer that this process has asked or found recorded, by
+        (role, reason), where the reason is an error's name such as `PromptTooLong`."""
         return Counter(self._failed.values())
 
     def ask(self, question: Question[T]) -> T | None:
@@ -81,8 +82,8 @@ class Asker:
         return str(recorded["messages"][-1]["text"])
 
     def _new_question(self, question: Question[T]) -> dict[str, Any]:
-        """The event of a question that is asked now: its `messages`, and the ids of the `notes` in them, if
-        there are any."""
+        """The event to record for a question that is asked now: its `messages`, and the ids of the people's
+        `notes` in them, if there are any; these notes are marked as shown."""
         notes = self._steering.notes if self._steering and question.role in NOTED else ()
         if not notes:
             return {"messages": _messages(question)}
@@ -127,7 +128,8 @@ def request_of(question: Question[T], task: str = "", prompt: str | None = None)
 
 
 def _messages(question: Question[T]) -> list[dict[str, Any]]:
-    """System and user message as JSON data, rendered anew."""
+    """The system and the user message of a question as JSON data, rendered from its template. Raises
+    `PromptTooLong`."""
     return [message.model_dump(mode="json") for message in request_of(question).messages]
 
 

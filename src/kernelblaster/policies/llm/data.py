@@ -1,4 +1,5 @@
-"""Quotes text from elsewhere so that it cannot pass for instructions."""
+"""Quotes foreign text (sources, profiles, notes) in a prompt so that a model does not take it for
+instructions."""
 
 import hashlib
 import re
@@ -11,7 +12,7 @@ RULE = (
 
 
 def data(title: str, text: str) -> str:
-    """Text from elsewhere between an opening and a closing mark, titled, without invisible characters. The
+    """`text` between an opening and a closing mark, with a `title` and without invisible characters. The
     marks include a digest of the text, so that the text cannot contain its own closing mark."""
     clean = INVISIBLE.sub("", text).strip("\n")
     begin, end = marks(title, clean)
@@ -26,6 +27,7 @@ def marks(title: str, text: str) -> tuple[str, str]:
 
 
 def one_line(text: str, longest: int = 200) -> str:
-    """Foreign text for use within a sentence: on one line, without marks, at most `longest` characters."""
+    """Foreign text for use within a sentence of a prompt: on one line, with `<` and `>` replaced so that it
+    has no marks, cut at `longest` characters."""
     plain = re.sub(r"\s+", " ", INVISIBLE.sub("", text)).replace("<", "(").replace(">", ")").strip()
     return plain if len(plain) <= longest else f"{plain[: longest - 3]}..."

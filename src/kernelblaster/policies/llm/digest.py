@@ -1,4 +1,4 @@
-"""Profiles for prompts: a short digest, or in full."""
+"""Writes profiles for prompts: as a short digest, or with every metric."""
 
 import re
 from collections.abc import Mapping
@@ -29,9 +29,9 @@ BESIDES = 40  # importance of kernels other than the one in question; less for e
 
 
 def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-    """A profile as prompt lines: one to three for each kernel, the largest share of the time first.
-    `floor_bytes` is the least memory traffic of the task. `kernel` is the kernel that the prompt is about:
-    its lines are never left out and include the profiler's advice; with None that holds for the first
+    """A profile as prompt lines: up to five for each kernel, the largest share of the time first.
+    `floor_bytes` is the least memory traffic of the task, in bytes. `kernel` is the kernel that the prompt is
+    about: its lines are never left out and include the profiler's advice; with None that holds for the first
     eight."""
     states = extract_states(profile, floor_bytes)
     listed = sorted(zip(profile.kernels, states, strict=True), key=lambda pair: -pair[1].share)
@@ -49,7 +49,7 @@ def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> lis
 
 
 def _meaning() -> str:
-    """The line that explains which limits the percentages `could save` and `the floor` refer to."""
+    """The line that explains what the phrase `could save` in the other lines compares a kernel with."""
     reachable = thresholds()["busy"]["dram_reachable"]
     return (
         f"(could save: against the task's own bytes at {reachable:.0%} of the memory's peak, or the "
@@ -65,7 +65,8 @@ def kernel_name(profiled: str) -> str:
 
 def _kernel(name: str, profiled: KernelProfile, state: KernelState, busy: list[str]) -> str:
     """The two lines on one kernel: share, time, launch shape and resources; then `busy` (phrases such as
-    `device memory 47%`) and the troubles above NOTED."""
+    `device memory 47%`), metrics of waste (such as bank conflicts) above NOTED, and how much of its time
+    could be saved."""
     time = f"{profiled.duration_us:.1f} us, " if profiled.duration_us is not None else ""
     grid, block = ("x".join(str(n) for n in _short(of)) for of in (profiled.grid, profiled.block))
     metrics = state.state.metrics
@@ -78,13 +79,14 @@ def _kernel(name: str, profiled: KernelProfile, state: KernelState, busy: list[s
 
 
 def _busy(metrics: Mapping[str, float]) -> list[str]:
-    """Phrases on the use of memories, issue slots and pipes, those of at least 1 %."""
+    """Phrases such as `device memory 47%` on the use of memories, issue slots and pipes, where it is at least
+    1 %. `metrics` are fractions from 0 to 1."""
     return [figure(key, metrics[key]) for key in BUSY if metrics.get(key, 0) >= 0.01]
 
 
 def _pipes(pipes: Mapping[str, float]) -> list[str]:
-    """Phrases on the use of the other arithmetic pipes, such as the integer pipe, from PIPE_NOTED on. `pipes`
-    are shares of the peak by pipe."""
+    """Phrases such as `integer pipe 40%` on the use of arithmetic pipes other than FP32 and tensor, where it
+    is at least PIPE_NOTED. `pipes` are fractions of the peak by the pipe's name."""
     uses: dict[str, float] = {}
     for pipe, word in PIPE_WORDS.items():
         uses[word] = max(uses.get(word, 0.0), pipes.get(pipe, 0.0))
@@ -92,7 +94,8 @@ def _pipes(pipes: Mapping[str, float]) -> list[str]:
 
 
 def _resources(profiled: KernelProfile) -> str:
-    """Registers and shared memory as a continuation of a sentence; empty for a profile without them."""
+    """Registers and shared memory of a kernel as the continuation of a sentence; empty for a profile without
+    them."""
     parts = []
     for metric, words in RESOURCE_METRICS.items():
         value = profiled.metric(metric)
@@ -103,8 +106,8 @@ def _resources(profiled: KernelProfile) -> str:
 
 
 def _achieved(profiled: KernelProfile) -> list[str]:
-    """A line on what was reached: bytes moved and their rate, hit rates of the caches, and what warps wait
-    for most; empty for a profile without them."""
+    """A line on what a kernel reached: MB moved and GB/s, hit rates of the caches, and what warps wait for
+    most; an empty list for a profile without these metrics."""
     moved = [_value(profiled, f"dram__bytes_{way}.sum") for way in ("read", "write")]
     parts = []
     if profiled.duration_us and moved[0] is not None and moved[1] is not None:
@@ -124,20 +127,21 @@ def _achieved(profiled: KernelProfile) -> list[str]:
 
 
 def _stalls(profiled: KernelProfile) -> dict[str, float]:
-    """Cycles that warps wait for each issued instruction, by NCU's name of the reason."""
+    """Stall cycles of warps per issued instruction, by Nsight Compute's name of the stall reason; empty if
+    the profile has none."""
     found = ((STALL.match(metric.name), metric.value) for metric in profiled.metrics)
     return {match[1]: value for match, value in found if match and isinstance(value, float)}
 
 
 def _value(profiled: KernelProfile, metric: str) -> float | None:
-    """A metric's number; None if the profile does not have it."""
+    """The number of the metric named `metric`; None if the profile does not have it or it is text."""
     found = profiled.metric(metric)
     return found.value if found is not None and isinstance(found.value, float) else None
 
 
 def _advice(profiled: KernelProfile) -> list[str]:
     """Up to ADVICE lines of the profiler's advice, the largest estimated speedup first; if no advice has an
-    estimate, the first piece only."""
+    estimate, the first piece only. Empty if there is none."""
     ordered = sorted(profiled.advice, key=lambda a: -(a.estimated_speedup_percent or 0.0))
     promising = [advice for advice in ordered if advice.estimated_speedup_percent]
     lines = []
@@ -149,7 +153,7 @@ def _advice(profiled: KernelProfile) -> list[str]:
 
 
 def _short(extents: tuple[int, int, int]) -> list[int]:
-    """Grid or block extents without trailing ones."""
+    """The extents (x, y, z) of a grid or block without trailing ones; at least x stays."""
     kept = list(extents)
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
@@ -157,7 +161,7 @@ def _short(extents: tuple[int, int, int]) -> list[int]:
 
 
 def whole_profile(profile: Profile) -> str:
-    """Every metric and all advice of every kernel, as a profiler prints them."""
+    """Every metric and all advice of every kernel as text, by sections, as a profiler prints them."""
     lines = []
     for kernel in profile.kernels:
         lines.append(f"{one_line(kernel.name)}, grid {kernel.grid}, block {kernel.block}")

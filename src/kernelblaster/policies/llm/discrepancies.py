@@ -1,4 +1,5 @@
-"""Predictions compared with results, as lines of a prompt."""
+"""Writes discrepancies (what the knowledge base expected of a technique in a state, against what was
+measured) as lines of a prompt."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ LETTERS = 240  # of what was said of a step
 
 @dataclass(frozen=True)
 class ResultsView:
-    """What a prompt may show of results: the authors' own descriptions of candidates (`summaries`, by code),
-    their sources by code, and the knowledge base, by whose names states are called."""
+    """What a prompt may show of results: the authors' own descriptions of candidates (`summaries`, by the
+    candidate's code, a digest), `source`, which returns a candidate's source by code or None, and the
+    knowledge base `now`, by whose names states are called."""
 
     summaries: Mapping[str, str]
     source: Callable[[str], str | None]
@@ -33,9 +35,10 @@ class ResultsView:
 
 
 def listed(discrepancies: Sequence[Discrepancy], view: ResultsView | None = None) -> list[Piece]:
-    """The pieces for each discrepancy, numbered from 0, by which answers refer to them; the first three are
-    never left out. With a `view`, each also shows evidence: what was done, how the profile changed, and the
-    difference of the sources, which is left out first. None: no evidence."""
+    """The prompt pieces for each discrepancy (expected against measured gain), numbered from 0, by which
+    answers refer to them; the first three are never left out of a long prompt. With a `view`, each also shows
+    one attempt: what was done, how the profile changed, and the difference of the sources, which is left out
+    first."""
     pieces = []
     for number, discrepancy in enumerate(discrepancies):
         importance = NEEDED if number < 3 else max(1, 60 - number)
@@ -46,8 +49,8 @@ def listed(discrepancies: Sequence[Discrepancy], view: ResultsView | None = None
 
 
 def _text(number: int, discrepancy: Discrepancy, view: ResultsView | None) -> str:
-    """The lines on one discrepancy, expected and measured gain as speedups, the latter with its interval;
-    evidence only with `view`."""
+    """The lines on one discrepancy: expected and measured gain as speedups, the latter with its interval, and
+    the number of attempts and failures; with a `view` also what one attempt did and changed."""
     got = "no valid candidate"
     if discrepancy.measured is not None and discrepancy.interval is not None:
         low, high = (exp(bound) for bound in discrepancy.interval)
@@ -64,14 +67,15 @@ def _text(number: int, discrepancy: Discrepancy, view: ResultsView | None) -> st
 
 
 def _shown(discrepancy: Discrepancy) -> Sample:
-    """The attempt that a discrepancy is shown by: of the valid ones that whose gain differs most from the
-    expected; if none was valid, the first one."""
+    """The attempt by which a discrepancy is illustrated: the valid one whose gain differs most from the
+    expected gain; if none was valid, the first one."""
     valid = [s for s in discrepancy.samples if s.step.failure is None]
     return max(valid, key=lambda s: abs(_gain(s) - discrepancy.expected), default=discrepancy.samples[0])
 
 
 def _evidence(discrepancy: Discrepancy, view: ResultsView) -> list[str]:
-    """Lines on the attempt that is shown: what was done, and the change of its profile or its failure."""
+    """Lines on the attempt that illustrates a discrepancy: what was done, and how its profile changed or why
+    it failed."""
     sample = _shown(discrepancy)
     if sample.step.failure is not None:
         said = one_line(outcome_feedback(sample.child.outcome, ""), LETTERS)
@@ -80,8 +84,8 @@ def _evidence(discrepancy: Discrepancy, view: ResultsView) -> list[str]:
 
 
 def _difference(sample: Sample, view: ResultsView) -> str:
-    """The difference of the sources of a step, at most LINES changed or neighbouring lines of it, as data;
-    empty if a source is not known."""
+    """The unified diff of the sources before and after an attempt, at most LINES lines of it, quoted as data;
+    empty if a source is not known or nothing differs."""
     old, new = (view.source(code) for code in (sample.step.parent, sample.step.child))
     if old is None or new is None:
         return ""
@@ -91,14 +95,15 @@ def _difference(sample: Sample, view: ResultsView) -> str:
 
 
 def _done(sample: Sample, summaries: Mapping[str, str]) -> list[str]:
-    """The author's description of an attempt as a line; empty if it gave none."""
+    """The author's description of an attempt as one line in a list; an empty list if it gave none."""
     said = one_line(summaries.get(sample.step.child, ""), LETTERS)
     return [f"   done: {said}"] if said else []
 
 
 def _effect(sample: Sample, state: str, now: Content) -> str:
-    """A line on what an attempt changed: techniques before it, the kernel's share, its own speedup, the state
-    that it left `state` for, by the names of the knowledge base `now`, and metrics."""
+    """A line on what an attempt changed: the techniques before it, the kernel's share of the time and own
+    speedup, the performance state it is in afterwards (by its name in the knowledge base `now`) if that is
+    not `state`, and metrics."""
     before = f"after {one_line(', '.join(sample.step.before), 120)}" if sample.step.before else "at first"
     contrast = contrast_of(sample)
     if contrast is None:
@@ -113,13 +118,14 @@ def _effect(sample: Sample, state: str, now: Content) -> str:
 
 
 def _changes(contrast: Contrast) -> list[str]:
-    """The metrics that changed most, and those that are always shown."""
+    """Phrases such as `device memory 13% to 67%` on the metrics that changed most and on those in ALWAYS, as
+    far as both profiles have them."""
     old, new = contrast.before.state.metrics, contrast.after.state.metrics
     names = dict.fromkeys([*list(contrast.moved)[:MOVED], *ALWAYS])
     return [change(name, old[name], new[name]) for name in names if name in old and name in new]
 
 
 def _gain(sample: Sample) -> float:
-    """The log speedup of a valid attempt."""
+    """The natural logarithm of the speedup of a valid attempt."""
     assert sample.step.log_speedup is not None
     return sample.step.log_speedup

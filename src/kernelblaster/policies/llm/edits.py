@@ -1,4 +1,4 @@
-"""Applies a model's changes to a source: the whole file, or search-and-replace blocks."""
+"""Applies a model's changes to a source, given as the whole new file or as search-and-replace blocks."""
 
 from collections.abc import Sequence
 
@@ -17,12 +17,13 @@ class SourceEdit(BaseModel):
 
 
 class Refusal(Exception):
-    """The changes do not fit the source; the message says which and why."""
+    """A model's changes cannot be applied to the source; the message, which the model is shown, says which
+    and why."""
 
 
 def apply_edits(source: str, edits: Sequence[SourceEdit]) -> str:
-    """The source after all replacements, each searched in the result of those before. Raises `Refusal` if one
-    does not fit; then none is made."""
+    """The source after all replacements, each searched in the result of those before. Raises `Refusal` if the
+    text to replace does not occur exactly once."""
     for number, edit in enumerate(edits, 1):
         count = source.count(edit.search) if edit.search else 0
         if count != 1:
@@ -46,8 +47,8 @@ def changed(source: str, whole: str, edits: Sequence[SourceEdit], *, all_shown: 
 
 
 def _why(number: int, search: str, count: int, source: str) -> str:
-    """The sentence for the model on why edit `number` (from 1) was refused; `count` is how often its `search`
-    occurs."""
+    """The sentence for the model on why edit `number` (from 1) was refused: its `search` is empty, occurs
+    `count` times instead of once, or occurs in `source` only with other spaces."""
     if not search:
         return f"edit {number}: `search` is empty"
     start = search.strip()[:SHOWN]

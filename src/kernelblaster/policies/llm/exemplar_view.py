@@ -1,4 +1,4 @@
-"""Parts of prompts that show judged kernels of earlier searches as examples."""
+"""Shows exemplars (sources of the best candidates of earlier searches) in prompts, as examples."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -17,8 +17,9 @@ IMPORTANCE = 34  # of the first; less for the second
 def exemplar_pieces(
     around: Neighbourhood, family: str | None, techniques: Sequence[str], source: str
 ) -> list[Piece]:
-    """Up to MOST exemplars for a kernel, those first that share most with it (its family, its bottleneck, the
-    techniques to apply), with where they come from; `source` itself is none. Any may be left out."""
+    """Prompt pieces with up to MOST exemplars (best candidates of earlier searches) for a kernel, those first
+    that share most with it (its family, its bottleneck, the techniques to apply), each with where it comes
+    from. The candidate's own `source` is not among them. A long prompt may leave out any of them."""
     pieces: list[Piece] = []
     for one in around.exemplars(family, techniques, (source,)):
         text = _text(one)
@@ -28,7 +29,8 @@ def exemplar_pieces(
 
 
 def _text(one: RetrievedExemplar) -> str:
-    """An exemplar as data under a line on what it is; empty if it is too long to be shown."""
+    """An exemplar's source quoted as data, under a line on what it is; only its kernels if the whole takes
+    more than TOKENS tokens, and empty if these do too."""
     exemplar = one.exemplar
     code = exemplar.source
     if tokens_of(code) > TOKENS:
@@ -45,6 +47,7 @@ def _text(one: RetrievedExemplar) -> str:
 
 
 def _task_name(task: str) -> str:
-    """A task's name as it is shown to a model: of a file somewhere on a machine, only what it is called."""
+    """A task's name as it is shown to a model: for an absolute path only the file's stem, otherwise the name
+    itself."""
     path = PurePath(task)
     return path.stem if path.is_absolute() else task

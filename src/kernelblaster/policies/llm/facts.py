@@ -1,4 +1,4 @@
-"""Parts of prompts about the judge's rules, the sizes and the times."""
+"""The parts of prompts on the judge's rules for candidates, the sizes of the workloads, and times."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -20,9 +20,9 @@ SAME = (
 
 
 def contract(task: Task) -> str:
-    """The rules for a candidate of this task, as the system message of roles that write one from nothing. The
-    text is the same for all of them, so that a server can cache it, and does not depend on the file's path,
-    so that recorded answers can be replayed."""
+    """The rules for a candidate of this task: the system message of roles that write one from nothing. The
+    text is the same for all of these roles, so that a server can cache it, and does not depend on the task
+    file's path, so that recorded answers can be replayed."""
     sections = {
         "header": declaration(task.signature, PurePath(task.name).name).strip(),
         "dtype": task.dtype,
@@ -36,8 +36,8 @@ def contract(task: Task) -> str:
 
 
 def change_contract(task: Task) -> str:
-    """The shorter rules for roles that change a candidate which already follows them; its source shows the
-    rest."""
+    """The shorter rules for candidates of this task: the system message of roles that change an existing
+    candidate, whose source shows the rest."""
     sections = {
         "dtype": task.dtype,
         "tf32": precision(task),
@@ -50,7 +50,7 @@ def change_contract(task: Task) -> str:
 
 
 def sizes(task: Task) -> str:
-    """One line for each workload with its sizes; the primary one, which is timed, is marked."""
+    """One line for each workload of the task with its sizes; the primary one, which is timed, is marked."""
     listed = [", ".join(f"{name}={value}" for name, value in w.sizes.items()) for w in task.workloads]
     names = [w.name for w in task.workloads]
     return "\n".join(
@@ -76,8 +76,8 @@ def _brief(workloads: Sequence[Workload]) -> str:
 
 
 def compared_at(task: Task, *, modelled: bool) -> str:
-    """The sizes at which the judge compared results. `modelled`: the device is the emulated one, which
-    compares at one small workload only."""
+    """The sizes at which the judge compared a candidate's results with the reference, as text. `modelled`:
+    the device is the emulator, which compares at one small workload only."""
     if not modelled:
         return _brief([w for w in task.workloads if w.name != "small" or task.small_declared])
     compared, timed = (_brief([w]) for w in (task.small or task.smallest, task.primary))
@@ -85,7 +85,7 @@ def compared_at(task: Task, *, modelled: bool) -> str:
 
 
 def _fixed(workloads: Sequence[Workload]) -> dict[str, int]:
-    """Sizes that are the same in every workload."""
+    """The sizes that have the same value in every workload, by name."""
     sizes = workloads[0].sizes
     return {
         name: value for name, value in sizes.items() if all(w.sizes.get(name) == value for w in workloads)
@@ -93,9 +93,9 @@ def _fixed(workloads: Sequence[Workload]) -> dict[str, int]:
 
 
 def times(timing: Timing | None, best_us: float | None = None, floor: str = "at peak rates") -> str:
-    """A sentence on a candidate's time, the baseline's and the floor's; `not timed` if None. `best_us` is the
-    time of the run's fastest correct candidate, in microseconds; None to leave it out. `floor` says what
-    makes the floor."""
+    """A sentence with a candidate's time, the baseline's (PyTorch or the user's kernel) and the roofline
+    floor's, all in us; `not timed` if `timing` is None. `best_us` is the time of the run's fastest correct
+    candidate, None to leave it out. `floor` says in words what the floor is made of."""
     if timing is None:
         return "not timed"
     about = " (modelled)" if timing.modelled else ""
@@ -107,8 +107,8 @@ def times(timing: Timing | None, best_us: float | None = None, floor: str = "at 
 
 
 def floor_words(spec: GpuSpec, task: Task, floor: Floor) -> str:
-    """What a task's floor is made of, so that it can be recomputed: bytes and operations with their rates,
-    what binds first."""
+    """What a task's roofline floor (the least time that the GPU's bandwidth and peak rates allow) is made of,
+    in words: bytes and operations with their rates, the one that takes longer first."""
     tflops, unit = floor_rate(spec, task, floor)
     parts = [
         (floor.bytes / (spec.dram_gb_s * 1e3), f"{floor.bytes / 1e6:.1f} MB at {spec.dram_gb_s:g} GB/s"),

@@ -1,4 +1,5 @@
-"""The family of computation of a task whose kernels a model writes, from the operators in its source."""
+"""Finds the family (kind of computation, such as `scan`) of a PyTorch task whose kernels a model writes, from
+the operators in its source."""
 
 import re
 from collections.abc import Iterator
@@ -41,7 +42,8 @@ def may_use(task: Task, technique: str) -> bool:
 
 
 def _families(task: Task) -> Iterator[str]:
-    """The families of all operators in a module's source, in the order of FAMILIES."""
+    """The families (kinds of computation) of all operators in a module's source, in the order of FAMILIES;
+    may be empty."""
     text = re.sub(r"#[^\n]*|\"\"\".*?\"\"\"", "", task.source, flags=re.DOTALL)
     text = text.partition("def get_inputs")[0]
     return (name for name, words in FAMILIES if re.search(words, text, re.IGNORECASE))

@@ -1,4 +1,5 @@
-"""Feedback to the author of a failed candidate: short, with locations."""
+"""Writes the feedback that a model gets on a candidate that the judge did not accept: short, with
+locations."""
 
 import re
 
@@ -28,8 +29,8 @@ def feedback(evaluation: Evaluation, source: str) -> str:
 
 
 def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> str:
-    """As `feedback`, from the outcome alone. `source` may be empty: then no lines are quoted. `rival` names
-    the baseline in the sentence on a correct candidate."""
+    """As `feedback`, from the outcome alone. `source` may be empty: then no lines are quoted. For a correct
+    candidate it is a sentence with the speedup over the baseline, which `rival` names."""
     match outcome:
         case CompileFailed(reason=reason, log=log):
             said = "It does not compile:\n" + (_errors(log, source) or f"- {one_line(reason, LETTERS)}")
@@ -51,8 +52,8 @@ def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> s
 
 
 def _errors(log: str, source: str) -> str:
-    """The first ERRORS located errors of a compiler's log, each with its source line; empty if the log has
-    none."""
+    """The first ERRORS errors in a compiler's log that have a line number, each with that line of `source`;
+    empty if the log has none."""
     lines = source.splitlines()
     quoted = []
     for number, words in LOCATED.findall(log)[:ERRORS]:

@@ -1,4 +1,4 @@
-"""Parts of prompts about the GPU and the machine that emulates it."""
+"""The parts of prompts that describe the GPU, and the emulator that may stand in for it."""
 
 from kernelblaster.devices.gpu_model import architecture_of
 from kernelblaster.devices.occupancy import WARP, capability, limits_of, nearest_earlier
@@ -42,5 +42,6 @@ def gpu(spec: GpuSpec, *, modelled: bool) -> str:
 
 
 def only_on_hardware() -> frozenset[str]:
-    """Names of techniques that need instructions which the emulated device lacks."""
+    """Names of the expert's techniques that are not used on the emulator, mostly because it lacks their
+    instructions."""
     return frozenset(load_techniques().keys() - load_techniques(emulated=True).keys())

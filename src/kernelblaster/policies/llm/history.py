@@ -1,4 +1,5 @@
-"""What was tried from the same candidate, on the path to it and in the same state, with results."""
+"""The part of a prompt on what the run has tried before: from the same candidate, on the path to it and in
+the same performance state, with the results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ LETTERS = 160  # of what was said of a step
 
 @dataclass(frozen=True)
 class Tried:
-    """What a run has done so far: its steps, and by candidate `code` the evaluations and the authors'
-    summaries."""
+    """What a run has done so far: its `steps`, and the `evaluations` and the authors' `summaries` of
+    candidates, by the candidate's code (a digest)."""
 
     steps: Sequence[Step]
     evaluations: Mapping[str, Evaluation]
@@ -47,7 +48,8 @@ def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
 
 
 def path_steps(steps: Sequence[Step], code: str) -> list[Step]:
-    """The steps that led from the first candidate to the candidate `code`, the last one first."""
+    """The steps that led from the first candidate to the candidate `code` (a digest), the last one first;
+    empty for the first candidate."""
     by_child = {step.child: step for step in reversed(steps) if step.taken and step.child != step.parent}
     way: list[Step] = []
     while (step := by_child.get(code)) is not None and step not in way:
@@ -57,7 +59,8 @@ def path_steps(steps: Sequence[Step], code: str) -> list[Step]:
 
 
 def _line(tried: Tried, step: Step, where: str, kernel: str) -> str:
-    """The line on one step; `where` says how it relates to the candidate in question."""
+    """The prompt line on one step; `where` says in words how it relates to the candidate that the prompt is
+    about, and the step's kernel is named if it is not `kernel`."""
     changed = f", {one_line(step.kernel, 60)}" if step.kernel not in ("", kernel) else ""
     said = one_line(tried.summaries.get(step.child, ""), LETTERS)
     ended = _ended(step, tried.evaluations.get(step.child)) + (f". Done: {said}" if said else "")
@@ -65,8 +68,8 @@ def _line(tried: Tried, step: Step, where: str, kernel: str) -> str:
 
 
 def _ended(step: Step, evaluation: Evaluation | None) -> str:
-    """The result of a step: the speedup against the expected one, or why it failed. `evaluation` is that of
-    its child, None if it was not judged."""
+    """The result of a step in words: the speedup with the expected one, or why it failed. `evaluation` is
+    that of the step's new candidate, None if it was not judged."""
     if step.failure is None:
         return f"{step.speedup:.2f}x (expected {step.predicted:.2f}x)"
     if evaluation is None or isinstance(evaluation.outcome, CORRECT):

@@ -1,4 +1,5 @@
-"""The initial writer: writes a first correct candidate from the reference."""
+"""The initial writer, a role of the language model: writes a first correct candidate from the task's
+reference."""
 
 from pydantic import BaseModel, Field
 
@@ -18,8 +19,8 @@ ORIGIN = "llm: initial"
 
 
 class NoFirstCandidate(KernelBlasterError):
-    """The model did not write a correct first candidate, corrections included; the message has the last
-    problem."""
+    """The model did not write a first candidate that the judge found correct, corrections included; the
+    message has the last problem."""
 
 
 class FirstDraft(BaseModel):
@@ -55,7 +56,7 @@ def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
 
 def write_initial(scene: Scene) -> Candidate:
     """A candidate that the judge found correct: the model's draft, corrected up to MENDED times with the
-    judge's feedback. Raises `NoFirstCandidate`."""
+    judge's feedback. Raises `NoFirstCandidate` if it is still not correct or an answer is unusable."""
     source = draft(scene)
     said = "the model gave no usable answer"
     for number in range(MENDED + 1):

@@ -1,5 +1,5 @@
-"""The knowledge updater: turns an iteration's findings into words of the knowledge base: notes, conditions,
-descriptions and new techniques."""
+"""The knowledge updater, a role of the language model: turns what an iteration found into notes, conditions,
+descriptions and new techniques in the knowledge base."""
 
 from collections.abc import Iterator, Sequence
 
@@ -49,14 +49,15 @@ class KnowledgeUpdate(BaseModel):
 def update_by_model(
     scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
 ) -> KnowledgeUpdate | None:
-    """What the model wants the knowledge base `now` to hold of these gaps; None if there are none, or no
-    usable answer. `key` identifies the question in the run."""
+    """What the model wants the knowledge base `now` to remember of these gaps (explained differences between
+    expected and measured gains); None if there are no gaps or no usable answer. `key` identifies the question
+    in the run."""
     return scene.asker.ask(updater_question(scene, evaluation, gaps, now, key)) if gaps else None
 
 
 def changes_of(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> list[Change]:
-    """The model's update as changes of words in the knowledge base `now`; what refers to no gap, is empty or
-    known already is left out. Scores of known techniques stay measured."""
+    """The model's update as changes to the texts in the knowledge base `now`, and new techniques; what refers
+    to no gap, is empty or known already is left out. The scores of known techniques are not changed."""
     working = now.copy()
     changes = []
     for change in _changes(answer, gaps, working):
@@ -66,7 +67,8 @@ def changes_of(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> li
 
 
 def _changes(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterator[Change]:
-    """As `changes_of`; `now` must have each change applied before the next is asked for."""
+    """The changes of `changes_of`, one at a time; the caller must apply each to `now` before it takes the
+    next."""
     yield from _dropped(answer, gaps, now)
     for entry, note in _of(answer.notes, gaps, now, LETTERS):
         yield from noted(now, entry.state, note, entry.technique)
@@ -85,7 +87,8 @@ def _changes(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iter
 def _of(
     notes: Sequence[Note], gaps: Sequence[Gap], now: Content, letters: int
 ) -> Iterator[tuple[OptimizationEntry, str]]:
-    """The entry of each note's gap, with the note on one line; the first for each gap counts."""
+    """(entry of the technique that the note's gap is about, note on one line of at most `letters` characters)
+    for each note. Only the first note for a gap counts; empty ones and those for no gap are left out."""
     for one in {note.number: note for note in reversed(notes)}.values():
         text = one_line(one.note, letters)
         if 0 <= one.number < len(gaps) and text:
@@ -94,7 +97,8 @@ def _of(
 
 
 def _dropped(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterator[Change]:
-    """Changes that take outdated notes out: those whose text is the same but for spaces."""
+    """Changes that remove notes which the model calls outdated from their techniques' entries; a note is
+    found by its text, regardless of spaces."""
     for entry, text in _of(answer.outdated, gaps, now, LETTERS):
         kept = tuple(note for note in entry.notes if one_line(note, LETTERS) != text)
         if kept != entry.notes:
@@ -102,7 +106,8 @@ def _dropped(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iter
 
 
 def _added(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterator[Change]:
-    """Changes that add new techniques to the states of their gaps."""
+    """Changes that add up to NEW new techniques, each to the state of its gap; those with an invalid name or
+    known there are left out."""
     low, high = PREDICTED
     for one in answer.new_techniques[:NEW]:
         name = technique_name(one.technique)
@@ -122,8 +127,8 @@ def _added(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterat
 def updater_question(
     scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
 ) -> Question[KnowledgeUpdate]:
-    """The question for what to hold of these gaps, with what the knowledge base already holds of their
-    techniques and states."""
+    """The question for what the knowledge base should remember of these gaps, with what it already says on
+    their techniques and states."""
     findings = [
         Piece(
             f"{number}. {one_line(gap.discrepancy.technique, 80)} in {one_line(gap.discrepancy.state, 80)}: "

@@ -1,4 +1,4 @@
-"""Parts of prompts about states and techniques, from the knowledge base."""
+"""The parts of prompts on performance states and techniques, as the knowledge base knows them."""
 
 from collections.abc import Sequence
 from math import exp
@@ -22,8 +22,8 @@ EVIDENCE, MEANING, PAST = 50, 35, 48  # importance of a technique's line, of wha
 
 
 def state_text(state: State, around: Neighbourhood | None = None, *, figures: bool = False) -> str:
-    """Lines on a state: its name and description, and the latest notes on it and on the states `around` it
-    with the same bottleneck. `figures` adds its metrics, for prompts without a profile."""
+    """Lines on a performance state: its name and description, and the latest notes on it and on similar
+    states (`around`) with the same bottleneck. `figures` adds its metrics, for prompts without a profile."""
     name = around.name if around else None
     known_as = f" (known as {one_line(name)})" if name is not None and name != state.name else ""
     evidence = _evidence(state) if figures else ""
@@ -35,7 +35,8 @@ def state_text(state: State, around: Neighbourhood | None = None, *, figures: bo
 
 
 def _evidence(state: State) -> str:
-    """The largest metrics of a state, as a sentence; empty if all are below SHOWN."""
+    """The largest metrics of a state, those by which it was recognized, as a sentence; empty if all are below
+    SHOWN."""
     shown = sorted(
         (-value, key) for key, value in state.metrics.items() if value >= SHOWN and key != HEADROOM
     )
@@ -44,8 +45,8 @@ def _evidence(state: State) -> str:
 
 
 def helps(content: Content, state: str, architecture: str) -> str:
-    """An indented line on what helps in a known state: its most promising techniques; empty if it has
-    none."""
+    """An indented line with the most promising techniques in a known state, each with its expected speedup
+    and number of attempts; empty if it has none."""
     best = content.optimizations(state, architecture)[:HELPFUL]
     entries = content.entries.get(content.resolve(state), {})
     named = [
@@ -57,12 +58,13 @@ def helps(content: Content, state: str, architecture: str) -> str:
 
 
 def _tried(evidence: Evidence) -> str:
-    """How much evidence stands behind a number, in parentheses; empty if there is none."""
+    """The number of attempts behind a prediction, such as ` (12 tried)`; empty if there are none."""
     return f" ({evidence.total.attempts:.0f} tried)" if evidence.total.attempts >= 1 else ""
 
 
 def entry_text(entry: OptimizationEntry, architecture: str) -> str:
-    """All lines on a technique in a state: what is expected of it, what it is and needs, and its notes."""
+    """All lines on a technique in a state: its expected speedup on `architecture`, what it does and needs,
+    and its latest notes."""
     scored = entry.scored(architecture)
     optimization = scored.optimization
     lines = [f"{_expected(scored)}{_tried(entry.evidence)}"]
@@ -75,7 +77,8 @@ def entry_text(entry: OptimizationEntry, architecture: str) -> str:
 
 
 def _expected(scored: Scored) -> str:
-    """A technique's name with its expected speedup, the interval and the chance that it is valid."""
+    """A technique's name with its expected speedup, the interval, and the chance of a valid candidate if that
+    is below 70 %."""
     low, high = scored.prediction.interval
     chance = scored.prediction.valid_chance
     valid = f"; {chance:.0%} valid" if chance < 0.7 else ""
@@ -93,15 +96,15 @@ def meaning(optimization: Optimization) -> str:
 
 
 def results(precedents: Sequence[Precedent]) -> list[str]:
-    """Indented lines on what came of a technique, one for each of the PRECEDENTS nearest states in which it
-    was tried or noted: the mean speedup, how many of how many were valid, the failures, and the latest
-    notes."""
+    """Indented lines on what came of a technique, for the PRECEDENTS nearest states in which it was tried or
+    noted: the mean speedup, how many of how many attempts were valid, the failures, and the latest notes."""
     told = [p for p in precedents if p.entry.evidence.total.attempts >= 1 or p.entry.notes]
     return [line for one in told[:PRECEDENTS] for line in _result(one)]
 
 
 def _result(precedent: Precedent) -> list[str]:
-    """The lines on one precedent."""
+    """The lines on what came of a technique in one known state; empty if it has neither an attempt nor a note
+    there."""
     entry, tally = precedent.entry, precedent.entry.evidence.total
     where = "in this state" if precedent.distance == 0 else f"in {one_line(entry.state, 80)}"
     gained = f"{exp(entry.evidence.of_one_clock.total.mean):.2f}x" if tally.seen >= 1 else "nothing valid"
@@ -116,8 +119,8 @@ def _result(precedent: Precedent) -> list[str]:
 
 
 def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
-    """Prompt lines on techniques, in their order: what is expected of each, what came of it here and in other
-    states, and what it is. The further behind, the earlier they are left out."""
+    """Prompt pieces on techniques, in the given order: what is expected of each, what came of it here and in
+    other states, and what it is. In a long prompt the last techniques are left out first."""
     return [
         piece
         for rank, one in enumerate(retrieved)
@@ -131,7 +134,8 @@ def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
 
 
 def technique_text(one: Retrieved) -> str:
-    """All lines on one technique: what is expected of it, what it is and needs, what came of it."""
+    """All lines on one technique: its expected speedup, what it does and needs, and what came of it in this
+    and similar states."""
     optimization = one.scored.optimization
     lines = [_expected(one.scored)]
     if optimization.description:
@@ -142,8 +146,8 @@ def technique_text(one: Retrieved) -> str:
 
 
 def pays(one: Retrieved) -> bool:
-    """Whether a technique was tried in this state or one with the same bottleneck, and is expected to gain
-    more than 10 %."""
+    """Whether a technique was valid at least once in this state or in one with the same bottleneck, and is
+    expected to gain more than 10 %."""
     tried = [p for p in one.precedents if p.entry.evidence.total.seen >= 1]
     near = any(p.distance < OTHER_BOTTLENECK for p in tried)
     return near and one.scored.prediction.mean > WORTH_SAYING

@@ -1,5 +1,6 @@
-"""How a search with a model learns: policy evaluation, gap analysis and parameter update, each by the model
-or by the expert's rules. What they say reaches the knowledge base as notes, conditions and entries."""
+"""How a search with a language model learns: compares results with expectations (policy evaluation), explains
+differences (gap analysis) and changes the knowledge base (parameter update), each by the model or by the
+expert's rules."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,8 +20,8 @@ from kernelblaster.store.replay import Sample
 
 
 class MixedLearning:
-    """The three learning roles of a policy in which a model takes part: the model has those that `cast` gives
-    it, the expert's rules the others and wherever the model has no usable answer."""
+    """The three learning methods of a policy in which a language model takes part: the model plays the roles
+    that `cast` gives it; the expert's rules do the rest, and step in where the model has no usable answer."""
 
     def __init__(self, expert: ExpertLearning, cast: Cast) -> None:
         self._expert = expert
@@ -34,14 +35,16 @@ class MixedLearning:
         theta: Content,
         architecture: str,
     ) -> PolicyEvaluation:
-        """As `Policy.evaluate`: the expert's discrepancies, of which the model chooses, with its remark."""
+        """As `Policy.evaluate`: the discrepancies found by the expert's rules; if the model plays the
+        evaluator, those of them that it chooses, with its remark."""
         found = self._expert.evaluate(fresh, earlier, theta, architecture)
         if not self._cast.llm("policy-evaluator"):
             return found
         return evaluate_by_model(scene, found.discrepancies, f"version {theta.version}")
 
     def explain(self, scene: Scene, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
-        """As `Policy.explain`."""
+        """As `Policy.explain`: a cause for each surprising discrepancy, by the model or by the expert's
+        rules."""
         if not self._cast.llm("gap-analyst"):
             return self._expert.explain(evaluation, now)
         return explain_by_model(scene, evaluation, now, f"version {now.version}")
@@ -49,8 +52,9 @@ class MixedLearning:
     def update(
         self, scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content
     ) -> list[Change]:
-        """As `Policy.update`: the model's changes; lessons of gaps and the remark on states that it has no
-        note for; and the expert's new priors."""
+        """As `Policy.update`: the model's changes, and from the expert's rules new priors, the lessons of
+        gaps on which the model has no note, and the remark on states on which it has none. Without a usable
+        answer only the rules' changes."""
         asked = self._cast.llm("knowledge-updater")
         answer = update_by_model(scene, evaluation, gaps, now, f"version {now.version}") if asked else None
         if answer is None:
@@ -65,8 +69,9 @@ class MixedLearning:
 
 
 def inapplicable(declined: dict[tuple[str, str], State], now: Content) -> list[Change]:
-    """The observations for techniques that a model found impossible: `declined` has their states by (state,
-    technique); those that the knowledge base `now` does not know are left out."""
+    """Changes that record techniques which the model found impossible as tried and `Inapplicable`. `declined`
+    holds their states, by (state's name, technique); techniques that the knowledge base `now` does not have
+    in that state are left out."""
     changes: list[Change] = []
     for (_, technique), state in declined.items():
         name = known_state(now, state)

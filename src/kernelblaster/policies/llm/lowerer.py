@@ -1,4 +1,5 @@
-"""The lowerer: applies a technique, or several at once, described in words, to a kernel's code."""
+"""The lowerer, a role of the language model: applies a technique that is described in words, or several at
+once, to a kernel's code."""
 
 from dataclasses import dataclass
 
@@ -18,9 +19,9 @@ from kernelblaster.records.target import Target
 
 @dataclass(frozen=True)
 class Lowering:
-    """The job of applying `technique`, which may be a recipe, to the kernel `target` of the candidate
-    `parent`. `profile` is the parent's; `floor_bytes` is the least memory traffic that the task needs.
-    `sample` is the number of this answer among several to the same question."""
+    """The job of applying `technique`, which may be a recipe (several techniques in one step), to the kernel
+    `target` of the candidate `parent`. `profile` is the parent's; `floor_bytes` is the least memory traffic
+    that the task needs, in bytes. `sample` counts, from 0, answers to the same question."""
 
     parent: Candidate
     technique: str
@@ -31,14 +32,15 @@ class Lowering:
 
     @property
     def key(self) -> str:
-        """Identifies the question about this lowering in the run."""
+        """The text that identifies the question about this lowering in the run's log."""
         key = f"{self.parent.code}/{self.target.kernel}/{self.technique}"
         return f"{key}/sample{self.sample}" if self.sample else key
 
 
 def lower(scene: Scene, lowering: Lowering, described: dict[str, str]) -> Rewritten:
-    """The parent's source with the technique applied by the model; `source` is None if it declined or gave no
-    usable answer. `described` are descriptions of techniques by the model that proposed them in this run."""
+    """The parent's source with the technique applied by the model; the result's `source` is None if it
+    declined or gave no usable answer. `described` are descriptions, by name, of techniques that the model
+    itself proposed in this run."""
     work = _work(scene, lowering, lowering.key, lowering.parent)
     return rewrite(scene, work, "lowerer.md", sections(scene, lowering, described))
 
@@ -69,8 +71,9 @@ def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dic
 
 
 def mend_lowering(scene: Scene, lowering: Lowering, failed: Candidate, said: str) -> Rewritten:
-    """Ask the model to correct `failed`, a candidate that it wrote for this lowering; `said` is the judge's
-    feedback on it. The summary is that of the failed candidate, with what was corrected."""
+    """The model's correction of `failed`, a candidate that it wrote for this lowering; `said` is the judge's
+    feedback on it. The result's `source` is None if it gave none; its summary is that of the failed
+    candidate, with what was corrected."""
     work = _work(scene, lowering, f"{lowering.key}/{failed.code}", failed)
     done = scene.summaries.get(failed.code, "")
     what = f"the same computation with {lowering.technique} applied to {lowering.target.kernel}"
@@ -89,8 +92,8 @@ def _work(scene: Scene, lowering: Lowering, key: str, start: Candidate) -> Rewri
 def technique_words(
     around: Neighbourhood, technique: str, scene: Scene, family: str | None, described: str
 ) -> str:
-    """What the prompt says about a technique: what is known of it in this state and around it, or else how
-    it was `described` by the model that proposed it in this run (may be empty)."""
+    """The prompt's text on a technique: what the knowledge base has on it in this state and in similar ones,
+    or else `described`, the words of the model that proposed it in this run (may be empty)."""
     known = around.techniques(scene.architecture, (), family)
     one = next((one for one in known if one.technique == technique), None)
     if one is None:

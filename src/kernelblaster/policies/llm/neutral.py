@@ -1,6 +1,6 @@
-"""Removes everything from a candidate's code that could address its reader: comments, strings, function and
-type names of the author's choice, names that are sentences, and words that are no code (such as text that the
-preprocessor drops)."""
+"""Removes from a candidate's code everything that could address the model that reviews it: comments, strings,
+function and type names of the author's choice, names that are sentences, and words that are no code (such as
+text that the preprocessor drops)."""
 
 import re
 
@@ -47,7 +47,7 @@ def neutral(source: str) -> str:
 
 
 def _indented(code: str) -> str:
-    """The code, indented anew by its nesting, so that not even spaces are the author's."""
+    """The code, indented anew by its nesting, so that the author's own spacing carries no message."""
     lines: list[str] = []
     levels = [0]  # the indent inside each brace that is open
     under = opened = 0  # heads (`if`, `for`) that wait for their statement; open parentheses
@@ -91,8 +91,8 @@ def _silenced(match: re.Match[str]) -> str:
 
 
 def _without_strings(text: str) -> str:
-    """The text with empty string literals. Those of inline assembly are code: they stay, without their
-    comments."""
+    """The text with all string literals emptied, except those of inline assembly, which are code: they lose
+    only their comments."""
     pieces, end = [], 0
     for match in ASSEMBLY.finditer(text):
         pieces.append(QUOTED.sub('""', text[end : match.start()]))

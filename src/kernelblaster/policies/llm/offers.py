@@ -1,5 +1,5 @@
-"""Which techniques are offered for a kernel: known ones, the expert's, and those that the model proposes. It
-is asked again when they are used up."""
+"""Decides which techniques the search is offered for a kernel: those of the knowledge base, those that the
+expert's rules can apply, and those that the language model proposes, which is asked when few are left."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,21 +19,22 @@ KNOWN_OFFERED = 6  # techniques of the knowledge base that are offered for a ker
 
 @dataclass(frozen=True)
 class _Proposal:
-    """A technique that the model proposed in this run, for this kernel of that family."""
+    """A technique that the model proposed in this run for the kernel named `kernel`, which computes something
+    of `family` (None: unknown)."""
 
     optimization: Optimization
     kernel: str
     family: str | None
 
     def fits(self, target: Target) -> bool:
-        """Whether it was made for this kernel, or for one of the same family."""
+        """Whether the technique was proposed for this kernel, or for one of the same family."""
         return self.kernel == target.kernel or (self.family is not None and self.family == target.family)
 
 
 class Offers:
-    """The techniques that are offered in one run. What the model proposed and nobody tried yet stays on offer
-    for later candidates, whatever state they are in; what it found inapplicable is so for the code that it
-    saw."""
+    """The techniques offered in one run. A technique that the model proposed and that was not tried yet stays
+    on offer for later candidates, whatever their performance state; one that it found inapplicable is left
+    out only for the code it was shown."""
 
     def __init__(self, cast: Cast) -> None:
         self._cast = cast
@@ -41,9 +42,9 @@ class Offers:
 
     def techniques(self, scene: Scene, inquiry: Inquiry, can: Sequence[str]) -> list[str]:
         """Names of techniques to try on the inquiry's kernel; `can` are those that the expert can apply by
-        itself. New ones of the model are added to the knowledge base. The model is asked if little is open,
-        and whenever `inquiry.again` says that all of it is used up. If the model does not write the code,
-        only what the expert can do."""
+        itself. The model is asked for more if few are left to try, and whenever `inquiry.again` says that all
+        of them are used up; its new ones are added to the knowledge base. If the model does not write the
+        code (plays no lowerer), exactly `can`."""
         steps, target, code = scene.session.log.steps, inquiry.target, inquiry.candidate.code
         applied = _applied(path_steps(steps, code))
         tried = {step.technique for step in steps if step.parent == code}
@@ -69,10 +70,11 @@ class Offers:
         return [name for name in names if name in can or name not in proposed.inapplicable]
 
     def described(self) -> dict[str, str]:
-        """What the model said that its techniques are, by name."""
+        """The model's descriptions of the techniques that it proposed in this run, by name."""
         return {name: one.optimization.description for name, one in self._mine.items()}
 
 
 def _applied(path: Iterable[Step]) -> tuple[str, ...]:
-    """The techniques of the steps on a path, which has the last one first, in the order of application."""
+    """The names of the techniques of the steps on a path, in the order of application; `path` has the last
+    step first."""
     return tuple(name for step in reversed(list(path)) for name in techniques_of(step.technique))

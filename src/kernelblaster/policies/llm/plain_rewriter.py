@@ -1,4 +1,5 @@
-"""A model without roles or memory, for comparison: source and profile in, a whole new source out."""
+"""The simplest use of a language model, for comparison with the search: without roles or memory, it gets
+source and profile and writes a whole new source."""
 
 from dataclasses import dataclass
 

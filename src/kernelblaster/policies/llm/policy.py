@@ -1,4 +1,5 @@
-"""A policy in which a language model plays some of the roles, and the expert the others."""
+"""`MixedPolicy`: the policy in which a language model plays some of the roles (proposing, writing code, ...),
+and the expert's rules the others."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,9 +41,9 @@ DECLINED = 3  # techniques that the model may find impossible on a kernel before
 
 @dataclass(frozen=True)
 class Written:
-    """The `form` of a candidate that a model wrote. `families` are the computation families of its kernels by
-    name, None where unknown; `family` is that of kernels which are not among them. `lowering` is the request
-    that it answers, which a retry repeats, None for a first candidate."""
+    """The `form` of an attempt whose candidate a model wrote. `families` are the computation families (like
+    "gemm") of its kernels by name, None where unknown; `family` is that of all other kernels. `lowering` is
+    the request that the candidate answers, which a retry repeats; None for a first candidate."""
 
     families: Mapping[str, str | None] = field(default_factory=dict)
     lowering: Lowering | None = None
@@ -59,9 +60,9 @@ class _Seen:
 
 class MixedPolicy:
     """Implements `Policy` with a language model in the roles that `cast` gives it, and the expert's rules in
-    the others and wherever the model has no usable answer. An attempt's form is the expert's (`Form`) as long
-    as only the expert has changed it, and `Written` from then on: techniques are then applied by the model
-    alone. `detail` says what prompts show of profiles."""
+    the others and wherever the model has no usable answer. An attempt's `form` is the expert's (`Form`) as
+    long as only the expert has changed it, and `Written` from then on: techniques are then applied by the
+    model alone. `detail` says how much of profiles prompts show."""
 
     depth: Depth = "usual"  # prompts contain the profiler's advice
 
@@ -103,9 +104,10 @@ class MixedPolicy:
     # Writing
 
     def initial(self, task: Task) -> Attempt:
-        """The task's own source if it is a CUDA file; else the expert's kernels if it covers the task, else
-        the model's. If the cast has the model write them and it fails, the expert's. Raises
-        `NoFirstCandidate` if nobody has one."""
+        """The first candidate: the task's own source if it is a CUDA file with a launch function; else the
+        expert's kernels if it has any for the task, else the model's. If `cast` makes the model the initial
+        writer, the model's comes first and the expert's if it fails. Raises `NoFirstCandidate` if there is
+        neither."""
         self.begin(task)
         if task.kind == "cuda" and ENTRY in task.source:
             return Attempt(Candidate(source=task.source, origin="task"), OwnSource(task.source))
@@ -125,9 +127,9 @@ class MixedPolicy:
                 raise failed from None
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """The model's candidates, as many as the search wants samples, then the expert's. A recipe for a plan
-        is applied by the expert, which needs no model for it, and by the model only where the expert
-        cannot."""
+        """As `Policy.moves`: the model's candidates, as many as the search wants samples, then the expert's.
+        A recipe (several techniques) on the expert's own kernels is applied by the expert, and by the model
+        only where the expert cannot."""
         planned = isinstance(attempt.form, Form)
         if planned and is_recipe(technique):
             known = list(self._expert.moves(attempt, technique, target))
@@ -142,8 +144,8 @@ class MixedPolicy:
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
-        """For a candidate that the model wrote, its correction given the judge's feedback (None if it has
-        none); for others the expert's."""
+        """As `Policy.retry`: for a candidate that the model wrote, its correction given the judge's feedback,
+        None if it has none; for others, what the expert returns."""
         if not isinstance(failed.form, Written) or failed.form.lowering is None:
             return self._expert.retry(parent, technique, failed, evaluation)
         said = feedback(evaluation, failed.candidate.source)
@@ -151,10 +153,10 @@ class MixedPolicy:
         return self._written(lowering, mend_lowering(self.scene, lowering, failed.candidate, said), parent)
 
     def _samples(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """The model's candidates for a technique, each another answer to the same question. None if it
-        declined or had no usable answer, or without asking once it has declined DECLINED techniques on this
-        kernel since it was last asked for proposals. A declined technique is remembered as inapplicable in
-        the state."""
+        """The model's candidates for a technique, each another answer to the same question. Yields nothing if
+        the model declines or gives no usable answer; nor, without asking, after it declined DECLINED
+        techniques on this kernel since it was last asked for proposals. A declined technique is remembered as
+        inapplicable in the state."""
         kernel_of = (attempt.candidate.code, target.kernel)
         if self._declined[kernel_of] >= DECLINED:
             return
@@ -171,9 +173,9 @@ class MixedPolicy:
                 yield written
 
     def _written(self, lowering: Lowering, rewritten: Rewritten, parent: Attempt) -> Attempt | None:
-        """The model's source as an attempt, with the fastest values of its tunable constants by the
-        emulator's model, and its summary kept for later prompts; None if there is no source. New kernels get
-        the family of the lowering's target."""
+        """The model's source as an attempt, with those values of its tunable constants that are fastest by
+        the emulator's model of the GPU; its summary is kept for later prompts. None if there is no source or
+        no technique was applied. New kernels get the family of the kernel that was to be changed."""
         applied = tuple(t for t in techniques_of(lowering.technique) if t not in rewritten.not_applied)
         if rewritten.source is None or not applied:
             return None
@@ -189,9 +191,9 @@ class MixedPolicy:
     # Naming states, proposing
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """As `Policy.targets`, with the states named by the model or the expert as the cast says, from what
-        the policy's detail leaves of the profile. Also keeps that for later prompts about this candidate, so
-        it must be called before `moves` and `proposals`."""
+        """As `Policy.targets`, with performance states named by the model or the expert's rules, as the cast
+        says, from the part of the profile that `detail` lets through. That part is kept for later prompts on
+        this candidate, so this must be called before `moves` and `proposals`."""
         profile = self.scene.visible(profile)
         self._seen[attempt.candidate.code] = _Seen(profile, floor_bytes)
         if self._cast.llm("state-extractor"):
@@ -209,7 +211,8 @@ class MixedPolicy:
         return found
 
     def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
-        """Techniques of the expert, of the knowledge base, and of the model, see `Offers`."""
+        """As `Policy.proposals`: names of techniques of the expert, of the knowledge base and of the model
+        (see `Offers`)."""
         can = list(self._expert.proposals(attempt, target)) if isinstance(attempt.form, Form) else []
         seen = self._seen[attempt.candidate.code]
         if again:
@@ -240,7 +243,7 @@ class MixedPolicy:
         return changes
 
     def _visible(self, sample: Sample) -> Sample:
-        """The sample with what the policy may know of its profiles."""
+        """The sample with its two profiles reduced to what the policy's `detail` lets it see."""
         parent, child = (
             one
             if one.profile is None
@@ -252,8 +255,8 @@ class MixedPolicy:
     # Verifying softly
 
     def review(self, candidate: Candidate) -> Review:
-        """A last check of a candidate that the judge found correct, by the model or by rules: it may flag or
-        reject it."""
+        """A last check of a candidate that the judge found correct, by the model or by rules: the result may
+        flag or reject it."""
         if self._cast.llm("soft-verifier"):
             return review_by_model(self.scene, candidate)
         return review_by_rules(self.scene, candidate)

@@ -1,5 +1,5 @@
-"""The policy evaluator: selects results that differ from predictions and are worth explaining, and says what
-they have in common."""
+"""The policy evaluator, a role of the language model: selects the results that differ from what the knowledge
+base expected and are worth explaining, and says what they have in common."""
 
 from collections.abc import Sequence
 
@@ -21,9 +21,9 @@ class Instructive(BaseModel):
 
 
 def evaluate_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], key: str) -> PolicyEvaluation:
-    """The discrepancies that the model finds worth explaining, in its order, with its remark. All of them, in
-    the given order, if there is no usable answer; not asked about fewer than FEWEST, or if none is
-    surprising. The figures in them stay the measured ones. `key` identifies the question in the run."""
+    """The discrepancies (expected against measured gains) that the model finds worth explaining, in its
+    order, with its remark. All of them, in the given order, if it gives no usable answer or is not asked:
+    because there are fewer than FEWEST, or none is surprising. `key` identifies the question in the run."""
     asked = len(discrepancies) >= FEWEST and any(found.surprising for found in discrepancies)
     answer = scene.asker.ask(evaluator_question(discrepancies, key)) if asked else None
     if answer is None:
@@ -33,7 +33,8 @@ def evaluate_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], key: s
 
 
 def evaluator_question(discrepancies: Sequence[Discrepancy], key: str) -> Question[Instructive]:
-    """The question which of these discrepancies are worth explaining; an answer has their positions."""
+    """The question which of these discrepancies are worth explaining; an answer lists their positions, from
+    0."""
     return Question(
         role="policy-evaluator",
         key=key,

@@ -1,5 +1,5 @@
-"""Renders prompts: a template with sections, made of pieces that are left out by importance until they
-fit."""
+"""Renders prompts from templates; if a prompt is too long, its least important pieces are left out until it
+fits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ _templates = Environment(
 
 
 class PromptTooLong(Exception):
-    """A prompt exceeds its role's limit even without all pieces that may be left out. `tokens` is its
-    length."""
+    """A prompt exceeds its role's limit even after everything was left out that may be. `tokens` is its
+    length then."""
 
     def __init__(self, role: str, tokens: int, budget: int) -> None:
         self.tokens = tokens
@@ -32,7 +32,7 @@ class PromptTooLong(Exception):
 @dataclass(frozen=True)
 class Piece:
     """Text that a prompt shows whole or not at all. Pieces of lower `importance` are left out first, those
-    with NEEDED never; `instead` is shown in place of one that was left out."""
+    with NEEDED never; `instead` is shown in place of a piece that was left out."""
 
     text: str
     importance: int = NEEDED
@@ -40,7 +40,7 @@ class Piece:
 
     @property
     def saved(self) -> int:
-        """Estimated tokens that leaving it out saves."""
+        """The estimated number of tokens that leaving the piece out saves."""
         return tokens_of(self.text) - tokens_of(self.instead)
 
 
@@ -57,7 +57,7 @@ class Room:
 
 
 def less_room(room: Room | int, tokens: int) -> Room | int:
-    """The limits that are left when a part of the prompt takes this many tokens."""
+    """The limits `room` lowered by `tokens`, which another part of the prompt takes."""
     if isinstance(room, int):
         return room - tokens
     return Room(room.comfortable - tokens, room.most - tokens)
@@ -99,6 +99,6 @@ def _spare(piece: Piece) -> bool:
 
 
 def _filled(template: str, pieces: Mapping[str, Sequence[Piece]]) -> str:
-    """The template with each section's pieces, one per line."""
+    """The rendered template, with each section replaced by the texts of its pieces, one per line."""
     texts = {name: "\n".join(p.text for p in listed if p.text) for name, listed in pieces.items()}
     return _templates.get_template(template).render(**texts).strip() + "\n"

@@ -1,4 +1,5 @@
-"""The proposer: suggests techniques for a kernel beyond those that are known, and which to apply together."""
+"""The proposer, a role of the language model: suggests techniques for a kernel beyond those in the knowledge
+base, and which to apply together."""
 
 import hashlib
 import re
@@ -57,8 +58,8 @@ class Proposals(BaseModel):
 class Inquiry:
     """What the proposer is asked about: the kernel `target` of a profiled candidate. `floor_bytes` is the
     least memory traffic of the task; `applied` are the techniques that led to the candidate; `again` counts
-    earlier questions about the same code of the kernel, all of whose answers were used up; `open` names
-    techniques of this run that are still to be tried here."""
+    how often all techniques offered for this kernel were already used up; `open` names proposals of this run
+    that are still to be tried here."""
 
     candidate: Candidate
     target: Target
@@ -70,8 +71,8 @@ class Inquiry:
 
     @property
     def key(self) -> str:
-        """Identifies the question in the run: by the code of the kernel with what it calls, its state, and
-        how often it was asked."""
+        """The text that identifies the question in the run: kernel, state, a digest of the code of the kernel
+        with all that it calls, and `again`."""
         parts = parts_of(self.candidate.source)
         names = used_by(parts, {self.target.kernel})
         text = "".join(part.text for part in parts if part.name in names)
@@ -82,16 +83,16 @@ class Inquiry:
 
 @dataclass(frozen=True)
 class Proposed:
-    """New techniques with the model's predicted speedups, a recipe of such and known ones among them if it
-    finds that they belong together; and names of known techniques that it found inapplicable or already
-    done."""
+    """The model's answer: `new` techniques with predicted speedups, the last of them a recipe (several
+    techniques in one step) if it finds that some belong together; and names of known techniques that it found
+    `inapplicable` to this code or already done in it."""
 
     new: list[Optimization]
     inapplicable: frozenset[str] = frozenset()
 
 
 def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
-    """What the model proposes for a kernel; empty if it has no usable answer. Asked once for each
+    """What the model proposes for the inquiry's kernel; empty if it has no usable answer. Asked once for each
     `Inquiry.key` of a run: later calls return the recorded answer."""
     answer = scene.asker.ask(proposer_question(scene, inquiry))
     if answer is None:
@@ -101,7 +102,8 @@ def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
 
 
 def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
-    """The question for new techniques for a kernel, with those that are known in its state and around it."""
+    """The question for new techniques for a kernel; it lists those that the knowledge base has for its state
+    and similar ones."""
     target, candidate = inquiry.target, inquiry.candidate
     around = scene.around(target.state)
     known = scene.techniques(target.state, inquiry.applied, target.family)[:KNOWN]
@@ -133,15 +135,16 @@ def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
 
 
 def technique_name(text: str) -> str | None:
-    """A technique's name in lower case with underscores; None if it is none."""
+    """`text` as a technique's name, in lower case with underscores; None if it cannot be one (3 to 60
+    characters, a letter first)."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
     return name if NAME.fullmatch(name) else None
 
 
 def usable(answer: Proposals, most: float) -> list[Optimization]:
     """The proposals as optimizations, the combination as a recipe last: names normalized, invalid ones
-    dropped, the last of equal names kept. Predicted speedups are kept between LEAST and `most`, the speedup
-    at which the call would take no longer than its floor."""
+    dropped, the last of equal names kept. Predicted speedups are clamped to LEAST and `most`, the speedup at
+    which the call would reach the roofline floor (the least time that the GPU allows)."""
     by_name: dict[str, Optimization] = {}
     for proposal in answer.proposals[:MOST]:
         name = technique_name(proposal.technique)
@@ -155,7 +158,7 @@ def usable(answer: Proposals, most: float) -> list[Optimization]:
 
 
 def _names(techniques: Sequence[str]) -> list[str]:
-    """The valid names among these, normalized."""
+    """The texts that can be technique names, in lower case with underscores; others are left out."""
     return [name for text in techniques if (name := technique_name(text)) is not None]
 
 

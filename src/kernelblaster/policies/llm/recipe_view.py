@@ -1,4 +1,5 @@
-"""Parts of prompts about recipes: techniques that led far together, in earlier searches."""
+"""The part of a prompt on recipes: sets of techniques that, applied together, gave fast kernels in earlier
+searches."""
 
 from math import exp
 
@@ -13,8 +14,9 @@ IMPORTANCE = 46  # of the first; less for each further one
 
 
 def recipe_pieces(scene: Scene, target: Target, applied: tuple[str, ...]) -> list[Piece]:
-    """Prompt lines on the recipes that are offered for a kernel, the best first: where each ended, as a share
-    of the floor's speed, and how often it was tried. `applied` are techniques that the candidate has."""
+    """Prompt pieces on the recipes (sets of techniques) that the knowledge base offers for a kernel, the best
+    first: the speed that each reached, as a fraction of the roofline floor's (the fastest that the GPU
+    allows), and how often it was tried. `applied` are techniques that the candidate already has."""
     content = scene.session.memory.now()
     name = scene.around(target.state).name or target.state.name
     recipes = recipes_for(content, name, scene.architecture, applied, target.family)
@@ -24,7 +26,8 @@ def recipe_pieces(scene: Scene, target: Target, applied: tuple[str, ...]) -> lis
 
 
 def _text(recipe: str, content: Content) -> str:
-    """A recipe with its best result in any state, and its latest note."""
+    """A line on a recipe: its best mean result in any state, if it was tried, and its latest note, if it has
+    one."""
     entries = [e for e in content.living_entries if e.technique == recipe]
     tried = [e for e in entries if e.evidence.total.seen >= 1]
     text = one_line(recipe, 200)
@@ -40,6 +43,6 @@ def _text(recipe: str, content: Content) -> str:
 
 
 def _mean(entry: OptimizationEntry) -> float:
-    """The mean log speed relative to the floor's: of measured attempts, or of modelled ones if there are no
-    others."""
+    """The mean natural log of the speed that a recipe reached relative to the roofline floor's: of measured
+    attempts, or of modelled ones if none was measured."""
     return entry.evidence.of_one_clock.total.mean

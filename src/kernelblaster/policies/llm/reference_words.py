@@ -1,4 +1,5 @@
-"""Parts of prompts about the computation: the reference in full, or only what it computes."""
+"""The part of a prompt on what a task computes: its reference source in full, or only the statements that
+matter; and words on its baseline and precision."""
 
 import ast
 import re
@@ -22,8 +23,8 @@ def reference(task: Task) -> str:
 
 
 def computation(task: Task) -> str:
-    """The reference without imports and without code that only makes its inputs: for roles that see a
-    candidate and the sizes. A CUDA source is shown in full."""
+    """The task's source, quoted as data, without imports and without code that only makes its inputs; for
+    roles that also see a candidate and the sizes. A CUDA source is quoted in full."""
     if task.kind != "module":
         return reference(task)
     lines = task.source.splitlines()
@@ -34,12 +35,14 @@ def computation(task: Task) -> str:
 
 
 def rival(task: Task) -> str:
-    """The baseline that candidates of this task are timed against, in words."""
+    """The baseline that candidates of this task are timed against, in words: PyTorch, or the user's original
+    kernel."""
     return "PyTorch" if task.kind == "module" else f"the {ORIGINAL_KERNEL}"
 
 
 def rival_of(timing: Timing | None) -> str:
-    """The baseline of a measured timing, in words; PyTorch if it was not timed."""
+    """The baseline of a timing, in words: PyTorch, or the user's original kernel; PyTorch if `timing` is
+    None."""
     return f"the {ORIGINAL_KERNEL}" if timing and timing.baseline == ORIGINAL_KERNEL else "PyTorch"
 
 

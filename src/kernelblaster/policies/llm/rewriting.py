@@ -1,5 +1,5 @@
-"""Obtains a new source from a model's changes: asks again if they do not fit, and corrects candidates by
-feedback."""
+"""Gets a new source from a model by asking for changes to an old one: asks once more if they cannot be
+applied, and asks for corrections of failed candidates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,9 +44,9 @@ class Rewrite(BaseModel):
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The result of a rewriting task: the new source, or None if the model declined or gave nothing usable.
-    `summary` is the model's own; `declined`: it said that the change is not applicable; `not_applied` are
-    techniques of several that it left out."""
+    """The result of asking a model to rewrite a source: the new `source`, None if it declined or gave nothing
+    usable. `summary` is the model's own; `declined`: it said that the change is not applicable; `not_applied`
+    names those of several techniques that it left out."""
 
     source: str | None
     summary: str = ""
@@ -59,9 +59,9 @@ NOTHING = Rewritten(None)
 
 @dataclass(frozen=True)
 class RewritingTask:
-    """The `source` to rewrite with the `kernels` that the change is about (a long prompt never leaves them
-    out), by which `role`, under which rules (`system`, the system message). `key` identifies its questions in
-    the run; another `seed` asks for another answer."""
+    """The `source` to rewrite, the `kernels` that the change is about (a long prompt never leaves them out),
+    the `role` that asks, and its `system` message with the rules. `key` identifies the questions in the run;
+    another `seed` asks for another answer."""
 
     role: Role
     key: str
@@ -72,9 +72,9 @@ class RewritingTask:
 
 
 def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[str, Any]) -> Rewritten:
-    """Ask the model for changes to a source and apply them. Changes that cannot be applied are refused with
-    the reason, and asked for once more. `template` and `sections` make the prompt; the source is added to
-    them."""
+    """Ask the model for changes to the source in `work` and apply them; if they cannot be applied, it is told
+    why and asked once more. `template` and `sections` make the prompt, to which the source is added. The
+    result's `source` is None if the model declined or gave nothing usable."""
     shown = view("candidate", work.source, work.kernels)
     refusal = ""
     for number in range(TRIES):
@@ -104,7 +104,7 @@ def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[
 
 
 def mend(scene: Scene, work: RewritingTask, what: str, said: str) -> Rewritten:
-    """Ask for corrections of a candidate that failed: `what` says what it should be, `said` is the judge's
+    """As `rewrite`, for a candidate that failed: `what` says what it should compute, `said` is the judge's
     feedback."""
     sections = {
         "reference": [Piece(reference(scene.task), REFERENCE)],

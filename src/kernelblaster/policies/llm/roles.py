@@ -1,4 +1,5 @@
-"""The roles, who plays each, and the token limits of each."""
+"""The roles (kinds of question that a search asks), who plays each by default, the language model or the
+expert's rules, and the token limits of each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -75,14 +76,14 @@ class Cast:
         return self.players[role] == "llm"
 
     def without(self, roles: Sequence[Role]) -> "Cast":
-        """The cast with these roles played by the expert."""
+        """The cast with `roles` played by the expert's rules, and all others as before."""
         return Cast({**self.players, **dict.fromkeys(roles, "expert")})
 
 
 def cast_of(texts: Sequence[str], *, usual: bool = True) -> tuple[Cast, list[str]]:
-    """The cast from texts `ROLE=expert`, `ROLE=llm` or `ROLE=KIND:NAME`; and those of them that name a model
-    for a single role, which the model then plays. Roles not mentioned are as in WITH_A_MODEL, or all the
-    expert's if not `usual`. Raises KernelBlasterError for a malformed text."""
+    """(cast, texts that name a model for one role) from texts `ROLE=expert`, `ROLE=llm` or `ROLE=KIND:NAME`,
+    of which the last names a model that plays the role. Roles that are not mentioned are as in WITH_A_MODEL,
+    or all the expert's if not `usual`. Raises KernelBlasterError for a malformed text."""
     players: dict[Role, Player] = dict(WITH_A_MODEL) if usual else dict.fromkeys(ROLES, "expert")
     named = []
     for text in texts:

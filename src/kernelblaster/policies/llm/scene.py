@@ -1,4 +1,5 @@
-"""The context of all roles: the task, the GPU, the session, and the model to ask."""
+"""`Scene`: what the prompts of all roles need to know: the task, the GPU, the session, and the model to
+ask."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,9 +26,9 @@ PromptDetail = Literal["digest", "whole", "cycles"]
 
 @dataclass(frozen=True)
 class Scene:
-    """The context of all prompts about one task of one run. `detail` is what they show of profiles.
-    `summaries` are the model's own descriptions of its changes, by the `code` of the resulting candidates;
-    filled during the run."""
+    """The context of all prompts about one task of one run: what they say on the GPU, times, history and
+    techniques. `detail` is how much they show of profiles. `summaries` are the model's own descriptions of
+    its changes, by the `code` (a digest) of the resulting candidates; filled during the run."""
 
     task: Task
     session: Session
@@ -47,12 +48,12 @@ class Scene:
 
     @cached_property
     def gpu(self) -> str:
-        """The GPU in words."""
+        """The prompt's description of the GPU: limits of an SM, rates, instructions."""
         return gpu(self.session.gpu, modelled=self.modelled)
 
     @property
     def prompt_tokens(self) -> int | None:
-        """The token limit of prompts with profiles; None: the role's own."""
+        """The limit in tokens of prompts that show profiles; None: that of the role."""
         return UNLIMITED if self.detail == "whole" else None
 
     def visible(self, profile: Profile) -> Profile:
@@ -60,26 +61,27 @@ class Scene:
         return profile if self.detail != "cycles" else profile.only("Duration")
 
     def profile(self, profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-        """A visible profile as pieces of a prompt: a digest, or all metrics with the detail `whole`.
-        `floor_bytes` is the least memory traffic of the task; `kernel` is the one that the prompt is about,
-        None: all."""
+        """A profile (as `visible` returns it) as pieces of a prompt: a digest, or all metrics if `detail` is
+        `whole`. `floor_bytes` is the least memory traffic of the task; `kernel` is the one that the prompt is
+        about, None: all."""
         if self.detail == "whole":
             return [Piece(data("profile", whole_profile(profile)), 50, "(left out: too long)")]
         return digest(profile, floor_bytes, kernel)
 
     @property
     def modelled(self) -> bool:
-        """Whether the device is emulated."""
+        """Whether the device is the emulator, whose times come from a model of the GPU."""
         return self.session.modelled
 
     @property
     def architecture(self) -> str:
-        """The name under which evidence of this device is kept (`knowledge.evidence.platform`)."""
+        """The name under which the knowledge base keeps results of this device: such as `sm_90a`, or `sm_90a
+        (modelled)` on the emulator."""
         return platform(self.session.gpu.architecture, modelled=self.modelled)
 
     def times(self, code: str) -> str:
-        """A sentence on the time of the candidate `code`, and on the run's best if that is another
-        candidate's."""
+        """A sentence on the time of the candidate `code` in us, the baseline's and the roofline floor's, and
+        the run's best if that is another candidate's; `not timed` if there is no timing."""
         evaluations = self.session.judging.evaluations
         timing = evaluations[code].timing if code in evaluations else None
         correct = [e.timing for e in evaluations.values() if e.timing and isinstance(e.outcome, CORRECT)]
@@ -88,22 +90,24 @@ class Scene:
 
     @cached_property
     def floor(self) -> str:
-        """What the task's floor is made of, in words."""
+        """What the task's roofline floor (the least time that the GPU's bandwidth and peak rates allow) is
+        made of, in words."""
         return floor_words(self.session.gpu, self.task, self.session.judging.floor)
 
     def around(self, state: State) -> Neighbourhood:
-        """What the present knowledge base knows around a state."""
+        """What the present knowledge base has on `state` and on similar states."""
         return Neighbourhood(self.session.memory.now(), state)
 
     def techniques(self, state: State, applied: tuple[str, ...], family: str | None) -> list[Retrieved]:
-        """What is known around a state of techniques after those `applied`, see `Neighbourhood.techniques`;
-        without those that are made for another family of tasks."""
+        """The techniques that the knowledge base has for `state` and similar ones, with predictions after the
+        techniques `applied` (see `Neighbourhood.techniques`); without those made for a family of tasks that
+        this task is not of."""
         known = self.around(state).techniques(self.architecture, applied, family)
         return [one for one in known if may_use(self.task, one.technique)]
 
     def possible_speedup(self, code: str) -> float | None:
-        """The speedup at which the candidate `code` would take no longer than the floor; None if it was not
-        timed."""
+        """The speedup at which the candidate `code` would take as long as the roofline floor (the least time
+        that the GPU allows); None if it was not timed or the floor is 0."""
         evaluation = self.session.judging.evaluations.get(code)
         timing = evaluation.timing if evaluation else None
         return timing.candidate_us / timing.floor_us if timing and timing.floor_us > 0 else None

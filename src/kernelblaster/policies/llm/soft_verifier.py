@@ -1,5 +1,5 @@
-"""The soft verifier: compares a final candidate's structure with the reference. It can flag or reject, never
-accept: the judge alone decides whether a candidate is correct and faster."""
+"""The soft verifier, a role of the language model: reviews a final candidate's code against the reference. It
+can flag or reject, never accept: the judge alone decides whether a candidate is correct and faster."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -40,14 +40,14 @@ class Review:
 
 
 def review_by_rules(scene: Scene, candidate: Candidate) -> Review:
-    """The review from the structure of the source alone, without a model."""
+    """The review of a candidate by the rules in structure.py alone, without a model."""
     return _review(structure(scene.task, candidate.source), None, "")
 
 
 def review_by_model(scene: Scene, candidate: Candidate) -> Review:
-    """The rules' findings, to which the model can only add. It sees neither comments, strings nor profiles,
-    so that text in the candidate cannot influence it. Not asked if the source is unreadable, which rejects
-    it."""
+    """The review of a candidate by the rules of structure.py and by the model, which can only add findings.
+    The model sees neither comments, strings nor profiles, so that text in the candidate cannot influence it.
+    An unreadable source is rejected without asking."""
     findings = structure(scene.task, candidate.source)
     if any(finding.kind == "unreadable" for finding in findings):
         return _review(findings, None, "")
@@ -56,8 +56,8 @@ def review_by_model(scene: Scene, candidate: Candidate) -> Review:
 
 
 def verifier_question(scene: Scene, candidate: Candidate, found: list[StructureFinding]) -> Question[Opinion]:
-    """The question for objections to a candidate; `found` are those of the rules. Raises
-    `UnreadableSource`."""
+    """The question for objections to a candidate; `found` are those that the rules have found. Raises
+    `UnreadableSource` if the source can be read in two ways."""
     code = neutral(candidate.source)
     return Question(
         role="soft-verifier",

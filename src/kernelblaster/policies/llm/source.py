@@ -1,4 +1,5 @@
-"""Splits a candidate's source into functions and the text between them, for prompts and edits."""
+"""Splits a candidate's source into functions and the text between them, so that prompts can show parts of
+it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,8 +15,8 @@ ENTRY = "launch_gpu_implementation"
 
 @dataclass(frozen=True)
 class SourcePart:
-    """Consecutive whole lines of a source. `name` is the function defined in them, None if they define none;
-    `kernel`: that function is `__global__`."""
+    """Consecutive whole lines of a source: one function or declaration. `name` is the function defined in
+    them, None if they define none; `kernel`: that function is `__global__`."""
 
     text: str
     name: str | None
@@ -27,12 +28,13 @@ class SourcePart:
 
 
 def parts_of(source: str) -> list[SourcePart]:
-    """The parts in order; concatenated they are exactly the source."""
+    """The source in parts, one for each function or declaration, in order; concatenated they are exactly the
+    source."""
     return [_part(text) for text in _split(source)]
 
 
 def kernel_names(source: str) -> list[str]:
-    """The kernels that a source defines, in its order."""
+    """The names of the kernels that a source defines, in its order, each once."""
     return list(dict.fromkeys(part.name for part in parts_of(source) if part.kernel and part.name))
 
 
@@ -50,7 +52,8 @@ def used_by(parts: Sequence[SourcePart], names: set[str]) -> set[str]:
 
 
 def _split(source: str) -> Iterator[str]:
-    """Splits after each definition and declaration at the outermost level, at the end of its line."""
+    """The source in texts of whole lines, each ending after a definition or declaration at the outermost
+    level."""
     begin = depth = 0
     ended = False
     for match in LEXEME.finditer(source):
@@ -70,7 +73,7 @@ def _split(source: str) -> Iterator[str]:
 
 
 def _part(text: str) -> SourcePart:
-    """The part for a text of whole lines, with the name of the function that it defines."""
+    """The `SourcePart` for a text of whole lines, with the name of the function that it defines, if any."""
     kernel = KERNEL.search(text)
     if kernel:
         bounded = [name for name in KERNEL_NAME.findall(text) if name not in NOT_NAMES]

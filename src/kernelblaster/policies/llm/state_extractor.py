@@ -1,4 +1,5 @@
-"""The state extractor: the model names what bounds each kernel, from its profile."""
+"""The state extractor, a role of the language model: names what bounds each kernel (its performance state),
+from its profile."""
 
 import re
 
@@ -65,8 +66,8 @@ def extractor_question(
 
 
 def _state(named: NamedState, measured: State) -> State:
-    """The state as the model named it, with the metrics of `measured`; secondary words that are no plain
-    words are dropped."""
+    """The state as the model named it, with the metrics of `measured`. Of the secondary tags, those that are
+    not plain lower-case words are dropped, and at most SECONDARY are kept."""
     words = sorted({w for word in named.secondary if WORD.fullmatch(w := word.strip().lower())})
     secondary = tuple(word for word in words if word != named.primary)[:SECONDARY]
     return State(

@@ -1,4 +1,5 @@
-"""The state matcher: the model finds the known state that a kernel's state is."""
+"""The state matcher, a role of the language model: decides which known performance state, if any, a kernel's
+state is the same as."""
 
 from pydantic import BaseModel, Field
 
@@ -33,7 +34,8 @@ def match_by_model(scene: Scene, state: State) -> State:
 
 
 def matcher_question(scene: Scene, state: State, near: list[State], content: Content) -> Question[Matched]:
-    """The question which of the known states in `near` this state is; `content` says what helps in them."""
+    """The question which of the known states in `near`, the nearest first, is the same as `state`; `content`
+    is the knowledge base, which says what helps in them."""
     known = [
         piece
         for rank, s in enumerate(near)
@@ -53,6 +55,6 @@ def matcher_question(scene: Scene, state: State, near: list[State], content: Con
 
 
 def _nearest(state: State, content: Content) -> list[State]:
-    """The NEAREST known states, the closest first."""
+    """The NEAREST states of the knowledge base by distance from `state`, the closest first."""
     living = [entry.state for entry in content.living]
     return sorted(living, key=lambda other: (distance(state, other), other.name))[:NEAREST]

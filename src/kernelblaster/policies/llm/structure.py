@@ -1,4 +1,5 @@
-"""Objections to a candidate from its structure alone, without a model."""
+"""Objections to a candidate's code by fixed rules, without a model: forbidden libraries, missing launches,
+unused arguments, special cases for the timed sizes."""
 
 import re
 from dataclasses import dataclass

@@ -1,1 +1,2 @@
-"""Rewrites of a user's own CUDA source for the expert policy, on the text alone."""
+"""Lets the expert policy optimize a user's own CUDA source by editing its text at recognized patterns,
+without knowing what it computes."""

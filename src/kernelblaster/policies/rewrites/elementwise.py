@@ -1,8 +1,8 @@
-"""Elementwise kernels: one thread for each index below a bound, each on its own.
+"""Recognizes elementwise kernels in a CUDA source and takes them apart: kernels in which each thread handles
+one index below a bound, independently of the others, of the form
 
 int i = blockIdx.x * blockDim.x + threadIdx.x;
-if (i < n) ...                                   or: if (i >= n) return; ...
-"""
+if (i < n) ...                                   or: if (i >= n) return; ..."""
 
 import re
 import textwrap
@@ -43,12 +43,14 @@ class Elementwise:
     nodes: tuple[Node, ...]
 
     def written(self, work: str, indent: int) -> str:
-        """`work` for insertion into a block: every line but the first is indented by `indent` spaces."""
+        """`work` (statements, one or more lines) for insertion into a block: every line but the first is
+        indented by `indent` spaces."""
         return textwrap.indent(work, " " * indent).lstrip()
 
 
 def elementwise(source: OwnSource, kernel: Function) -> Elementwise | None:
-    """The parts of an elementwise kernel; None if the kernel is not of this form."""
+    """The parts of `kernel` if it is elementwise (one thread for each index below a bound, no cooperation
+    between threads); None if not, or if it uses a name that the rewrites add."""
     statements = [node for node in kernel.body.named_children if node.type != "comment"]
     if len(statements) < 2 or statements[1].type != "if_statement":
         return None
@@ -84,7 +86,7 @@ def _guarded(guard: Node, variable: str, rest: list[Node]) -> tuple[str, list[No
 
 
 def _lines(source: OwnSource, nodes: list[Node]) -> str:
-    """The text of consecutive statements, without their common indent."""
+    """The text of consecutive statements, without their common indent; empty if there are none."""
     if not nodes:
         return ""
     begin = source.tree.bytes.rfind(b"\n", 0, nodes[0].start_byte) + 1
@@ -94,7 +96,7 @@ def _lines(source: OwnSource, nodes: list[Node]) -> str:
 
 
 def fewer_blocks(source: OwnSource, kernel: Function, times: int) -> list[Edit] | None:
-    """Edits that divide the number of blocks by `times`, rounding up, at every launch of a kernel. None if it
+    """Edits that divide the number of blocks by `times`, rounding up, at every launch of `kernel`. None if it
     is never launched or a grid or block has more than one dimension."""
     edits = []
     for launch in source.tree.launches_of(kernel.name):
@@ -106,7 +108,8 @@ def fewer_blocks(source: OwnSource, kernel: Function, times: int) -> list[Edit] 
 
 
 def _is_global_index(node: Node) -> bool:
-    """Whether an expression is `blockIdx.x * blockDim.x + threadIdx.x`, in any order and with casts."""
+    """Whether an expression is `blockIdx.x * blockDim.x + threadIdx.x`, in any order and with casts; any
+    single name may stand for `blockDim.x`."""
     node = bare(node)
     pair = sides(node)
     if node.type != "binary_expression" or operator(node) != "+" or pair is None:
@@ -142,7 +145,7 @@ def _sound_bound(bound: str, variable: str) -> bool:
 
 
 def subscripts(root: Node, pointer: str) -> Iterator[Node]:
-    """The syntax nodes of accesses `pointer[...]` below a node."""
+    """The syntax nodes of all accesses `pointer[...]` below the node `root`."""
     for access in walk(root, "subscript_expression"):
         if text(access.child_by_field_name("argument")) == pointer:
             yield access

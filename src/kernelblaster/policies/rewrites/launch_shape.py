@@ -1,4 +1,5 @@
-"""Finds the constants in the source that determine a launch's grid and block."""
+"""Finds the constants in a CUDA source that determine a launch's grid and block, so that techniques can
+change them."""
 
 import re
 from collections.abc import Iterator
@@ -54,7 +55,8 @@ def block_of(source: CudaSource, launch: LaunchSyntax) -> list[Constant] | None:
 
 
 def numbers(root: Node, changes: dict[int, int]) -> Iterator[Edit]:
-    """Edits that replace whole-number literals below a node; `changes` maps old values to new ones."""
+    """Edits that replace whole-number literals below the node `root`; `changes` maps old values to new
+    ones."""
     for node in walk(root, "number_literal"):
         if WHOLE.fullmatch(text(node)) and int(text(node)) in changes:
             yield node.start_byte, node.end_byte, str(changes[int(text(node))])
@@ -73,7 +75,7 @@ def _resolved(source: CudaSource, launch: LaunchSyntax, node: Node) -> Constant 
 
 
 def _initialized(root: Node) -> Iterator[Constant]:
-    """Variables that are initialized to a whole number."""
+    """The variables below the node `root` that are initialized to a whole number, as constants."""
     for node in walk(root, "init_declarator"):
         value = node.child_by_field_name("value")
         if value is not None and WHOLE.fullmatch(text(value)):

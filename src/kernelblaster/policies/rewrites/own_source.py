@@ -1,4 +1,5 @@
-"""A user's own source as a form for the expert policy, in place of a plan."""
+"""A user's own CUDA source as the expert policy handles it: the text, its syntax tree, and which kernels have
+been rewritten."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,8 @@ from kernelblaster.tasks.cuda_source import CudaSource, Edit
 
 @dataclass(frozen=True)
 class OwnKernel:
-    """A kernel of a user's source by its name. What it computes is not known, so its family is None."""
+    """A kernel of a user's source by its name. What it computes is not known, so its family (kind of
+    computation, like "gemm") is None."""
 
     name: str
     family: None = None
@@ -17,8 +19,9 @@ class OwnKernel:
 
 @dataclass(frozen=True)
 class OwnSource:
-    """A user's CUDA source as the `form` of an attempt. Equality is by text. `rewritten` are the names of the
-    kernels rewritten on the way to it, one for each rewrite, in order."""
+    """A user's CUDA source, perhaps rewritten; the expert policy's representation (`Attempt.form`) of a
+    candidate made from it. Equality is by text. `rewritten` are the names of the kernels rewritten on the way
+    to it, one for each rewrite, in order."""
 
     text: str
     rewritten: tuple[str, ...] = field(default=(), compare=False)
@@ -30,7 +33,7 @@ class OwnSource:
 
     @cached_property
     def kernels(self) -> tuple[OwnKernel, ...]:
-        """The kernels that are launched."""
+        """The kernels that the source defines and launches, in the order of their definitions."""
         launched = {launch.kernel for launch in self.tree.launches}
         return tuple(OwnKernel(kernel.name) for kernel in self.tree.kernels if kernel.name in launched)
 
@@ -39,5 +42,6 @@ class OwnSource:
         return replace(self, text=self.tree.edited(edits))
 
     def changed_in(self, later: "OwnSource") -> frozenset[str]:
-        """The kernels that were rewritten between this and a later one."""
+        """The names of the kernels that were rewritten between this source and `later`, which was made from
+        it."""
         return frozenset(later.rewritten[len(self.rewritten) :])

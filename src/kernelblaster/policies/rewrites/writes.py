@@ -9,8 +9,8 @@ from kernelblaster.tasks.cuda_source import Function, operator, text, walk
 
 
 def is_written(kernel: Function, pointer: str) -> bool:
-    """Whether the kernel may write through a pointer: it is used for anything but reading elements, such as
-    being passed on."""
+    """Whether the kernel may write through `pointer`: it is used in any way other than reading an element,
+    such as being assigned to or passed to a function."""
     read = {node.id for node in reads(kernel, pointer)}
     for name in walk(kernel.body, "identifier"):
         above = name.parent
@@ -20,8 +20,8 @@ def is_written(kernel: Function, pointer: str) -> bool:
 
 
 def reads(kernel: Function, pointer: str) -> Iterator[Node]:
-    """The accesses `p[...]` of which only the value is used: not the target of an assignment, nor under `&`,
-    `++` or a member access."""
+    """The accesses `pointer[...]` of which only the value is used: not the target of an assignment, nor under
+    `&`, `++` or a member access."""
     for access in subscripts(kernel.body, pointer):
         above = access.parent
         if above is None or above.type in ("pointer_expression", "update_expression", "field_expression"):
@@ -33,7 +33,7 @@ def reads(kernel: Function, pointer: str) -> Iterator[Node]:
 
 
 def stores(kernel: Function, pointer: str) -> Iterator[tuple[Node, Node, Node]]:
-    """(statement, access, value) of every `p[...] = value;`."""
+    """(statement, access, value) of every statement `pointer[...] = value;` in the kernel."""
     for access in subscripts(kernel.body, pointer):
         above = access.parent
         if above is None or above.type != "assignment_expression" or operator(above) != "=":

@@ -1,16 +1,19 @@
-"""Rewrites of plans, one file each; a new technique is one new file.
+"""The expert policy's optimization techniques, one file each; `load_techniques` collects them.
 
-A technique sees the plan and the GPU's data, and nothing of how kernels are written. What a kernel computes
-never changes, only how. A file has
+A technique rewrites a plan: the kernels to be written, in launch order, each with a schedule, which says how
+its loops are mapped to threads. It changes how a kernel computes, never what, and does not see CUDA text. A
+file has
 
-- `APPLIES_TO`, the types of schedules (schedules/) of the kernels that it is for,
-- `REWRITES`, functions of a kernel, its plan and the GPU that give another kernel, or say why not (`No`): one
-  for each plan that an application can give, the most promising first. `SINGLY = False` if it is applied to
-  all kernels or none. `PLAN_REWRITES` give a plan instead, where a kernel becomes several,
-- or `apply(plan, gpu)`, which yields plans, and `why_not(plan)`, where it is about whole plans.
+- `APPLIES_TO`, the types of schedules (schedules/) whose kernels the technique can change,
+- `REWRITES`, functions (kernel, plan, GPU) that return another kernel, or a `No` with the reason why not: one
+  function for each variant of the technique, the most promising first. With `SINGLY = False` a variant is
+  only applied to all kernels at once, never to one alone. `PLAN_REWRITES` instead of `REWRITES` return a
+  plan, for techniques that replace a kernel by several,
+- or, for techniques on whole plans, `apply(plan, gpu)`, which yields plans, and `why_not(plan)`, which
+  returns the reason why it yields none, or None.
 
-One that needs a certain architecture names it as ARCHITECTURE, and one that is of no use on the PTX machine,
-which has no such instructions or another baseline, says GPU_ONLY."""
+A file with `ARCHITECTURE` (such as `sm_90a`) is only for GPUs of that architecture, and one with `GPU_ONLY`
+is not used on the emulator of PTX, which lacks its instructions or compares with a baseline on the host."""
 
 import importlib
 import pkgutil
@@ -29,7 +32,7 @@ USUAL_GPU = "h200"  # whose data is taken where no GPU is named
 
 @dataclass(frozen=True)
 class Technique:
-    """One technique on a GPU."""
+    """One technique for one GPU, named after its file. Called with a plan, it yields changed plans."""
 
     name: str
     module: ModuleType
@@ -37,13 +40,14 @@ class Technique:
 
     @property
     def applies_to(self) -> tuple[type, ...]:
-        """The types of schedules of the kernels that it is for."""
+        """The types of schedules (how a kernel's loops are mapped to threads) whose kernels the technique can
+        change."""
         found: tuple[type, ...] = self.module.APPLIES_TO
         return found
 
     def __call__(self, plan: Plan) -> Iterator[Plan]:
-        """Every plan that one application can give, the most promising first; each of them differs from the
-        plan and from the others."""
+        """Every plan that one application of the technique to `plan` can give, the most promising first; each
+        differs from `plan` and from the others. Nothing if it does not apply."""
         seen = [plan.kernels]
         for found in self._plans(plan):
             if found.kernels not in seen:
@@ -61,7 +65,8 @@ class Technique:
         return found
 
     def why_not(self, plan: Plan) -> dict[str, str]:
-        """For each kernel that it does not apply to, why, in words."""
+        """The reason, in words, why the technique does not apply to a kernel of `plan`, by the kernel's name;
+        kernels to which it applies are left out."""
         said = {kernel.name: self._refusal(kernel, plan) for kernel in plan.kernels}
         return {name: why for name, why in said.items() if why is not None}
 
@@ -85,8 +90,9 @@ def _modules() -> dict[str, ModuleType]:
 
 
 def load_techniques(gpu: GpuSpec | None = None, emulated: bool = False) -> dict[str, Technique]:
-    """Every technique of this folder by its name, which is its file's name; with a GPU, those that it, or the
-    PTX machine in its place, has the instructions for."""
+    """Every technique of this folder, by its file's name. With a `gpu`, only those for its architecture; if
+    `emulated` (the device is the emulator of PTX in place of that GPU), also without those that are
+    `GPU_ONLY`."""
     found = {}
     for name, module in _modules().items():
         fits = gpu is None or getattr(module, "ARCHITECTURE", gpu.architecture) == gpu.architecture

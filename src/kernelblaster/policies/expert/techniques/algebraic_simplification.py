@@ -1,8 +1,7 @@
-"""Algebraic simplification: the plan of a graph that computes the same for less work.
+"""Algebraic simplification: replaces a plan by that of an equivalent graph of operations with less work.
 
-The rules rewrite graphs (simplify.py), so it applies to a plan that is still the initial one of its
-graph; what was fused or tiled before is not taken apart again.
-"""
+The rules (simplify.py) rewrite the graph of operations, not kernels. So the technique applies only to a plan
+that no other technique has changed yet: once kernels are fused or tiled, the graph is not recovered."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,8 @@
-"""Asynchronous copy: tiles of a matrix product go to shared memory past the registers, several ahead.
+"""Asynchronous copy: tiles of a matrix product are copied from global to shared memory without passing
+through registers (`cp.async`), several tiles ahead of their use.
 
-For float32 operands that are only read; one that is computed on the way is fetched as before.
-"""
+Only for float32 operands that are read as they are in memory; an operand that is computed from others is
+still loaded through registers."""
 
 from dataclasses import replace
 from functools import partial
@@ -37,13 +38,15 @@ def _copied(kernel: Kernel, plan: Plan, gpu: GpuSpec, stages: int) -> Kernel | N
 
 
 def _copies(product: Product, plan: Plan) -> bool:
-    """Whether an operand can be copied as it is."""
+    """Whether at least one operand of the product is float32 and read as it is in memory, so that it can be
+    copied asynchronously."""
     plain = [operand.plain for operand in (product.left, product.right) if operand.plain is not None]
     return any(plan.buffers[load.buffer].dtype == "float32" for load in plain)
 
 
 def _fitting(tile: TiledProduct) -> TiledProduct | No:
-    """The tile, with fewer terms at a time where all stages would not fit in shared memory."""
+    """The tile with `block_k`, the terms of a sum per step, halved until all stages fit in static shared
+    memory; `No` if they do not fit even with LEAST_K terms."""
     while tile.shared_bytes(4) > STATIC_SHARED_BYTES:
         if tile.block_k <= LEAST_K:
             return No("shared memory has no room for so many tiles")

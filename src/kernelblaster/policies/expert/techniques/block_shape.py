@@ -1,5 +1,5 @@
-"""Block shape: the same kernel with another number of threads in a block, where a schedule leaves that
-open."""
+"""Block shape: the same kernel with another number of threads per block, for schedules that work with any
+number."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,5 +36,5 @@ def apply(plan: Plan, gpu: GpuSpec) -> Iterator[Plan]:
 
 
 def why_not(plan: Plan) -> str | None:
-    """It applies to every kernel of its types."""
+    """None: the technique applies to every kernel whose schedule is of a type in APPLIES_TO."""
     return None

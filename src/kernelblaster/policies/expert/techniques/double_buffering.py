@@ -1,7 +1,7 @@
 """Double buffering: a tiled matrix product fetches the next tiles while it works on the current ones.
 
-They wait in registers and go to a second buffer, which also saves one of two barriers.
-"""
+The next tiles are loaded into registers and then stored to a second buffer in shared memory, so that one
+barrier per tile is enough instead of two."""
 
 from dataclasses import replace
 

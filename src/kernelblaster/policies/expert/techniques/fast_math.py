@@ -1,9 +1,9 @@
-"""Fast math: cheaper arithmetic where the judge's precision rule allows it.
+"""Fast math: cheaper arithmetic, as far as the judge's precision rule allows it.
 
-A division by what is the same for a whole row becomes a multiplication by its reciprocal, which is
-found once. And running sums are kept in float instead of double: a block's sum is a tree of partial
-sums, which float carries well; a long sum by one thread may not pass, and then the judge says so.
-"""
+A division of every element of a row by the same number becomes a multiplication by its reciprocal, which is
+computed once. And running sums are kept in float instead of double: a block's sum is a tree of partial sums,
+which loses little in float; a long sum by one thread may lose too much, and then the judge rejects the
+candidate."""
 
 from dataclasses import replace
 from typing import get_args
@@ -39,7 +39,8 @@ def _single(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
 
 
 def _sums(kernel: Kernel) -> list[Stage]:
-    """Sums whose type makes a difference: over rows, a variance finds the sum of the same numbers too."""
+    """The stages (reductions) of a kernel that sum floating-point numbers and whose accumulator type matters.
+    Left out are, in row kernels, sums that a variance over the same numbers computes anyway."""
     known = [stage.body for stage in kernel.stages if stage.combine == MOMENTS]
     given = known if isinstance(kernel.schedule, TunedRows) else []
     sums = [stage for stage in kernel.stages if stage.combine == SUM and stage.body.kind == "real"]
@@ -47,7 +48,8 @@ def _sums(kernel: Kernel) -> list[Stage]:
 
 
 def _reciprocal(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
-    """The kernel with multiplications in the place of divisions of every element by one number."""
+    """The kernel with each division of a row's elements by a number that is the same for the whole row
+    replaced by a multiplication by its reciprocal; `No` if there is none or results are double precision."""
     if _double(plan):
         return No("its results are double precision")
     reduced = {axis.name for axis in kernel.reduced}

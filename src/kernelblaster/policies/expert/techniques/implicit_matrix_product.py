@@ -1,8 +1,9 @@
-"""Implicit matrix product: a convolution by tensor cores, whose windows are gathered into shared memory.
+"""Implicit matrix product: a convolution on tensor cores, as a matrix product whose second operand (the
+windows of the input) is gathered into shared memory instead of being written out in memory first.
 
-The filters are packed first, in the order in which they are used, padded with zeros. Each operand is a sum
-of two numbers of TF32, so that results are as precise as those of float32; `tf32_operands` leaves the second
-ones out."""
+A kernel before it packs the filters in the order in which they are used, padded with zeros. Each float32
+operand is a sum of two TF32 numbers, so that results are as precise as in float32; `tf32_operands` leaves out
+the second number."""
 
 from dataclasses import replace
 from functools import partial
@@ -67,8 +68,9 @@ def _implicit(kernel: Kernel, plan: Plan, gpu: GpuSpec, rank: int) -> Plan | No:
 
 
 def _with_shared_axes(kernel: Kernel, plan: Plan) -> Kernel:
-    """The kernel with axes divided that both factors use: groups of channels, or the phases of a transposed
-    convolution, become axes of their own, each with a product of its own."""
+    """The kernel with those axes split in two that index both factors of its product, such as channels in a
+    grouped convolution, or rows of a transposed convolution with stride: the groups (or phases) become an
+    axis of their own, over which the matrix products are independent. Unchanged if there are none."""
     body = kernel.stages[0].body if len(kernel.stages) == 1 else None
     if not isinstance(body, Operation) or len(body.operands) != 2:
         return kernel
@@ -91,7 +93,9 @@ def _refusal(found: Contraction, plan: Plan) -> str | None:
 
 
 def _ranked(found: Contraction, plan: Plan, gpu: GpuSpec) -> list[GatheredProduct]:
-    """Tiles by how much of their work is wanted and how well they fill the GPU, the best first."""
+    """Tile shapes that fit the product and shared memory, the fastest first by an estimate: rounds of blocks
+    over the SMs times the work and the shared-memory traffic of a tile. Empty if the results fill less than
+    half of every tile."""
     rows, columns, batch = (plan.elements(axes) for axes in (found.rows, found.columns, found.batch))
     inner = plan.elements(found.inner)
     block_k = min((8, 16, 32), key=lambda k: (-(-inner // k) * k, -k))
@@ -116,7 +120,9 @@ def _ranked(found: Contraction, plan: Plan, gpu: GpuSpec) -> list[GatheredProduc
 
 
 def packed(plan: Plan, kernel: Kernel, found: Contraction, schedule: GatheredProduct) -> Plan:
-    """The plan with the packed filters, and the product that reads them."""
+    """The plan with `kernel` replaced by two: one that packs the filters, padded with zeros to whole tiles,
+    into a scratch buffer, and the product with this `schedule` that reads them. `found` says which axes of
+    the kernel are rows, columns and K."""
     stem = kernel.name.removesuffix("_kernel")
     name = f"{stem}_filters"
     k, row = (
@@ -145,7 +151,8 @@ def packed(plan: Plan, kernel: Kernel, found: Contraction, schedule: GatheredPro
 
 
 def _digits(axes: tuple[Axis, ...], linear: Index) -> dict[str, Index]:
-    """Axes by their running number."""
+    """The index of each axis, by name, computed from one linear index over all `axes`, the last axis fastest
+    (mixed-radix digits)."""
     found: dict[str, Index] = {}
     for axis in reversed(axes[1:]):
         found[axis.name] = indices.remainder(linear, axis.extent)

@@ -1,9 +1,9 @@
-"""Cheaper indices: the kernel has a variant in which the primary workload's sizes are constants.
+"""Cheaper indices: the kernel gets a second variant in which the sizes of the primary workload (the one that
+is timed) are compile-time constants; the launch chooses it when the sizes match, else the general one.
 
-Then the compiler divides by multiplying, finds out at which vectors a condition can fail at all, and reads
-once what several of them share. Other sizes go to the general variant. How many rows or images there are
-stays open. A reduction as first written becomes one over rows, whose loops the constants serve.
-"""
+With constants the compiler turns divisions into multiplications, drops bounds checks that cannot fail, and
+merges equal loads. The first dimension (the number of rows or images) stays variable. A row reduction as
+first written becomes the schedule `BlockRows`, whose loops profit from the constants."""
 
 from dataclasses import replace
 

@@ -1,8 +1,7 @@
 """Kernel fusion: what one kernel stores for another is handed over in registers instead.
 
-The first plan has everything fused that can be (fusion.py), the others one pair each. Scratch that no
-one reads any more is gone, and its traffic with it.
-"""
+The first plan has everything fused that can be (fusion.py), the others one pair each. Scratch buffers that no
+kernel reads any more are removed, and their memory traffic with them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, permutations
@@ -43,9 +42,9 @@ def why_not(plan: Plan) -> str | None:
 
 
 def _single(plan: Plan) -> Iterator[Plan]:
-    """Every fusion of two kernels, those that save most traffic first: what follows a product and
-    replaces its result, then pointwise kernels, then what follows a reduction, and last what comes
-    before a product."""
+    """The plans with one fusion of two kernels each, those that usually save most traffic first: a product
+    with the only kernel that reads its result, then pointwise kernels into their readers, then a reduction
+    with what follows it, kernels that read the same data, and last what comes before a product."""
     reads = {kernel.name: set(kernel.reads) for kernel in plan.kernels}
     pairs = list(permutations(plan.kernels, 2))
     linked = [(one, two) for one, two in pairs if not reads[two.name].isdisjoint(one.writes)]

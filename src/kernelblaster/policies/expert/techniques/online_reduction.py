@@ -1,9 +1,8 @@
-"""Single-pass (online) reduction: statistics that needed an earlier one are found without it.
+"""Single-pass (online) reduction: a statistic that needs an earlier one (a variance needs the mean, a softmax
+the maximum) is computed together with it in one pass.
 
-A sum of squared differences from the mean follows from the sum and the sum of squares, both kept in
-double. A sum of exponentials of differences from the largest value is scaled anew whenever a larger
-one comes. The stages then share one pass.
-"""
+A sum of squared differences from the mean follows from the sum and the sum of squares, both kept in double. A
+sum of exponentials of differences from the maximum is rescaled whenever a larger value comes."""
 
 from dataclasses import replace
 from typing import get_args
@@ -25,7 +24,8 @@ APPLIES_TO = get_args(RowReduction | Columns)
 
 
 def single_pass(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
-    """The kernel with fewer passes, if that is possible."""
+    """The kernel with fewer passes over its rows or columns; `No`, with the reason, if it computes in double
+    precision or no stage is such a variance or sum of exponentials."""
     if plan.real == "double":
         return No("squares of double precision would need more than double")
     stages = tuple(_single_pass(stage, kernel) for stage in kernel.stages)

@@ -1,4 +1,5 @@
-"""Parallel scan: the warps of a block share a row, and lanes exchange what they found by shuffles.
+"""Parallel scan (prefix sum or similar): the warps of a block share a row, and lanes exchange partial results
+by shuffles.
 
 Each element is read once and written once. A row that is too long for the registers of a block is scanned in
 chunks, one after another."""

@@ -1,7 +1,7 @@
-"""Pipeline depth: more or fewer tiles in flight in the loop over a product's K axis.
+"""Pipeline depth: more or fewer tiles in flight in the loop over the K axis of a convolution that was made a
+matrix product (`implicit_matrix_product`).
 
-Deeper pipelines hide more of the latency of memory; shallower ones leave shared memory to further blocks of
-an SM."""
+A deeper pipeline hides more memory latency; a shallower one leaves shared memory for more blocks per SM."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,8 +1,8 @@
-"""Register tiling: each thread of a tiled matrix product has a rectangle of results.
+"""Register tiling: each thread of a tiled matrix product computes a rectangle of results, so that a value
+that it reads from shared memory serves a whole row or column of them.
 
-What it reads from shared memory serves a whole row or column of them. Larger rectangles need less
-memory traffic for each term; smaller tiles waste less at the edges and give more blocks.
-"""
+Larger rectangles need less shared-memory traffic per multiplication; smaller tiles waste less at the edges
+and give more blocks."""
 
 from functools import partial
 
@@ -40,8 +40,9 @@ def _tiled(kernel: Kernel, plan: Plan, gpu: GpuSpec, rank: int) -> Kernel | No:
 
 
 def _ranked(product: Product, plan: Plan, gpu: GpuSpec) -> list[TiledProduct]:
-    """Shapes by the time that the busiest SM needs, the best first. Where SMs stay idle even so, the fastest
-    shape comes second: split_k can give them work."""
+    """Tile shapes by the estimated time of the SM with most blocks, the best first. If the best one gives
+    fewer blocks than there are SMs, the shape that is fastest on a full GPU comes second, because `split_k`
+    can then make more blocks of it."""
     wide = plan.real == "double" or terms(product.k_axis, plan) > LONG
     fitting = [tile for tile in SHAPES if not wide or tile.thread_m * tile.thread_n <= MOST]
 

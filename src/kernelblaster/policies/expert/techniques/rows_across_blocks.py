@@ -1,10 +1,10 @@
-"""Rows across blocks: a row too long for the registers of one block is kept by a thread-block cluster.
+"""Rows across blocks: a row that is too long for the registers of one block is kept on chip by a thread-block
+cluster between the passes over it (sm_90a only).
 
-The blocks of a cluster read it once and tell each other their partial results. Several blocks should fit
-on an SM, so that some load while others store: what shared memory has no room for then is held in
-registers. Where but one fits, clusters are persistent, and read their next row while they store this one.
-Statistics are found in one pass where they can be, so that there is one cluster barrier.
-"""
+The blocks of a cluster read the row once and exchange partial results. Several blocks should fit on an SM, so
+that some load while others store; what does not fit in shared memory then is held in registers. Where only
+one block fits on an SM, clusters are persistent: they load their next row while they store the present one.
+Statistics are computed in one pass where possible, so that one cluster barrier is enough."""
 
 from dataclasses import replace
 from functools import partial
@@ -53,7 +53,9 @@ def _across(kernel: Kernel, plan: Plan, gpu: GpuSpec, choice: int) -> Kernel | N
 
 
 def _schedules(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> list[ClusterRows] | No:
-    """The most promising first."""
+    """Cluster schedules for a row kernel, the most promising first by `SmRoom.promise`; at most MOST in all,
+    the last ones without elements in registers. May be empty. `No`, with the reason, if clusters cannot
+    help."""
     old = kernel.schedule
     rows = row_kernel(kernel, plan)
     again = needed_again(rows.kernel, rows.access, clusters=True)
@@ -90,14 +92,17 @@ def _schedules(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> list[ClusterRows] | 
 
 
 def _persistent(rows: RowKernel, schedule: ClusterRows) -> bool:
-    """Whether a cluster should go on to further rows."""
+    """Whether each cluster should process several rows in turn: one block fits on an SM, few elements are
+    held in registers, there are at least two rows for each cluster that runs at once, and the kernel allows
+    it."""
     alone = schedule.blocks_per_sm == 1 and schedule.register_elements <= HELD
     many = rows.plan.elements(rows.kernel.axes) >= 2 * schedule.resident
     return alone and many and rows.may_persist(schedule.vector_width)
 
 
 class SmRoom:
-    """What an SM has room for, where an element of all that is kept takes `each` bytes."""
+    """The shared memory and registers of an SM, from which it follows how much of a row its blocks can keep.
+    `each` is the bytes that one position of a row takes, summed over all tensors that are kept."""
 
     def __init__(self, gpu: GpuSpec, each: int) -> None:
         limits = limits_of(gpu.architecture)
@@ -107,8 +112,9 @@ class SmRoom:
         self._reserved = limits.reserved_shared_bytes + REDUCTION_BYTES  # for each block
 
     def split(self, shape: ClusterRows, share: int, grain: int, blocks: int) -> ClusterRows:
-        """As much of each thread's share of a row in shared memory as so many blocks on an SM leave room for,
-        and then in registers."""
+        """The schedule `shape` with as many elements of each thread's part of a row (`share` elements) in
+        shared memory as fit with `blocks` blocks on an SM, and as many of the rest in registers as fit. Both
+        are multiples of `grain`, the elements of a vector; elements beyond that are not kept."""
         room = self._shared // blocks - self._reserved
         shared = min(share, room // (shape.threads * self._each * grain) * grain)
         room = min(MOST_REGISTERS, self._registers // (blocks * shape.threads)) - OTHER_REGISTERS
@@ -116,7 +122,8 @@ class SmRoom:
         return replace(shape, shared_elements=shared, register_elements=held)
 
     def counted(self, schedule: ClusterRows) -> ClusterRows:
-        """The schedule with the number of blocks that fit on an SM, and of clusters that fit on the GPU."""
+        """The schedule with `blocks_per_sm`, the number of blocks that fit on an SM, and `resident`, the
+        number of clusters that fit on the GPU, filled in."""
         shared = schedule.shared_elements * schedule.threads * self._each
         by_memory = self._shared // (shared + self._reserved)
         registers = max(USUAL_REGISTERS, OTHER_REGISTERS + schedule.register_elements * self._each // 4)
@@ -125,7 +132,9 @@ class SmRoom:
         return replace(schedule, blocks_per_sm=blocks, resident=resident)
 
     def promise(self, schedule: ClusterRows) -> float:
-        """How well memory is kept busy: by enough on every SM, of several blocks; as measured."""
+        """A score (larger is better, no unit) of how well a schedule keeps memory busy: the SMs that it uses,
+        times the bytes kept on each up to SUFFICIENT, times a measured factor for several blocks per SM or
+        for persistence."""
         blocks = schedule.blocks_per_sm
         elements = schedule.shared_elements + schedule.register_elements
         kept = blocks * elements * schedule.threads * self._each

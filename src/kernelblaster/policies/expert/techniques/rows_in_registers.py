@@ -1,9 +1,9 @@
-"""Rows in registers: between its passes over a row, each thread keeps its part of it.
+"""Rows in registers: each thread keeps its part of a row in registers between the passes over the row,
+instead of reading it again.
 
-Where a warp cannot keep a row, a block does. Of a row that is longer than that, the rest is read again,
-which the L2 cache mostly serves. How many elements a thread keeps is fixed when the kernel is written,
-from the primary workload's rows.
-"""
+Where a warp cannot keep a row, a block does. What does not fit is read again, mostly from the L2 cache. How
+many elements a thread keeps is fixed when the kernel is written, from the row length of the primary workload
+(the one that is timed)."""
 
 from dataclasses import replace
 from functools import partial
@@ -53,7 +53,8 @@ def _kept(kernel: Kernel, plan: Plan, gpu: GpuSpec, most: int) -> Kernel | No:
 
 
 def share(length: int, threads: int, grain: int) -> int:
-    """Elements of a row that each thread has, as whole vectors."""
+    """The number of elements of a row of `length` elements that each of `threads` threads processes, rounded
+    up to whole vectors of `grain` elements."""
     return -(-length // (threads * grain)) * grain
 
 

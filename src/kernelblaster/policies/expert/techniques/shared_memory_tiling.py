@@ -1,8 +1,8 @@
-"""Shared-memory tiling: the threads of a block share tiles of both operands of a matrix product.
+"""Shared-memory tiling: the threads of a block load tiles of both operands of a matrix product into shared
+memory.
 
-Every element then comes from further away once a block instead of once a thread; each thread has one
-result.
-"""
+Each element is then read from global memory once per block instead of once per thread; each thread computes
+one result."""
 
 from functools import partial
 

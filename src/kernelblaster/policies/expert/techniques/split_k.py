@@ -1,9 +1,8 @@
 """Split-K: a matrix product with few results and long sums divides each sum among several blocks.
 
-The product gets an axis that counts pieces of the K axis and writes a sum for each of them to
-scratch memory; a second kernel adds these and does what follows the product. Pieces are as long as the
-sizes at run time demand, so that their number is fixed.
-"""
+The product writes a partial sum for each piece of the K (summed) axis to scratch memory; a second kernel adds
+these and does what follows the product. The number of pieces is fixed, and their length follows from the
+sizes at run time."""
 
 from dataclasses import replace
 from functools import partial
@@ -47,7 +46,8 @@ def _split(kernel: Kernel, plan: Plan, gpu: GpuSpec, fill: int) -> Plan | No:
 
 
 def _blocks(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> int:
-    """What goes to SMs one by one: blocks, or as many single results as fill one."""
+    """The number of blocks that the product launches at the primary workload (the one that is timed). With
+    one thread per result: the number of SMs' worth of threads, rounded up."""
     product, tile = as_product(kernel, plan), kernel.schedule
     assert isinstance(tile, Product)
     if product is not None and not isinstance(tile, ThreadPerResult):
@@ -56,7 +56,8 @@ def _blocks(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> int:
 
 
 def split_sums(plan: Plan, kernel: Kernel, pieces: int) -> Plan:
-    """The plan with a product's sums cut into so many pieces."""
+    """The plan with `kernel`, a product, replaced by two: one that computes each sum in `pieces` partial
+    sums, and one that adds these."""
     inner, stage = kernel.reduced[0], kernel.stages[0]
     length = indices.round_up(indices.tiles(inner.extent, pieces), GRAIN)
     count = Axis(AXIS, indices.number(pieces))
@@ -83,7 +84,8 @@ def split_sums(plan: Plan, kernel: Kernel, pieces: int) -> Plan:
 
 
 def _shorter(schedule: Schedule, length: int) -> Schedule:
-    """Shorter sums need less care."""
+    """The schedule without its measures for the precision of long sums (intermediate totals, sums in double)
+    if sums of `length` terms are short enough; else unchanged."""
     if length <= LONG and isinstance(schedule, TiledProduct):
         return replace(schedule, flush=None)
     if length <= LONG and isinstance(schedule, ThreadPerResult):

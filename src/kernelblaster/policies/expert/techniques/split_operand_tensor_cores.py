@@ -1,8 +1,7 @@
-"""Tensor cores on split operands: a float32 product as three half-precision ones, at float32's error.
+"""Tensor cores on split operands: a float32 product as three half-precision ones, with float32's error.
 
-Each operand is a sum of two half-precision numbers, scaled by powers of two; the product of the two
-lower ones is left out (packing.py, emission/mma_product.py).
-"""
+Each operand is a sum of two half-precision numbers, a high and a low part, scaled by powers of two. Of the
+four products of parts, that of the two low ones is left out (packing.py, emission/mma_product.py)."""
 
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedules.products import ThreadPerResult, TiledProduct

@@ -1,4 +1,5 @@
-"""Tensor cores: a product of half-precision operands by matrix instructions, with sums in float."""
+"""Tensor cores: a product of half-precision operands by matrix instructions (mma), with sums in float.
+Kernels before it pack the operands in the order in which the instructions read them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,8 +21,9 @@ PackedForm = Callable[[set[Dtype]], tuple[Dtype, int] | No]
 
 
 def on_tensor_cores(form: PackedForm) -> tuple[PlanRewrite, ...]:
-    """For each tile, the rewrite of a product whose operands can be packed: `form` says of their types in
-    which one, and as how many terms."""
+    """One rewrite for each tile shape in TILES, which turns a matrix product into one on packed operands.
+    `form` maps the operands' types to the type to pack them in and the number of terms that each element is
+    split into, or to a `No` with the reason why not."""
     return tuple(partial(_packed, form=form, tile=tile) for tile in TILES)
 
 
@@ -44,7 +46,7 @@ def _as_they_are(found: set[Dtype]) -> tuple[Dtype, int] | No:
 
 
 def _operand_types(plan: Plan, product: Product) -> set[Dtype]:
-    """The floating types of everything that the operands read."""
+    """The types of all floating-point tensors that the two operands are read or computed from."""
     both = (product.left.expression, product.right.expression)
     return {plan.buffers[load.buffer].dtype for side in both for load in loads(side) if load.kind == "real"}
 

@@ -1,7 +1,8 @@
 """TF32 operands: a convolution on tensor cores whose operands are rounded to TF32, as PyTorch's own are.
 
-A third of the matrix instructions. On a GPU, PyTorch's convolutions of float32 round their operands too, so
-that the results are as precise as the baseline's; where it does not, the judge refuses them."""
+It needs a third of the matrix instructions of operands split in two (`implicit_matrix_product`). On a GPU,
+PyTorch's float32 convolutions round their operands too, so that results are as precise as PyTorch's; where
+PyTorch does not round, the judge rejects the candidate."""
 
 from dataclasses import replace
 

@@ -1,8 +1,8 @@
-"""Thread coarsening: a thread has more of the work, so that addresses are found less often.
+"""Thread coarsening: each thread does more of the work, so that addresses are computed less often.
 
-A thread of a pointwise kernel does several vectors, whose loads are all on their way before the first is
-used. Of short rows, a warp does several: each has fewer of its lanes, and a lane more of its vectors.
-"""
+A thread of a pointwise kernel processes several vectors, all of whose loads are issued before the first is
+used. Of short rows, a warp processes several at once: each row gets fewer lanes, and each lane more
+vectors."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,5 +1,5 @@
-"""Transposed staging: a tensor that is contiguous along another axis than the result is read along memory
-into shared memory, transposed there, and written along memory."""
+"""Transposed staging: for a tensor that is contiguous along another axis than the result, tiles are read
+coalesced into shared memory, transposed there, and written coalesced."""
 
 from dataclasses import replace
 

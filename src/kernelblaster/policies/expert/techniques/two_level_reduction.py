@@ -1,8 +1,8 @@
-"""Two-level reduction: many blocks reduce parts of a few long reductions, a small kernel their results.
+"""Two-level reduction: for few, long reductions, many blocks reduce parts of each, and a small second kernel
+combines their results.
 
-What was stored for every element becomes a pointwise kernel of its own. Stages must not need each
-other; `online_reduction` makes them so.
-"""
+What the kernel stored for every element becomes a pointwise kernel of its own. The reductions must not depend
+on each other's results; `online_reduction` can remove such dependences before."""
 
 from functools import partial
 from typing import get_args
@@ -50,7 +50,8 @@ def _split(kernel: Kernel, plan: Plan, gpu: GpuSpec, fill: int) -> Plan | No:
 
 
 def _width(kernel: Kernel, plan: Plan) -> int:
-    """Neighbouring columns that a thread has, or will have when access is vectorized."""
+    """The number of neighbouring columns that a thread processes, or would process if its accesses were
+    vectorized."""
     found = column_access(kernel, plan)
     own = kernel.schedule.vector_width if isinstance(kernel.schedule, Columns) else 1
     return max(own, found.width(plan) if found.reads else 1)

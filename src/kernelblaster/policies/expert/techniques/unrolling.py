@@ -1,5 +1,5 @@
-"""Unrolling: the loop over a row's vectors, or a column's rows, does several of them at a time, so that
-their loads are on their way before the first is used."""
+"""Unrolling: the loop over a row's vectors, or a column's rows, processes several per iteration, so that
+their loads are issued before the first is used."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,10 +1,9 @@
-"""Vectorized memory access: a thread moves 16 bytes in one instruction.
+"""Vectorized memory access: a thread loads and stores 16 bytes in one instruction.
 
-A pointwise kernel that walks all its tensors in order is a sequence of vectors: tensors and scratch begin
-at multiples of 256 bytes, and what is left after the last full vector is done singly. Where operands are
-broadcast or looked up, and in reductions, vectors run along rows, or across neighbouring columns; at
-sizes that leave them unaligned, the same kernel runs on single elements.
-"""
+A pointwise kernel that walks all its tensors in memory order becomes a sequence of vectors: tensors and
+scratch buffers begin at multiples of 256 bytes, and elements after the last full vector are processed singly.
+Where operands are broadcast or looked up, and in reductions, vectors run along rows or across neighbouring
+columns; at sizes that leave them unaligned, the same kernel processes single elements."""
 
 from dataclasses import replace
 from typing import get_args

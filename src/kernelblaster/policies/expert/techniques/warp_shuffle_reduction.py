@@ -1,7 +1,8 @@
-"""Warp-shuffle reduction: lanes of a warp exchange registers, and shared memory holds one value a warp.
+"""Warp-shuffle reduction: the lanes of a warp reduce by exchanging registers, and shared memory holds only
+one value per warp.
 
-A short row is done by one warp alone, without any barrier; of a few rows only, each by many threads.
-"""
+A short row is reduced by one warp alone, without any barrier. If there are only a few rows, each gets a block
+of 1024 threads."""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
-"""Warpgroup matrix instructions: four warps multiply together, straight from shared memory, while
-others fetch; only for GPUs of architecture sm_90a."""
+"""Warpgroup matrix instructions (wgmma): four warps multiply together, directly from shared memory, while
+other warps load the next tiles; only for GPUs of architecture sm_90a."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,9 +1,9 @@
-"""Rewrites of a source's text, one file per technique, named as in the knowledge base.
+"""Techniques that rewrite the text of a CUDA source, one file each, with the technique's name in the
+knowledge base; `load_rewrites` collects them.
 
-A technique's `apply(source, kernel)` yields every source that one application to a kernel can give: none if
-its precondition does not hold. A rewrite is made where its pattern is recognized and is meant to keep the
-result; the judge decides whether it does.
-"""
+A technique's `apply(source, kernel)` yields every new source that one application to that kernel can give,
+and none if the pattern that it looks for is not there. A rewrite is meant to keep the kernel's results;
+whether it does is verified when the new candidate is judged."""
 
 import importlib
 import pkgutil
@@ -29,7 +29,8 @@ def load_rewrites() -> dict[str, Technique]:
 
 
 def _on_each_kernel(apply: Apply, source: OwnSource) -> Iterator[OwnSource]:
-    """First the source with the technique applied to every kernel possible, then to one kernel at a time."""
+    """First the source with the technique applied to all kernels where it applies, if these are several; then
+    the sources with one kernel changed each."""
     names = [kernel.name for kernel in source.kernels]
     if len(names) > 1:
         everywhere = source
@@ -42,8 +43,8 @@ def _on_each_kernel(apply: Apply, source: OwnSource) -> Iterator[OwnSource]:
 
 
 def _on(apply: Apply, source: OwnSource, name: str) -> Iterator[OwnSource]:
-    """The sources that `apply` gives for the kernel `name`, those that differ from the given one, with the
-    rewrite recorded."""
+    """The sources that `apply` gives for the kernel `name` and that differ from `source`, with `name` added
+    to their `rewritten`."""
     kernel = source.tree.function(name)
     assert kernel is not None, name
     for new in apply(source, kernel):

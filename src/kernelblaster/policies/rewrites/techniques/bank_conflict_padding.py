@@ -1,4 +1,5 @@
-"""Padding against bank conflicts: each row of a tile in shared memory is one element longer."""
+"""Padding against bank conflicts: each row of a two-dimensional array in shared memory becomes one element
+longer."""
 
 from collections.abc import Iterator
 
@@ -7,7 +8,8 @@ from kernelblaster.tasks.cuda_source import Edit, Function, inserted, text, walk
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source, with all static two-dimensional shared arrays of the kernel padded; none if it has none."""
+    """One source, with all static two-dimensional shared arrays of the kernel padded; none if there are no
+    such arrays."""
     edits: list[Edit] = []
     for node in walk(kernel.body, "declaration"):
         if "__shared__" not in text(node) or "extern" in text(node):

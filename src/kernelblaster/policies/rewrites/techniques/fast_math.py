@@ -1,5 +1,5 @@
-"""Fast math: cheaper functions within the judge's precision rule, and no double arithmetic caused by
-constants without `f` where all tensors are float."""
+"""Fast math: cheaper functions (intrinsics, `rsqrtf`), as far as the judge's precision rule allows, and `f`
+added to constants that would otherwise cause double arithmetic on floats."""
 
 import re
 from collections.abc import Iterator
@@ -16,8 +16,9 @@ DOUBLE = re.compile(r"\d+\.\d*(?:e[+-]?\d+)?|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Sources with single-precision constants and functions, with intrinsics and `rsqrtf`, with `rsqrtf`
-    alone, and with all of them. None if a parameter is double."""
+    """Up to four sources: with single-precision constants and functions, with intrinsics and `rsqrtf`, with
+    `rsqrtf` alone, and with all of them; those without an edit are left out. None if a parameter is
+    double."""
     if any(p.kind == "double" for p in kernel.parameters):
         return
     single = list(_single(kernel))
@@ -30,7 +31,7 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _renamed(kernel: Function, names: dict[str, str]) -> Iterator[Edit]:
-    """Edits that rename called functions; `names` maps old to new."""
+    """Edits that rename the functions called in `kernel`; `names` maps old names to new ones."""
     for call in walk(kernel.body, "call_expression"):
         function = call.child_by_field_name("function")
         if function is not None and text(function) in names:
@@ -58,6 +59,6 @@ def _reciprocal_roots(source: OwnSource, kernel: Function) -> Iterator[Edit]:
 
 
 def _apart(edits: list[Edit]) -> list[Edit]:
-    """The edits without those nested in others."""
+    """The edits without those that lie inside the range of another one."""
     outer = [(begin, end) for begin, end, _ in edits]
     return [e for e in edits if not any(b <= e[0] and e[1] <= n and (b, n) != e[:2] for b, n in outer)]

@@ -1,4 +1,4 @@
-"""Grid-stride loop: fewer blocks, whose threads process several elements each."""
+"""Grid-stride loop: fewer blocks, whose threads process several elements each, a whole grid apart."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,8 @@ TIMES = (4, 8, 2)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source for each divisor in TIMES of the number of blocks; none unless the kernel is elementwise."""
+    """One source for each divisor in TIMES by which the number of blocks is reduced; none unless the kernel
+    is elementwise (one thread for each index) and its launches are one-dimensional."""
     found = elementwise(source, kernel)
     if found is None:
         return

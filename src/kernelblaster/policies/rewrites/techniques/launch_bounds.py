@@ -1,4 +1,5 @@
-"""Launch bounds: declare the number of threads of a block, and how many blocks should fit on an SM."""
+"""Launch bounds: `__launch_bounds__` tells the compiler the number of threads of a block, and how many blocks
+should fit on an SM."""
 
 from collections.abc import Iterator
 from math import prod
@@ -11,8 +12,9 @@ RESIDENT = 1536  # threads per SM that the second bound asks for
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Two sources: bounds with the block size alone, and with a minimum of resident blocks. None if the
-    kernel has bounds already or a block size is not constant."""
+    """Two sources: bounds with the block size alone, and with a minimum of resident blocks for RESIDENT
+    threads per SM. None if the kernel has bounds already, is never launched, or a block size is not
+    constant."""
     header = source.tree.bytes[kernel.node.start_byte : kernel.body.start_byte]
     declarator = kernel.node.child_by_field_name("declarator")
     blocks = [block_of(source.tree, launch) for launch in source.tree.launches_of(kernel.name)]

@@ -35,7 +35,7 @@ def _swapped(first: Node, second: Node, block: str) -> Iterator[Edit]:
 
 
 def _other(found: re.Match[str]) -> str:
-    """The match with the other of `.x` and `.y`."""
+    """The replacement for a match of `NAME.x` or `NAME.y`: the same name with the other of the two."""
     return f"{found[1]}.{OTHER[found[2]]}"
 
 

@@ -24,8 +24,8 @@ LOADED = {
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Up to two sources: qualified pointers, then also `__ldg` at every read. None if two pointer arguments
-    may alias."""
+    """Up to two sources: with `__restrict__` and `const` on the pointers, then with `__ldg` at every read in
+    addition. None if two pointer arguments may alias."""
     if not _apart(source, kernel):
         return
     edits = [edit for p in kernel.pointers for edit in _qualified(source, kernel, p)]
@@ -42,8 +42,8 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _apart(source: OwnSource, kernel: Function) -> bool:
-    """Whether the kernel has pointers and no launch passes the same one twice, judging by the argument's
-    first name."""
+    """Whether the kernel has pointers and no launch passes the same buffer twice. Two arguments are taken for
+    the same if they begin with the same name, as `x` and `x + n` do."""
     positions = [position for position, p in enumerate(kernel.parameters) if p.pointer]
     for launch in source.tree.launches_of(kernel.name):
         given = [

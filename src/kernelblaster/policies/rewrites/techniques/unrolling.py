@@ -11,8 +11,8 @@ TIMES = (4, 8, 2, 16)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source for each factor in TIMES, applied to all innermost loops; with several loops also each alone
-    by TIMES[0]."""
+    """One source for each factor in TIMES, with `#pragma unroll` on all innermost loops; if there are several
+    loops, also one source for each loop alone, by TIMES[0]. None without a suitable loop."""
     loops = [node for node in walk(kernel.body, "for_statement") if _is_plain(source, node)]
     for times in TIMES:
         if loops:
@@ -30,7 +30,7 @@ def _is_plain(source: OwnSource, loop: Node) -> bool:
 
 
 def _pragma(source: OwnSource, loop: Node, times: int) -> tuple[int, int, str]:
-    """The edit that inserts the pragma, on a line of its own."""
+    """The edit that inserts `#pragma unroll` with the factor `times` before `loop`, on a line of its own."""
     line = source.tree.bytes[: loop.start_byte].rpartition(b"\n")[2]
     blank = line.strip() == b""
     indent = line.decode() if blank else ""
