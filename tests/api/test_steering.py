@@ -20,8 +20,8 @@ HOLDS = """
 import signal, sys, time
 from pathlib import Path
 from kernelblaster.store.run import open_run
-if "deaf" in sys.argv:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+how = {"deaf": lambda *_: None, "background": signal.SIG_IGN}  # else as in a terminal
+signal.signal(signal.SIGINT, how.get(sys.argv[-1], signal.default_int_handler))
 folder = Path(sys.argv[1])
 with open_run(folder.parent, folder.name, writing=True) as run:
     print("open", flush=True)
@@ -72,6 +72,15 @@ def test_a_search_is_interrupted_now_and_what_it_recorded_is_kept(
 def test_one_that_does_not_listen_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernelblaster.store.control.ENDING_S", 0.4)
     with working_on(folder, "deaf") as process:
+        kb.stop(folder, now=True)
+        assert process.wait(5) == -15
+
+
+def test_one_of_a_script_in_the_background_is_ended_without_waiting(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelblaster.store.control.ENDING_S", 60.0)
+    with working_on(folder, "background") as process:
         kb.stop(folder, now=True)
         assert process.wait(5) == -15
 

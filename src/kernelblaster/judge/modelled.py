@@ -38,9 +38,11 @@ KEPT_BYTES = 64 << 20  # of drawn values, from one candidate of a task to the ne
 
 
 class ModelledTimer:
-    """Models the times of one task's candidates at the primary workload, the sizes that are timed. `baseline`
-    (PyTorch, or the user's kernel) is the one used in verification, at the small workload. Only the first
-    bytes of each tensor are filled with values, so large workloads need little memory."""
+    """Stands in for a measuring timer on a device without a GPU: models how long one task's candidates take
+    at the primary workload, the sizes that a GPU would be timed at. `baseline` computes what the candidates
+    are compared with (by PyTorch, or the user's kernel); verification has run it before, at a smaller
+    workload. Only the first bytes of each tensor are filled with values, so large workloads need little
+    memory."""
 
     def __init__(self, device: Device, task: Task, baseline: Baseline) -> None:
         self._device = device

@@ -60,9 +60,9 @@ class LaunchedSize:
 
     @property
     def reached(self) -> Reached:
-        """What running this size covers, as triples: (kernel, whether it is launched with more than one
-        cluster, whether every size is at least LEAST_EXTENT). A triple with True comes with the one that has
-        False in its place."""
+        """What is covered by running the candidate at this size, as a set of triples: a kernel's name,
+        whether the launch must have more than one cluster of blocks, whether every size must be at least
+        LEAST_EXTENT. A size that meets a requirement (True) also covers the triple without it (False)."""
         ample = min(self.workload.sizes.values()) >= LEAST_EXTENT
         return {
             (one.kernel, several, large)

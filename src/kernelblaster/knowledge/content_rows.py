@@ -1,18 +1,16 @@
 """The tables of states and optimizations, which hold the latest content: read, updated and rewritten in a
 transaction of the caller."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Table, select
-from sqlalchemy.dialects import postgresql, sqlite
 
+from kernelblaster.databases.inserting import insert_into
 from kernelblaster.knowledge import tables
 from kernelblaster.knowledge.content import Content, Key
 from kernelblaster.knowledge.content_changes import changed_rows, optimizations_in, updated
 from kernelblaster.knowledge.rows import Damaged, Values, checked, optimization_row, state_row, summed
-
-INSERTS: dict[str, Callable[[Table], Any]] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
 
 def about_row(connection: Connection) -> Any:
@@ -68,7 +66,7 @@ def replace_rows(connection: Connection, table: Table, rows: Sequence[Values]) -
     """Write rows of a table, each in place of the one with the same key, if there is one."""
     if not rows:
         return
-    insert = INSERTS[connection.dialect.name](table)
+    insert = insert_into(connection, table)
     keys = [column.name for column in table.primary_key]
     names = [column.name for column in table.columns if column.name not in keys]
     others = {name: insert.excluded[name] for name in names}

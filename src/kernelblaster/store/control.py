@@ -76,7 +76,7 @@ def stop_run(folder: Path, *, now: bool, by: str) -> SteeringCommand | None:
         raise StoreError(
             f"{folder.name}: belongs to a bench, whose process does more than this; ask it to stop."
         )
-    for sent in (signal.SIGINT, signal.SIGTERM):
+    for sent in (signal.SIGTERM,) if _ignores_interrupts(pid) else (signal.SIGINT, signal.SIGTERM):
         _send(folder, pid, sent)
         until = time.monotonic() + ENDING_S
         while time.monotonic() < until:
@@ -93,6 +93,15 @@ def asked_of(folder: Path) -> list[tuple[SteeringCommand, bool]]:
         events = [event for event in run.events if event.kind in (STEERED, STOPPED)]
     taken = {one["id"] for event in events for one in event.data.get("commands", ())}
     return [(command, command.id in taken) for command in read_commands(folder)[0]]
+
+
+def _ignores_interrupts(pid: int) -> bool:
+    """Whether a process ignores SIGINT, as those do that a script started in the background (`... &`)."""
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        ignored = int(next(line for line in lines if line.startswith("SigIgn:")).split()[1], 16)
+        return bool(ignored >> (signal.SIGINT - 1) & 1)
+    return False
 
 
 def _send(folder: Path, pid: int, sent: signal.Signals) -> None:

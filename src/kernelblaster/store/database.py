@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from kernelblaster import keeper
+from kernelblaster.databases.inserting import insert_into
 from kernelblaster.databases.patience import is_lost, patiently
 from kernelblaster.errors import StoreError, StoreUnreachable
 from kernelblaster.knowledge.drivers import connecting, prepare_postgres, sentence
@@ -19,7 +19,6 @@ from kernelblaster.passwords import shown, without_passwords
 from kernelblaster.store import tables
 
 T = TypeVar("T")
-INSERTS: dict[str, Callable[[Table], Any]] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 
 
 class StoreDatabase:
@@ -62,7 +61,7 @@ class StoreDatabase:
 
     def add(self, connection: Connection, table: Table, **values: Any) -> bool:
         """Insert a row, unless there is one with the same key; returns whether it was inserted."""
-        insert = INSERTS[connection.dialect.name](table).values(**values).on_conflict_do_nothing()
+        insert = insert_into(connection, table).values(**values).on_conflict_do_nothing()
         return bool(connection.execute(insert).rowcount)
 
     def close(self) -> None:

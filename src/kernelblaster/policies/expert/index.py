@@ -49,8 +49,9 @@ def element(array: str, place: int | str) -> Index:
 
 
 def lookup(key: Hashable) -> Index:
-    """A number that is read or computed at run time, such as the index of a gather; two are equal if their
-    keys are."""
+    """A symbol, for use in index expressions, that stands for a whole number known only at run time, such as
+    an index that a gather reads from memory. `key` is any value that identifies the number: symbols with
+    equal keys are taken to stand for the same one."""
     return Index("lookup", key=key)
 
 

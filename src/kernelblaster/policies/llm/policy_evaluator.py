@@ -33,8 +33,9 @@ def evaluate_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], key: s
 
 
 def evaluator_question(discrepancies: Sequence[Discrepancy], key: str) -> Question[Instructive]:
-    """The question which of these discrepancies are worth explaining; an answer lists their positions, from
-    0."""
+    """The question to a language model: which of these results, whose speedup was not the predicted one, are
+    worth explaining? Its answer lists their positions in `discrepancies`, from 0. `key` identifies the
+    question within the run, so that a resumed run does not ask it again."""
     return Question(
         role="policy-evaluator",
         key=key,

@@ -124,9 +124,10 @@ def known(builder: Builder, extent: Index) -> Index:
 
 
 def over_windows(builder: Builder, node: Node, single: Single, stage: Stage, value: Expression) -> None:
-    """Adds a kernel that reduces each result's window by `stage` and stores `value`. Each thread has one
-    result (schedule `single`), so that neighbouring threads read neighbouring elements; few results of large
-    windows get a block each. Windows of one element make it pointwise."""
+    """Add to the program of `builder` a kernel for the graph's node, an operator on windows such as pooling:
+    each element of its result is `value`, computed from a reduction (`stage`) over that element's window of
+    the input. One thread makes each element, by the schedule that `single` returns; few elements of large
+    windows get a block each; where windows have one element, the kernel is pointwise."""
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)
     reduced = tuple(axis for axis in stage.axes if not axis.once)
