@@ -1,0 +1,18 @@
+"""Inserts that say what to do where a row with the same key exists, which SQLite and PostgreSQL write in the
+same way and SQLAlchemy keeps in a module for each."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Table
+
+
+def insert_into(connection: Connection, table: Table) -> Any:
+    """An insert into a table, in the dialect of the connection's database, with the methods
+    `on_conflict_do_nothing` and `on_conflict_do_update`."""
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+        return sqlite_insert(table)
+    from sqlalchemy.dialects.postgresql import insert  # takes 0.1 s to import, which most commands can spare
+
+    return insert(table)
