@@ -100,6 +100,11 @@ class ModuleBaseline:
             self._fast = self._reference.compiled(mode)
 
     @property
+    def torch_device(self) -> torch.device:
+        """Where the module runs. Its `parameters` are values to copy from, and may be on the host."""
+        return self._reference.device
+
+    @property
     def scalars(self) -> list[Any]:
         return self._reference.scalars
 
