@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from kernelblaster.tasks.catalog import load_task
-from kernelblaster.tasks.domain import Domain, declared_domain, domain_of
+from kernelblaster.tasks.domain import BITS, Domain, declared_domain, domain_of
 from kernelblaster.tasks.reference import open_reference
 
 FILE = """
@@ -86,3 +86,11 @@ def test_declared_distributions_allow_what_they_say(tmp_path: Path) -> None:
     task = load_task(str(path))
     found = declared_domain(task.source, task.path, task.signature.input_tensors)
     assert found.takes(0, "negated") and not found.takes(1, "negated") and not found.takes(0, "nan")
+
+
+def test_whole_numbers_are_of_every_length(tmp_path: Path) -> None:
+    """A kernel may pass a scalar on in a few bits: between a half word and a word, too."""
+    found = domain(tmp_path, "x, shift", "torch.roll(x, shift)", "torch.rand(rows, cols), 3")
+    lengths = [abs(move[0]).bit_length() for move in found.scalars]
+    for fewest, most in BITS:
+        assert any(fewest <= length <= most for length in lengths)

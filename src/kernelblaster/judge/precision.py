@@ -147,8 +147,10 @@ def bound(
             continue
         own, moved = getattr(baseline, measure), getattr(condition, measure) if condition else 0.0
         own = max(own, getattr(coarse, measure)) if coarse else own
-        if not unit or measure == "lost":  # whole numbers, and shares of elements: roundings do not add up
+        if not unit:  # whole numbers
             allowed[measure] = OWN * max(own, moved)
+        elif measure == "lost":  # shares of elements: the number of terms says nothing about them
+            allowed[measure] = max(OWN * own, FEWEST * moved)
         else:
             one = max(moved, getattr(ROUNDED, measure) * unit)
             allowed[measure] = max(

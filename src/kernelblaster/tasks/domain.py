@@ -25,6 +25,9 @@ from kernelblaster.tasks.values import equalize, fill, shuffle
 
 DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
 LIMIT_S = 2.0
+# How many bits other values of an integer scalar have, one from each range: more than a byte, a half word, and
+# a word hold, and some between. Not tried: sizes that a host's memory may just hold.
+BITS = ((9, 15), (17, 19), (20, 24), (33, 41))
 # Without a module that could be asked: what a declared distribution allows beside what is safe.
 DECLARED: dict[str, frozenset[Distribution]] = {
     "normal": frozenset(DISTRIBUTIONS)
@@ -221,14 +224,18 @@ class _Trial:
 
 def _others(value: Any, rng: Random) -> list[Any]:
     """Other values to try in place of a scalar input: for a number, close and distant ones, negative ones
-    and zero; for an integer also some beyond 8, 16 and 32 bits."""
+    and zero; for an integer also one of each number of BITS, of either sign."""
     if isinstance(value, bool):
         return [not value, value]  # in turn, so that others move on either side
     if isinstance(value, int):
-        # Some that no byte or half word holds, and neighbours of what they would leave of them.
-        beyond = [value + 2 ** rng.choice((8, 9, 16, 17, 24, 31, 32, 40)) for _ in range(3)]
-        return [other for other in (value + 1, value - 1, 2 * value, -value, 0, *beyond) if other != value]
+        near = [other for other in (value + 1, value - 1, 2 * value, -value, 0) if other != value]
+        return near + [rng.choice((1, -1)) * _of_bits(rng.randint(*bits), rng) for bits in BITS]
     own = value or 1.0
     near, far = own * 2 ** rng.uniform(-1, 1), own * 2 ** rng.uniform(1.5, 5)
     others = [near, -near, far, -far, own * 2 ** rng.uniform(-5, -1.5), own * 2 ** rng.uniform(5, 12)]
     return [*others, 0.0] if value else others
+
+
+def _of_bits(bits: int, rng: Random) -> int:
+    """A whole number of exactly so many bits, drawn evenly."""
+    return rng.randrange(1 << bits - 1, 1 << bits)

@@ -47,6 +47,7 @@ bool recall(Warp& w, const Access& a, int lane, uint64_t address, void* value, u
   auto [left, first] = found->second.left.emplace(o.serial, 1u << drawn % 9);
   if (!left->second || left->second > kMostReads) return false;
   left->second -= 1;
+  w.polled[w.pc % kPolledPlaces] = 0;   // one older value less to come: not a poll in vain
   memcpy(value, entry.before, size);
   return true;
 }
