@@ -25,8 +25,8 @@ from kernelblaster.tasks.values import equalize, fill, shuffle
 
 DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
 LIMIT_S = 2.0
-# How many bits other values of an integer scalar have, one from each range: more than a byte, a half word, and
-# a word hold, and some between. Not tried: sizes that a host's memory may just hold.
+# How many bits other values of an integer scalar have, one from each range: more than a byte, a half word,
+# and a word hold, and some between. Not tried: sizes that a host's memory may just hold.
 BITS = ((9, 15), (17, 19), (20, 24), (33, 41))
 # Without a module that could be asked: what a declared distribution allows beside what is safe.
 DECLARED: dict[str, frozenset[Distribution]] = {
