@@ -3,10 +3,10 @@
     python benchmarks/drop_in.py [--budget 8] [--out results/drop-in.md]
 
 The model is a token mixer of a few blocks: each has a row-wise normalization with a gate, and a product. That
-normalization is optimized with `kb.optimize(module, [x])`, exported, loaded from its file by plain PyTorch, and
-put into every block. Outputs are compared on inputs that the search has not seen, at the size that was optimized
-and at another one; the whole model is timed end to end, in turns, with CUDA events. Exits with 1 if outputs
-differ. Without a GPU the outputs are those of the fallback, and nothing is timed.
+normalization is optimized with `kb.optimize(module, [x])`, exported, loaded from its file by plain PyTorch,
+and put into every block. Outputs are compared on inputs that the search has not seen, at the size that was
+optimized and at another one; the whole model is timed end to end, in turns, with CUDA events. Exits with 1 if
+outputs differ. Without a GPU the outputs are those of the fallback, and nothing is timed.
 """
 
 import argparse
