@@ -35,6 +35,7 @@ from kernelblaster.records import (
     Profile,
     Rejected,
     RuntimeFailed,
+    Slower,
     Task,
 )
 from kernelblaster.records.outcome import CORRECT
@@ -200,7 +201,7 @@ class DeviceJudge:
             verification=judged.verification,
             timing=judged.timing,
             counters=judged.counters,
-            profile=judged.profile if self.options.profile else None,
+            profile=judged.profile if self.options.profile or _is_hopeless(judged.outcome) else None,
             seconds=time.perf_counter() - started,
             device_seconds=held_s,
             seed=draw.seed if isinstance(binary, Binary) else None,
@@ -215,6 +216,9 @@ class DeviceJudge:
             prepared = self._tasks.prepare(task)
             start = time.perf_counter()
             judged = self._judge(prepared, binary, draw)
+            if _is_hopeless(judged.outcome):  # Nsight Compute would take longer than all the rest
+                modelled = self._estimator.profile(task, binary)
+                judged = judged if modelled is None else replace(judged, profile=modelled.shortened())
         except torch.cuda.OutOfMemoryError as error:
             raise _does_not_fit(task) from error
         if isinstance(judged.outcome, CORRECT):
@@ -228,7 +232,7 @@ class DeviceJudge:
     def _judge(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Judged:
         """Verify and time a compiled candidate; then check an accepted (faster) one for races, and sanitize
         and profile a correct one if the options say so. Returns the verdict of the first stage that
-        objects."""
+        objects; that on a hopelessly slow one as it is."""
         options, measured = self.options, not self.device.modelled
         note = self._look(prepared.task, binary) if options.filter is not None and measured else None
         if isinstance(note, Rejected):
@@ -245,7 +249,7 @@ class DeviceJudge:
                 return replace(judged, outcome=note, timing=None)
             assert judged.verification is not None
             judged = replace(judged, verification=with_note(judged.verification, note))
-        if not isinstance(judged.outcome, CORRECT):
+        if not isinstance(judged.outcome, CORRECT) or _is_hopeless(judged.outcome):
             return judged
         if options.sanitize and measured:  # the emulator has checked every access already
             options.progress("sanitizing")
@@ -316,6 +320,11 @@ def _does_not_fit(task: Task) -> KernelBlasterError:
         f"{task.name}: does not fit: judging it needs about {needed / 1e9:.1f} GB of device memory and "
         f"what PyTorch itself uses for its intermediate results; {free / 1e9:.1f} GB are free."
     )
+
+
+def _is_hopeless(outcome: Outcome) -> bool:
+    """Whether a candidate was judged no further because it is hopelessly slow."""
+    return isinstance(outcome, Slower) and bool(outcome.reason)
 
 
 def _estimate(evaluation: Evaluation) -> float:
