@@ -1,16 +1,29 @@
 """Estimates: modelled times of compiled candidates, computed before a GPU is used, to choose which of them to
 judge."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung, GpuFacts
 from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
-from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.compile import Binary, compile_candidate, compilers
 from kernelblaster.judge.modelled import ModelledTimer, total_us
-from kernelblaster.records import Profile, Task
+from kernelblaster.records import Candidate, Profile, Task
+
+
+def estimates(
+    estimator: "Estimator", task: Task, candidates: Sequence[Candidate], architecture: str
+) -> list[float | None]:
+    """Modelled time in us of each candidate at the task's primary workload (the sizes that are timed); None
+    where it does not compile, fails, or cannot be modelled. Candidates are compiled in parallel."""
+    with compilers() as pool:
+        compiled = pool.map(lambda candidate: compile_candidate(task, candidate, architecture), candidates)
+        binaries = list(compiled)
+    return [
+        estimator.microseconds(task, binary) if isinstance(binary, Binary) else None for binary in binaries
+    ]
 
 
 class Estimator:

@@ -15,7 +15,7 @@ from kernelblaster.judge.case import Case
 from kernelblaster.judge.cases import SecretDraw
 from kernelblaster.judge.clock import clock_of
 from kernelblaster.judge.compile import Binary, compile_candidate, compilers
-from kernelblaster.judge.estimate import Estimator
+from kernelblaster.judge.estimate import Estimator, estimates
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.order_check import OrderCheck, with_note
 from kernelblaster.judge.prepare import Prepared, TaskPreparer
@@ -138,12 +138,7 @@ class DeviceJudge:
         and without verification; None where it does not compile, fails, or cannot be modelled. Candidates are
         compiled in parallel."""
         self.options.progress("estimating")
-        with compilers() as pool:
-            binaries = list(pool.map(lambda candidate: self.compile(task, candidate), candidates))
-        return [
-            self._estimator.microseconds(task, binary) if isinstance(binary, Binary) else None
-            for binary in binaries
-        ]
+        return estimates(self._estimator, task, candidates, self.device.spec.architecture)
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
         """(fitness, floor) of a task: whether it can be scored and why not, and the least traffic and
