@@ -16,6 +16,7 @@ from kernelblaster.judge.cases import SecretDraw
 from kernelblaster.judge.clock import clock_of
 from kernelblaster.judge.compile import Binary, compile_candidate, compilers
 from kernelblaster.judge.estimate import Estimator, estimates
+from kernelblaster.judge.needs import out_of_memory
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.order_check import OrderCheck, with_note
 from kernelblaster.judge.prepare import Prepared, TaskPreparer
@@ -206,7 +207,7 @@ class DeviceJudge:
         self, task: Task, candidate: Candidate, binary: Binary, draw: SecretDraw
     ) -> tuple[Judged, float]:
         """The verdict on a compiled candidate, and the seconds that the device was in use for it. Raises
-        KernelBlasterError if PyTorch runs out of GPU memory."""
+        BadTask if PyTorch runs out of GPU memory."""
         try:
             prepared = self._tasks.prepare(task)
             start = time.perf_counter()
@@ -215,7 +216,7 @@ class DeviceJudge:
                 modelled = self._estimator.profile(task, binary)
                 judged = judged if modelled is None else replace(judged, profile=modelled.shortened())
         except torch.cuda.OutOfMemoryError as error:
-            raise _does_not_fit(task) from error
+            raise out_of_memory(task) from error
         if isinstance(judged.outcome, CORRECT):
             self._profiles.remember(task, candidate)
         return judged, time.perf_counter() - start
@@ -304,17 +305,6 @@ class DeviceJudge:
         in words on what it checked."""
         self.options.progress("checking on the PTX machine")
         return self._order_check.look(task, binary)
-
-
-def _does_not_fit(task: Task) -> KernelBlasterError:
-    """The exception to raise when PyTorch runs out of GPU memory while judging `task`; its message says how
-    much is needed and free."""
-    needed = 2 * task.primary.total_bytes(task.signature)
-    free = torch.cuda.mem_get_info()[0]
-    return KernelBlasterError(
-        f"{task.name}: does not fit: judging it needs about {needed / 1e9:.1f} GB of device memory and "
-        f"what PyTorch itself uses for its intermediate results; {free / 1e9:.1f} GB are free."
-    )
 
 
 def _is_hopeless(outcome: Outcome) -> bool:
