@@ -1,5 +1,6 @@
 """What is seen while a bench goes on: redrawn on a terminal, lines elsewhere."""
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -10,6 +11,7 @@ from kernelblaster.bench.jobs import JobResult, Measured, Spent
 from kernelblaster.bench.searching import News
 from kernelblaster.cli import progress
 from kernelblaster.records.outcome import Speedup
+from kernelblaster.sessions.ranking import Ranking
 
 DONE = JobResult(
     job="bench/t/0",
@@ -100,4 +102,7 @@ def test_on_a_small_terminal_every_search_has_one_line(monkeypatch: pytest.Monke
 
 def test_every_kind_of_work_has_words() -> None:
     pace = Pace(6, 60.0, dict.fromkeys(("evaluate", "profile", "prepare", "confirm"), 0.25))
-    assert "order checks 25%" in str(pace) and "6 a minute" in str(pace)
+    assert "order checks 25%" in str(pace) and "6 a minute" in str(pace) and "ranked" not in str(pace)
+    assert str(replace(pace, ranking=Ranking(3, 4))).endswith(
+        "; the model ranked 75% of 4 pairs of candidates right."
+    )

@@ -7,14 +7,15 @@ from contextlib import closing
 
 import pytest
 
+from kernelblaster.devices.specs import gpu_specs
 from kernelblaster.fleet.dispatcher import Dispatcher
 from kernelblaster.fleet.fleet_judge import FleetJudge
 from kernelblaster.fleet.leases import PassingLeases
 from kernelblaster.fleet.lines import DirectLine, LineServer
 from kernelblaster.fleet.local_fleet import LocalFleet
-from kernelblaster.fleet.requests import EvaluateRequest, JudgeChoice
+from kernelblaster.fleet.requests import DeviceFacts, EvaluateRequest, JudgeChoice, Request
 from kernelblaster.records.outcome import CORRECT
-from kernelblaster.testing.judge_contract import RIGHT, WRONG, JudgeContract, task
+from kernelblaster.testing.judge_contract import BROKEN, RIGHT, WRONG, JudgeContract, task
 
 EMULATED = JudgeChoice("emulated", "h200")
 
@@ -37,6 +38,23 @@ class TestFleetJudgeOverAPipe(JudgeContract):
     def judge(self, dispatcher: Dispatcher) -> Iterator[FleetJudge]:
         with LineServer(dispatcher) as server, closing(server.connect()) as line:
             yield FleetJudge.open(line, EMULATED)
+
+
+def test_a_gpu_does_not_wait_for_estimates(compiler: str) -> None:
+    class Unasked:
+        def send(self, request: Request) -> int:
+            raise AssertionError(request)
+
+        def receive(self, number: int) -> object:
+            raise AssertionError(number)
+
+        def close(self) -> None:
+            pass
+
+    gpu = DeviceFacts("NVIDIA H200", gpu_specs()["h200"], modelled=False)
+    with closing(FleetJudge(Unasked(), JudgeChoice("cuda"), gpu)) as judge:
+        right, broken = judge.estimate(task(), [RIGHT, BROKEN])
+    assert right is not None and right > 0 and broken is None
 
 
 def test_an_owner_that_is_killed_is_replaced(dispatcher: Dispatcher) -> None:

@@ -1,12 +1,16 @@
 """The plans of verifications: what every one of them holds, and that no two are alike."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from kernelblaster.judge.case import FEW_TERMS
+from kernelblaster.judge import cases
+from kernelblaster.judge.case import FEW_TERMS, Case
 from kernelblaster.judge.cases import ALWAYS, FAINT, CasePlanner
 from kernelblaster.tasks.arrangements import SAFE
+from kernelblaster.tasks.catalog import load_task
+from tests.judge.conftest import FILE, Bench
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -32,6 +36,33 @@ def test_cheap_cases_come_first(bench) -> None:  # type: ignore[no-untyped-def]
     sizes = [case.workload.total_bytes(bench.task.signature) for case in plan]
     assert sum(sizes[: len(plan) // 2]) < sum(sizes[len(plan) // 2 :])
     assert plan[-1].workload.name == "primary" and plan[-1].distribution == "written"
+
+
+def test_of_gigabytes_only_some_cases_come_at_large_sizes(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "large.py").write_text(
+        FILE.replace("rows = 60", "rows = 2000").replace("cols = 40", "cols = 800")
+    )
+    bench = Bench(load_task(str(tmp_path / "large.py")))
+    signature = bench.task.signature
+    base = bench.task.primary.total_bytes(signature)
+
+    def large(seed: int) -> list[Case]:
+        plan = bench.planner.draw(seed)
+        return [case for case in plan if case.workload.total_bytes(signature) >= base / 4]
+
+    usual = [large(seed) for seed in range(6)]
+    monkeypatch.setattr(cases, "LARGE_BYTES", 6 * base)
+    few = [large(seed) for seed in range(6)]
+    for before, now in zip(usual, few, strict=True):
+        assert now[-1] == before[-1] and len(now) < len(before)
+        moved = sum(case.runs * case.workload.total_bytes(signature) for case in now[:-1])
+        assert moved <= 6 * base or len(now) - 1 == cases.FEWEST_LARGE
+        assert {case.workload.name for case in now} >= {"primary", "above"}
+        assert {case.distribution for case in now[:-1]} <= {case.distribution for case in before}
+    assert len({tuple(case.distribution for case in now) for now in few}) > 1
+    whole = {case.distribution for case in bench.planner.draw(1)}
+    monkeypatch.undo()
+    assert whole == {case.distribution for case in bench.planner.draw(1)}
 
 
 def test_memory_is_known_before(bench) -> None:  # type: ignore[no-untyped-def]

@@ -2,6 +2,7 @@
 a second PTX machine that claims to have a clock."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from kernelblaster.devices.emulated import EmulatedDevice, EmulatedRunner
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.order_check import CHECKED, OrderCheck
-from kernelblaster.records import Accepted, Candidate, Rejected, Task
+from kernelblaster.records import Accepted, Candidate, Rejected, Slower, Task
 from kernelblaster.tasks.catalog import load_task
 
 FILE = """
@@ -70,6 +71,14 @@ def gpu(compiler: str) -> Iterator[PlaysGpu]:
     opened.close()
 
 
+class _SlowRunner(_Runner):
+    def call(self, arguments: Sequence[Argument], **how: object):  # type: ignore[no-untyped-def,override]
+        report = super().call(arguments, **how)
+        durations = [0.2e6 if how["accounting"] else None] * len(report.work)
+        work = zip(report.work, durations, strict=True)
+        return replace(report, work=tuple(replace(one, duration_us=us) for one, us in work))
+
+
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     path = tmp_path_factory.mktemp("task") / "relu.py"
@@ -101,6 +110,18 @@ def test_what_cannot_be_emulated_skips_the_filter(gpu: PlaysGpu, task: Task) -> 
     judge.close()
     assert isinstance(found.outcome, Accepted) and found.verification is not None
     assert found.verification.notes[0].startswith("memory order: not checked: ")
+
+
+def test_what_is_hopelessly_slow_has_a_modelled_profile(
+    gpu: PlaysGpu, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PlaysGpu.start.__globals__, "_Runner", _SlowRunner)
+    judge = DeviceJudge(gpu)
+    found = judge.evaluate(task, RIGHT)
+    judge.close()
+    assert isinstance(found.outcome, Slower) and "a call takes 200 ms" in found.outcome.reason
+    assert found.profile is not None and found.profile.tier == "modelled"
+    assert found.profile.kernels[0].duration_us is not None and found.profile.kernels[0].duration_us < 100
 
 
 def test_a_correct_verdict_is_confirmed_or_taken_back(gpu: PlaysGpu, task: Task) -> None:

@@ -206,8 +206,9 @@ def _judging(run: Run, watch: Watch, fleet: FleetChoice | None) -> Iterator[Judg
         with (
             machines.dispatcher(kind, leases_of(run), watch.say) as dispatcher,
             closing(DirectLine(dispatcher)) as line,
+            closing(FleetJudge.open(line, JudgeChoice(kind, gpu, **checks))) as judge,
         ):
-            yield FleetJudge.open(line, JudgeChoice(kind, gpu, **checks))
+            yield judge
 
 
 def _knowledge(run: Run, models: ModelUse | None, where: str) -> KnowledgeBase:

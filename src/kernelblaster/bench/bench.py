@@ -73,12 +73,13 @@ class Bench(WorkFolder):
         *,
         apart: bool = False,
         machines: Machines | None = None,
+        measure: bool = True,
     ) -> None:
         """Search the jobs without a result with `workers` processes, then measure the best candidates that
-        were not measured yet. Nothing is started after `seconds`; the rest is done by the next call. `tell`
-        and `tell_measured` are called with progress. With `apart`, code of tasks, which may crash its
-        process, never runs in this one, even with a single worker. With `machines`, the devices of a fleet
-        judge and measure."""
+        were not measured yet; without `measure`, search only. Nothing is started after `seconds`; the rest is
+        done by the next call. `tell` and `tell_measured` are called with progress. With `apart`, code of
+        tasks, which may crash its process, never runs in this one, even with a single worker. With
+        `machines`, the devices of a fleet judge and measure."""
         until = None if seconds is None else time.monotonic() + seconds
         start_knowledge(self.plan.start, self.knowledge)
         done = self.record.results()
@@ -93,7 +94,8 @@ class Bench(WorkFolder):
                     search_all(jobs, pool, self._recording(_counting(busy, tell)), dispatcher)
                 finally:
                     self._run.append("pace", seconds=time.monotonic() - start, busy=dict(busy))
-            self._measure(workers, until, tell_measured, apart, dispatcher)
+            if measure:
+                self._measure(workers, until, tell_measured, apart, dispatcher)
 
     def _with_knowledge(self, job: Job) -> Job:
         """The job with the present address of this bench's knowledge base, which changes when its folder is

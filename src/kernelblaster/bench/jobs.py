@@ -133,8 +133,9 @@ class JobResult(Record):
     """Result of one search. `job` is the job's key, `run` the name of its run. Times are in microseconds;
     `floor_us` is the least that the GPU's bandwidth and peak rates allow; `gain` is the speedup over the
     first candidate; None without a candidate. `judged` are the speedups over eager PyTorch in the order of
-    judging, None for each failure or candidate that a review rejected. For a valid result, `reason` says why
-    the search stopped early, if it did; else why there is none."""
+    judging, None for each failure or candidate that a review rejected; `ranked` is how many pairs of
+    candidates the emulator's model put in the right order, and of how many. For a valid result, `reason` says
+    why the search stopped early, if it did; else why there is none."""
 
     job: str
     arm: str
@@ -154,6 +155,7 @@ class JobResult(Record):
     applied: tuple[str, ...] = ()
     judged: tuple[float | None, ...] = ()
     spent: Spent = NOTHING
+    ranked: tuple[int, int] = (0, 0)
 
 
 class Measured(Record):

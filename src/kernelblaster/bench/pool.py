@@ -211,7 +211,7 @@ class Judges:
 
     def _opened(self, device: OwnedKind, gpu: str | None) -> Judge:
         if self._line is not None:
-            return FleetJudge.open(self._line, JudgeChoice(device, gpu))
+            return self._open.enter_context(closing(FleetJudge.open(self._line, JudgeChoice(device, gpu))))
         return self._open.enter_context(open_searching(device, gpu))
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelblaster.bench.jobs import DIED, INITIAL, Job, JobResult, Measured, Setup, result_of
 from kernelblaster.bench.metrics import against_best
@@ -10,6 +10,7 @@ from kernelblaster.bench.suite import Entry
 from kernelblaster.knowledge.initial import SEED
 from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.record import Record
+from kernelblaster.sessions.ranking import Ranking
 from kernelblaster.store.events import RunEvent
 
 ARM = "bench"
@@ -96,11 +97,13 @@ class Row:
 @dataclass(frozen=True)
 class Pace:
     """Throughput of a bench's searches: candidates judged, wall-clock seconds, and by kind of work (those of
-    BUSY_WITH) the share of that time for which a shared device was busy (`busy`), on average over devices."""
+    BUSY_WITH) the share of that time for which a shared device was busy (`busy`), on average over devices.
+    `ranking` is how well the emulator's model ranked what was measured."""
 
     evaluations: int
     seconds: float
     busy: Mapping[str, float]
+    ranking: Ranking = field(default_factory=Ranking)
 
     @property
     def a_minute(self) -> float | None:
@@ -113,7 +116,8 @@ class Pace:
             return ""
         words = f"{self.evaluations} candidates judged in {self.seconds:.0f} s: {self.a_minute:.0f} a minute"
         shares = [f"{BUSY_WITH.get(kind, kind)} {share:.0%}" for kind, share in sorted(self.busy.items())]
-        return f"{words}; the device: {', '.join(shares)}." if shares else f"{words}."
+        parts = [words, *([f"the device: {', '.join(shares)}"] if shares else []), str(self.ranking)]
+        return f"{'; '.join(part for part in parts if part)}."
 
 
 class BenchRecord:
@@ -160,8 +164,10 @@ class BenchRecord:
             if event.kind == "pace":
                 busy.update(event.data["busy"])
                 known += event.data["seconds"]
-        judged = sum(result.spent.evaluations for result in self.results().values())
-        return Pace(judged, seconds, {kind: spent / known for kind, spent in busy.items() if known})
+        results = self.results().values()
+        judged = sum(result.spent.evaluations for result in results)
+        ranking = Ranking(*(sum(result.ranked[place] for result in results) for place in (0, 1)))
+        return Pace(judged, seconds, {kind: spent / known for kind, spent in busy.items() if known}, ranking)
 
     def results(self) -> dict[str, JobResult]:
         """The recorded results by job key (arm, task and seed)."""

@@ -35,6 +35,7 @@ from kernelblaster.search.frozen_knowledge import FrozenKnowledge
 from kernelblaster.search.model_use import check_ledger, open_strategy
 from kernelblaster.search.strategy import StrategyMaker
 from kernelblaster.sessions.log import Progress
+from kernelblaster.sessions.ranking import ranking_in
 from kernelblaster.shortage import shortage
 from kernelblaster.store.pointer import pointer_of
 from kernelblaster.store.results import leave_results
@@ -181,6 +182,7 @@ def _result(job: Job, run: Run, optimized: Optimized, start: float) -> JobResult
     seconds count."""
     timing, first = optimized.evaluation.timing, optimized.first.timing
     assert timing is not None and first is not None
+    ranking = ranking_in(run)
     return result_of(job, "valid", optimized.stopped or "").model_copy(
         update={
             "run": run.name,
@@ -194,6 +196,7 @@ def _result(job: Job, run: Run, optimized: Optimized, start: float) -> JobResult
             "applied": optimized.applied,
             "judged": _judged(run, _estimate(optimized.evaluation)),
             "spent": _spent(job, run, start),
+            "ranked": (ranking.right, ranking.pairs),
         }
     )
 

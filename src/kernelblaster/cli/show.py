@@ -69,8 +69,10 @@ def print_outcome(outcome: Outcome, subject: str) -> None:
     colour = COLOURS.get(outcome.kind, "red")
     out.print(f"[{colour} bold]{outcome.kind}[/]  {plain(subject)}", markup=True, highlight=False)
     if isinstance(outcome, CORRECT):
-        out.print(f"  {_speedup(outcome.speedup)}", highlight=False)
-        if isinstance(outcome, Inconclusive) and outcome.reason:
+        cut = isinstance(outcome, Slower) and outcome.reason
+        one_call = f"{outcome.speedup.estimate:.3g}x by a single call"
+        out.print(f"  {one_call if cut else _speedup(outcome.speedup)}", highlight=False)
+        if isinstance(outcome, Inconclusive | Slower) and outcome.reason:
             out.print(f"  {outcome.reason}", markup=False, highlight=False, soft_wrap=True)
     elif isinstance(outcome, TimedOut):
         out.print(f"  no answer within {outcome.limit_s:g} s ({outcome.stage})", highlight=False)

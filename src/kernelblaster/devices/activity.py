@@ -1,7 +1,9 @@
 """Profiles where Nsight Compute cannot be used: only the duration of each launch, from CUDA events around
 it."""
 
-from kernelblaster.devices.device import ProfileJob, Runner
+from collections.abc import Sequence
+
+from kernelblaster.devices.device import LaunchedWork, ProfileJob, Runner
 from kernelblaster.records import KernelProfile, Metric, Profile
 
 REPEATS = 5
@@ -16,6 +18,13 @@ def profile(runner: Runner, job: ProfileJob, device: str) -> Profile:
         calls = [runner.call(job.arguments, scratch_poison=-1, accounting=True).work for _ in range(REPEATS)]
     finally:
         runner.close()
+    return profile_of(calls, job.workload, device)
+
+
+def profile_of(calls: Sequence[Sequence[LaunchedWork]], workload: str, device: str) -> Profile:
+    """The profile that follows from the timed launches of one or more equal calls, in launch order: of each
+    launch its median duration in us and its dynamic shared memory. `workload` and `device` are names to
+    record."""
     kernels = []
     for position, work in enumerate(calls[0]):
         durations = sorted(c[position].duration_us or 0.0 for c in calls if len(c) > position)
@@ -24,7 +33,7 @@ def profile(runner: Runner, job: ProfileJob, device: str) -> Profile:
             _metric("Dynamic Shared Memory Per Block", "byte/block", float(work.shared_bytes)),
         )
         kernels.append(KernelProfile(name=work.name, grid=work.grid, block=work.block, metrics=metrics))
-    return Profile(device=device, tier="activity", workload=job.workload, kernels=tuple(kernels))
+    return Profile(device=device, tier="activity", workload=workload, kernels=tuple(kernels))
 
 
 def _metric(name: str, unit: str, value: float) -> Metric:

@@ -164,12 +164,19 @@ class Runner(Protocol):
         ...
 
     def call(
-        self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool, kept: bool = False
+        self,
+        arguments: Sequence[Argument],
+        *,
+        scratch_poison: int,
+        accounting: bool,
+        kept: bool = False,
+        limit_s: float | None = None,
     ) -> CallReport:
         """Run one call and report what it did. `scratch_poison` is the byte that scratch memory is filled
         with, so that reads of uninitialized or freed memory show in the results; -1: left to the device. With
         `accounting`, the duration of every launch is reported. `kept`: global variables are as the last call
-        left them; otherwise they may have been reset to their initial values."""
+        left them; otherwise they may have been reset to their initial values. CandidateHung is raised after
+        `limit_s` seconds; None: after the usual limit of a call."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:

@@ -254,9 +254,17 @@ class EmulatedRunner(ReplayRunner):
         )
 
     def call(
-        self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool, kept: bool = False
+        self,
+        arguments: Sequence[Argument],
+        *,
+        scratch_poison: int,
+        accounting: bool,
+        kept: bool = False,
+        limit_s: float | None = None,
     ) -> CallReport:
-        called = super().call(arguments, scratch_poison=scratch_poison, accounting=accounting, kept=kept)
+        called = super().call(
+            arguments, scratch_poison=scratch_poison, accounting=accounting, kept=kept, limit_s=limit_s
+        )
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:

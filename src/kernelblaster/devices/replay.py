@@ -237,14 +237,21 @@ class ReplayRunner:
     # --- replaying ----------------------------------------------------------------------------------
 
     def call(
-        self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool, kept: bool = False
+        self,
+        arguments: Sequence[Argument],
+        *,
+        scratch_poison: int,
+        accounting: bool,
+        kept: bool = False,
+        limit_s: float | None = None,
     ) -> CallReport:
         launches = self.recorded(arguments)
         if launches.violations or launches.errors:
             return self.report(launches, {})
         number = self.mapped(arguments, alone=True)
         restored = 0 if kept else self._coin()
-        return self.report(launches, self.ask(f"call {number} {scratch_poison} {int(accounting)} {restored}"))
+        command = f"call {number} {scratch_poison} {int(accounting)} {restored}"
+        return self.report(launches, self.ask(command, limit_s))
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
         launches = self.recorded(arguments)

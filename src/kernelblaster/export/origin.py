@@ -30,7 +30,7 @@ def header_lines(origin: Origin) -> list[str]:
     if isinstance(evaluation.outcome, CORRECT) and evaluation.timing:
         timing = evaluation.timing
         lines.append(
-            f"{evaluation.outcome.kind}: {_speedup(evaluation.outcome.speedup)}; "
+            f"{evaluation.outcome.kind}: {_speedup(evaluation.outcome.speedup, timing.modelled)}; "
             f"{timing.candidate_us:.1f} us, {timing.baseline} {timing.baseline_us:.1f} us, "
             f"floor {timing.floor_us:.1f} us"
         )
@@ -41,6 +41,6 @@ def header_lines(origin: Origin) -> list[str]:
     return [comment(line) for line in lines]
 
 
-def _speedup(speedup: Speedup) -> str:
-    modelled = " modelled" if speedup.confidence is None else ""
-    return f"{speedup.estimate:.3f}x{modelled} ({speedup.low:.3f} to {speedup.high:.3f})"
+def _speedup(speedup: Speedup, modelled: bool) -> str:
+    words = " modelled" if modelled else ""
+    return f"{speedup.estimate:.3f}x{words} ({speedup.low:.3f} to {speedup.high:.3f})"

@@ -1,6 +1,7 @@
 """The queue of requests in front of one device's owner (the process that has the device): which it gets
 next."""
 
+import time
 from collections import Counter, deque
 from collections.abc import Hashable
 from concurrent.futures import Future
@@ -14,8 +15,10 @@ from kernelblaster.fleet.requests import (
     JudgeChoice,
     ProfileRequest,
     Request,
+    task_digest,
 )
 
+PATIENCE_S = 6.0  # that a profile waits for others to share the profiler's start with
 AHEAD = 16  # candidates that are compiled, or being compiled, before the device comes to them
 
 
@@ -23,7 +26,8 @@ AHEAD = 16  # candidates that are compiled, or being compiled, before the device
 class Pending:
     """A request of a client that waits for its answer. `work` identifies what is to be done (`work_of` in
     requests.py); `compiled` is its compiled candidate, if it needs one. `alone`: it is not to be combined
-    with others, because a process was lost with it before."""
+    with others, because a process was lost with it before. `since` is when it was made (a
+    `time.monotonic`)."""
 
     request: Request
     client: Hashable
@@ -31,12 +35,19 @@ class Pending:
     answer: "Future[Any]" = field(default_factory=Future)
     compiled: Any = None
     alone: bool = False
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def search(self) -> tuple[Hashable, str]:
+        """The search that it belongs to: its client, and the task that the client is at."""
+        return self.client, task_digest(self.request)
 
 
 class Desk:
     """The owner of a device (the process that has it) with its queue. Requests are `waiting` to be compiled,
     `compiling`, `ready`, or `at_work`. `clients` are the searches whose present task is judged here;
-    `answered` counts requests. `began` is when the ones at work were begun (a `time.monotonic`)."""
+    `answered` counts requests. `began` is when the ones at work were begun (a `time.monotonic`). `used` are
+    the seconds that each search (`Pending.search`) has had of the device."""
 
     def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
         self.owner = owner
@@ -48,6 +59,7 @@ class Desk:
         self.clients: set[Hashable] = set()
         self.answered = 0
         self.began = 0.0
+        self.used: Counter[tuple[Hashable, str]] = Counter()
 
     @property
     def load(self) -> int:
@@ -82,17 +94,32 @@ class Desk:
         return chosen
 
     def next_to_answer(self) -> list[Pending]:
-        """Take the requests that the owner of the device gets next; empty if none is ready. Usually one, the
-        oldest. Profiles of equal depth go together, since starting a profiler takes longer than most of them:
-        once half of the clients wait for one, or nothing else is ready."""
+        """Take the requests that the owner of the device gets next; empty if none is ready. Usually one: the
+        oldest of the search that has had least of the device, so that a slow task does not keep others
+        waiting. Profiles of equal depth go together, since starting a profiler takes longer than most of
+        them: once half of the clients wait for one, one has waited for PATIENCE_S, or nothing else is
+        ready."""
         profiles = [one for one in self.ready if isinstance(one.request, ProfileRequest)]
         others = [one for one in self.ready if one not in profiles]
-        chosen = others[:1]
-        if profiles and (not others or 2 * len(profiles) >= len(self.clients)):
+        chosen = [min(others, key=lambda one: self.used[one.search])] if others else []
+        late = any(time.monotonic() - one.since > PATIENCE_S for one in profiles)
+        if profiles and (not others or late or 2 * len(profiles) >= len(self.clients)):
             chosen = [one for one in profiles if _together(one, profiles[0])]
         self.ready = [one for one in self.ready if one not in chosen]
         self.at_work = chosen
         return chosen
+
+    def forget(self, client: Hashable) -> None:
+        """Forget a client that has left, and what its searches had of the device."""
+        self.clients.discard(client)
+        for search in [search for search in self.used if search[0] == client]:
+            del self.used[search]
+
+    def charge(self) -> None:
+        """Charge the time since `began` to the searches whose requests are at work."""
+        seconds = (time.monotonic() - self.began) / max(1, len(self.at_work))
+        for one in self.at_work:
+            self.used[one.search] += seconds  # type: ignore[assignment]
 
     def spare_evaluation(self) -> Pending | None:
         """Take an evaluation that another PTX machine (emulator) may do as well, since its times are

@@ -246,7 +246,7 @@ class Dispatcher:
         """Drop the requests of a client that were not begun, and forget which device its task is at."""
         self._homes.pop(client, None)
         for desk in self._desks:
-            desk.clients.discard(client)
+            desk.forget(client)
             for pending in desk.drain():
                 if pending.client == client:
                     self._open.discard(pending)
@@ -333,6 +333,7 @@ class Dispatcher:
             self._lose(desk, str(error) if isinstance(error, OwnerLost) else f"internal error: {error!r}")
             return
         answers = done.result()
+        desk.charge()
         at_work, desk.at_work = desk.at_work, []
         if not isinstance(at_work[0].request, DescribeRequest):
             self.busy[KINDS[type(at_work[0].request)]] += time.monotonic() - desk.began  # type: ignore[assignment]

@@ -19,8 +19,10 @@ from kernelblaster.fleet.requests import (
     ProfileRequest,
     Request,
 )
+from kernelblaster.judge.estimate import Estimator, estimates
 from kernelblaster.records import Candidate, Evaluation, Fitness, Floor, Outcome, Profile, Task
 from kernelblaster.records.profile import Depth
+from kernelblaster.settings import settings
 
 WINDOW = 64  # evaluations that one judge has under way at once
 
@@ -47,6 +49,7 @@ class FleetJudge:
     def __init__(self, line: Line, choice: JudgeChoice, device: DeviceFacts) -> None:
         self._line = line
         self._choice = choice
+        self._estimator = Estimator(device.spec)
         self.device = device
 
     @classmethod
@@ -67,7 +70,11 @@ class FleetJudge:
         return self._ask(ConfirmRequest(self._choice, task, candidate, evaluation))  # type: ignore[no-any-return]
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        return self._ask(EstimateRequest(self._choice, task, tuple(candidates)))  # type: ignore[no-any-return]
+        """As `Judge.estimate`. Where the device is a GPU, this process has a PTX machine of its own for it,
+        so that the GPU does not wait meanwhile."""
+        if self.device.modelled or settings().nvcc is None:
+            return self._ask(EstimateRequest(self._choice, task, tuple(candidates)))  # type: ignore[no-any-return]
+        return estimates(self._estimator, task, candidates, self.device.spec.architecture)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
         """Evaluations in the order of the jobs. Up to WINDOW are under way at once, so that they can be
@@ -81,7 +88,9 @@ class FleetJudge:
             yield self._line.receive(under_way.popleft())
 
     def close(self) -> None:
-        """Does nothing: the process that owns the device drops what it prepared by itself."""
+        """Close this process's PTX machine, which a later estimate opens again; the process that owns the
+        device drops what it prepared by itself."""
+        self._estimator.close()
 
     def _ask(self, request: Request) -> Any:
         return self._line.receive(self._line.send(request))

@@ -69,6 +69,9 @@ ABOVE = 3  # sizes that are larger than the base's, each in one case
 STEPS, STEPS_BYTES = 3, 32 << 20  # cases with a step at a size above the base's; larger tensors: one
 SMALL_STEPS = 2  # all cases with a step around a small workload
 PATCHED = 3  # cases in which a part of the values changes after a first call
+LARGE_BYTES = 24 << 30  # that the cases at large sizes may move together; the others come at cheap sizes
+FEWEST_LARGE = 3  # cases that stay at large sizes however many bytes they move, beside the last one
+LARGE_SHARE = 0.25  # of the base's bytes: sizes from there on are large
 ROUNDS = 4  # on a device without a clock: last calls, with new values at the same addresses
 
 
@@ -175,9 +178,31 @@ class _Plan:
             cases.append(Case(base, "written", runs=2, moved=False))
         elif self._task.small is not None and self._task.small_declared:
             cases.append(Case(self._task.small, "written"))
+        if not self._small:
+            cases = self._affordable(cases)
         cases.sort(key=self._cost)
         last = [Case(base, "written", stays=True) for _ in range(ROUNDS)]
         return [first, *cases, *(last if self._small else [Case(base, "written", runs=3, moved=False)])]
+
+    def _affordable(self, cases: list[Case]) -> list[Case]:
+        """The cases with those at large sizes moved to cheap ones that would exceed LARGE_BYTES, so that
+        tensors of several gigabytes do not take a minute: which ones is drawn. At least FEWEST_LARGE stay, of
+        different kinds of sizes if possible."""
+        signature = self._task.signature
+        bytes_of = [case.workload.total_bytes(signature) for case in cases]
+        least = LARGE_SHARE * self._sizes.base.total_bytes(signature)
+        large = [n for n, size in enumerate(bytes_of) if size >= least]
+        self._rng.shuffle(large)
+        first = {cases[n].workload.name: n for n in reversed(large)}
+        left, kept = LARGE_BYTES, 0
+        moved = list(cases)
+        for n in dict.fromkeys([*first.values(), *large]):
+            cost = cases[n].runs * bytes_of[n]
+            if cost <= left or kept < FEWEST_LARGE:
+                left, kept = left - cost, kept + 1
+            else:
+                moved[n] = replace(cases[n], workload=next(self._few))
+        return moved
 
     def _within_base(self, workload: Workload) -> bool:
         base = self._sizes.base.sizes

@@ -1,7 +1,7 @@
 """How candidates are timed: measured on the GPU, or modelled on the emulator where there is no GPU."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +9,7 @@ from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, R
 from kernelblaster.judge.cases import SecretDraw
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.emulate import LARGEST_BYTES
+from kernelblaster.judge.layout import Layout
 from kernelblaster.judge.modelled import ModelledTimer
 from kernelblaster.judge.prepare import Prepared
 from kernelblaster.judge.profile import Profiled, profile_candidates
@@ -18,6 +19,8 @@ from kernelblaster.judge.verify import Verifier
 from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import Accepted, Outcome, Profile, Timing, Unsupported
 from kernelblaster.records.profile import Depth
+
+BASELINE_CALLS = 3  # of which the fastest counts, where a slow candidate is held against it
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ class Clock(Protocol):
         sizes that are timed."""
         ...
 
+    def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
+        """A function that gives the baseline's time in us on the values that a layout of the primary workload
+        (the sizes that are timed) holds, measured once for each task. None where times are modelled."""
+        ...
+
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
@@ -76,6 +84,7 @@ class MeasuredClock:
     def __init__(self, device: Device, *, keep_samples: bool) -> None:
         self._device = device
         self._keep_samples = keep_samples
+        self._baseline_us: dict[str, float] = {}
 
     def time(self, verified: VerifiedCandidate) -> Timed:
         prepared = verified.prepared
@@ -91,6 +100,18 @@ class MeasuredClock:
         )
         return Timed(timer.time(prepared.floor))
 
+    def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
+        digest = prepared.task.digest
+
+        def measured(layout: Layout) -> float:
+            if digest not in self._baseline_us:
+                baseline = prepared.baseline.at(prepared.task.primary)
+                baseline.adopt(layout)
+                self._baseline_us[digest] = min(baseline.timed(layout)[0] for _ in range(BASELINE_CALLS))
+            return self._baseline_us[digest]
+
+        return measured
+
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
@@ -99,7 +120,7 @@ class MeasuredClock:
         return [next(profiles) if job.binaries else [] for job in jobs]
 
     def forget(self) -> None:
-        """Does nothing: a measuring clock keeps nothing about tasks."""
+        self._baseline_us.clear()
 
 
 class ModelledClock:
@@ -131,6 +152,9 @@ class ModelledClock:
         except NotEmulated as error:
             return Timed(Unsupported(reason=str(error)))
         return Timed(timed, profile)
+
+    def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
+        return None
 
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth

@@ -1,21 +1,35 @@
 """Estimates: modelled times of compiled candidates, computed before a GPU is used, to choose which of them to
 judge."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kernelblaster.devices.device import CandidateDied, CandidateHung, GpuFacts
 from kernelblaster.devices.emulated import EmulatedDevice
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
-from kernelblaster.judge.compile import Binary
+from kernelblaster.judge.compile import Binary, compile_candidate, compilers
 from kernelblaster.judge.modelled import ModelledTimer, total_us
-from kernelblaster.records import Task
+from kernelblaster.records import Candidate, Profile, Task
+
+
+def estimates(
+    estimator: "Estimator", task: Task, candidates: Sequence[Candidate], architecture: str
+) -> list[float | None]:
+    """Modelled time in us of each candidate at the task's primary workload (the sizes that are timed); None
+    where it does not compile, fails, or cannot be modelled. Candidates are compiled in parallel."""
+    with compilers() as pool:
+        compiled = pool.map(lambda candidate: compile_candidate(task, candidate, architecture), candidates)
+        binaries = list(compiled)
+    return [
+        estimator.microseconds(task, binary) if isinstance(binary, Binary) else None for binary in binaries
+    ]
 
 
 class Estimator:
-    """Models how long candidates take on the GPU `spec`, in an emulator of its own and without verifying
-    them. `facts()` gives the device attributes that host code sees; None: those that follow from `spec`."""
+    """Models how long candidates take on the GPU `spec`, and why, in an emulator of its own and without
+    verifying them. `facts()` gives the device attributes that host code sees; None: those that follow from
+    `spec`."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec
@@ -28,7 +42,16 @@ class Estimator:
         timed). None if it fails, if an instruction is not emulated, or if the task has no workload small
         enough to be emulated. Raises DeviceLost if the emulator fails."""
         try:
-            return total_us(self._timer(task, binary).profiles([binary])[0])
+            found = self.profile(task, binary)
+            return None if found is None else total_us(found)
+        except KernelBlasterError:  # a kernel whose time cannot be modelled
+            return None
+
+    def profile(self, task: Task, binary: Binary) -> Profile | None:
+        """The modelled profile of a compiled candidate at the task's primary workload; None as for
+        `microseconds`. Raises DeviceLost if the emulator fails."""
+        try:
+            return self._timer(task, binary).profiles([binary])[0]
         except DeviceLost:
             raise
         except (CandidateDied, CandidateHung, KernelBlasterError):

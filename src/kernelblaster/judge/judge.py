@@ -15,7 +15,8 @@ from kernelblaster.judge.case import Case
 from kernelblaster.judge.cases import SecretDraw
 from kernelblaster.judge.clock import clock_of
 from kernelblaster.judge.compile import Binary, compile_candidate, compilers
-from kernelblaster.judge.estimate import Estimator
+from kernelblaster.judge.estimate import Estimator, estimates
+from kernelblaster.judge.needs import out_of_memory
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.order_check import OrderCheck, with_note
 from kernelblaster.judge.prepare import Prepared, TaskPreparer
@@ -35,6 +36,7 @@ from kernelblaster.records import (
     Profile,
     Rejected,
     RuntimeFailed,
+    Slower,
     Task,
 )
 from kernelblaster.records.outcome import CORRECT
@@ -137,12 +139,7 @@ class DeviceJudge:
         and without verification; None where it does not compile, fails, or cannot be modelled. Candidates are
         compiled in parallel."""
         self.options.progress("estimating")
-        with compilers() as pool:
-            binaries = list(pool.map(lambda candidate: self.compile(task, candidate), candidates))
-        return [
-            self._estimator.microseconds(task, binary) if isinstance(binary, Binary) else None
-            for binary in binaries
-        ]
+        return estimates(self._estimator, task, candidates, self.device.spec.architecture)
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
         """(fitness, floor) of a task: whether it can be scored and why not, and the least traffic and
@@ -200,7 +197,7 @@ class DeviceJudge:
             verification=judged.verification,
             timing=judged.timing,
             counters=judged.counters,
-            profile=judged.profile if self.options.profile else None,
+            profile=judged.profile if self.options.profile or _is_hopeless(judged.outcome) else None,
             seconds=time.perf_counter() - started,
             device_seconds=held_s,
             seed=draw.seed if isinstance(binary, Binary) else None,
@@ -210,13 +207,16 @@ class DeviceJudge:
         self, task: Task, candidate: Candidate, binary: Binary, draw: SecretDraw
     ) -> tuple[Judged, float]:
         """The verdict on a compiled candidate, and the seconds that the device was in use for it. Raises
-        KernelBlasterError if PyTorch runs out of GPU memory."""
+        BadTask if PyTorch runs out of GPU memory."""
         try:
             prepared = self._tasks.prepare(task)
             start = time.perf_counter()
             judged = self._judge(prepared, binary, draw)
+            if _is_hopeless(judged.outcome):  # Nsight Compute would take longer than all the rest
+                modelled = self._estimator.profile(task, binary)
+                judged = judged if modelled is None else replace(judged, profile=modelled.shortened())
         except torch.cuda.OutOfMemoryError as error:
-            raise _does_not_fit(task) from error
+            raise out_of_memory(task) from error
         if isinstance(judged.outcome, CORRECT):
             self._profiles.remember(task, candidate)
         return judged, time.perf_counter() - start
@@ -228,7 +228,7 @@ class DeviceJudge:
     def _judge(self, prepared: Prepared, binary: Binary, draw: SecretDraw) -> Judged:
         """Verify and time a compiled candidate; then check an accepted (faster) one for races, and sanitize
         and profile a correct one if the options say so. Returns the verdict of the first stage that
-        objects."""
+        objects; that on a hopelessly slow one as it is."""
         options, measured = self.options, not self.device.modelled
         note = self._look(prepared.task, binary) if options.filter is not None and measured else None
         if isinstance(note, Rejected):
@@ -245,7 +245,7 @@ class DeviceJudge:
                 return replace(judged, outcome=note, timing=None)
             assert judged.verification is not None
             judged = replace(judged, verification=with_note(judged.verification, note))
-        if not isinstance(judged.outcome, CORRECT):
+        if not isinstance(judged.outcome, CORRECT) or _is_hopeless(judged.outcome):
             return judged
         if options.sanitize and measured:  # the emulator has checked every access already
             options.progress("sanitizing")
@@ -307,15 +307,9 @@ class DeviceJudge:
         return self._order_check.look(task, binary)
 
 
-def _does_not_fit(task: Task) -> KernelBlasterError:
-    """The exception to raise when PyTorch runs out of GPU memory while judging `task`; its message says how
-    much is needed and free."""
-    needed = 2 * task.primary.total_bytes(task.signature)
-    free = torch.cuda.mem_get_info()[0]
-    return KernelBlasterError(
-        f"{task.name}: does not fit: judging it needs about {needed / 1e9:.1f} GB of device memory and "
-        f"what PyTorch itself uses for its intermediate results; {free / 1e9:.1f} GB are free."
-    )
+def _is_hopeless(outcome: Outcome) -> bool:
+    """Whether a candidate was judged no further because it is hopelessly slow."""
+    return isinstance(outcome, Slower) and bool(outcome.reason)
 
 
 def _estimate(evaluation: Evaluation) -> float:

@@ -4,6 +4,8 @@ planner of verification cases and the memory that candidates need."""
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
+
 from kernelblaster.devices.device import Device
 from kernelblaster.errors import BadTask
 from kernelblaster.judge.baseline import Baseline, KernelBaseline, ModuleBaseline
@@ -11,6 +13,7 @@ from kernelblaster.judge.cases import CasePlanner
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.emulate import small_workload
 from kernelblaster.judge.layout import slot_bytes, spare_bytes
+from kernelblaster.judge.needs import check_memory, out_of_memory, room_on
 from kernelblaster.judge.operand_rounding import OperandRounding, expected_rounding, measured_rounding
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.records import Candidate, Fitness, Floor, Outcome, Task
@@ -57,7 +60,10 @@ class TaskPreparer:
         judged."""
         if task.digest not in self._prepared:
             self._options.progress("preparing the reference")
-            self._prepared[task.digest] = self._new(task)
+            try:
+                self._prepared[task.digest] = self._new(task)
+            except torch.cuda.OutOfMemoryError as error:
+                raise out_of_memory(task) from error
         return self._prepared[task.digest]
 
     def baseline(self, task: Task) -> Baseline:
@@ -88,8 +94,9 @@ class TaskPreparer:
         return self._largest_bytes is not None
 
     def _new(self, task: Task) -> Prepared:
-        """Prepare a task. Raises BadTask if it is unfit to be scored, or if candidates run on the emulator
-        and it has no small workload."""
+        """Prepare a task. Raises BadTask if it is unfit to be scored, if it does not fit into memory, or if
+        candidates run on the emulator and it has no small workload."""
+        check_memory(task, room_on(self._device.torch_device))
         fitness = fitness_of(task, self._device.torch_device)
         if not fitness.fit:
             raise BadTask(f"{task.name}: unfit to be scored: {'; '.join(fitness.problems)}")

@@ -128,6 +128,7 @@ class Timer:
         have passed, and check the clocks and the time against `floor`, the least work of the task. `again`: a
         change of the GPU's clock rate is tolerated. Raises Stop, or ClockChanged."""
         start = time.perf_counter()
+        end = start + BUDGET_S
         self._runner.record([arguments for _, arguments in self._layouts])
         self._device.settle()
         for _ in range(WARM_UP):
@@ -138,7 +139,7 @@ class Timer:
         baseline_us: list[float] = []
         speedup = None
         for checkpoint in CHECKPOINTS:
-            while len(reports) < checkpoint:
+            while len(reports) < checkpoint and (len(reports) < FEWEST or time.perf_counter() < end):
                 duration_us, report = self._round()
                 baseline_us.append(duration_us)
                 reports.append(report)
@@ -148,7 +149,7 @@ class Timer:
             if checkpoint < FEWEST:
                 continue
             width = speedup.high / speedup.low
-            if width < 1 + 2 * ENOUGH or time.perf_counter() - start > BUDGET_S:
+            if width < 1 + 2 * ENOUGH or time.perf_counter() > end:
                 break
             if speedup.low > 1.5 or speedup.high < 0.67:
                 break

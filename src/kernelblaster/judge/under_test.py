@@ -1,22 +1,25 @@
 """One candidate on the device: loaded, verified, and timed if it is correct."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
 
+from kernelblaster.devices import activity
 from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, Runner
 from kernelblaster.judge.baseline import KernelBaseline
 from kernelblaster.judge.cases import SecretDraw
 from kernelblaster.judge.clock import Clock, VerifiedCandidate
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.emulate import counters
-from kernelblaster.judge.layout import slot_bytes, spare_bytes
+from kernelblaster.judge.layout import Layout, slot_bytes, spare_bytes
 from kernelblaster.judge.options import Progress, silent
 from kernelblaster.judge.prepare import Prepared
+from kernelblaster.judge.profile import with_resources
+from kernelblaster.judge.slow_call import SlowCall
 from kernelblaster.judge.stop import failure
-from kernelblaster.judge.timing import conclude
+from kernelblaster.judge.timing import conclude, floor_us
 from kernelblaster.judge.verify import Verifier
 from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import Outcome, Profile, Timing, Unsupported, Verification
@@ -81,10 +84,12 @@ class CandidateUnderTest:
             with self._loaded() as runner:
                 if not isinstance(runner, Runner):
                     return Judged(runner)
-                verifier = self._verifier(runner)
+                verifier = self._verifier(runner, self._clock.baseline_us(self._prepared))
                 checked = self._verify(verifier)
                 if not isinstance(checked.outcome, Verification):
                     return Judged(checked.outcome, counters=checked.counters)
+                if verifier.slow is not None:
+                    return self._slower(verifier.slow, checked.outcome)
                 self._progress(self._clock.stage)
                 timed = self._clock.time(
                     VerifiedCandidate(self._prepared, self._binary, runner, verifier, self._draw)
@@ -121,14 +126,43 @@ class CandidateUnderTest:
                 runner.close()
             baseline.close()
 
-    def _verifier(self, runner: Runner) -> Verifier:
+    def _slower(self, slow: SlowCall, verification: Verification) -> Judged:
+        """The verdict on a candidate that is hopelessly slow: timed by the one call `slow`, which is its
+        profile, too."""
+        prepared, device = self._prepared, self._device
+        outcome = slow.outcome
+        timing = Timing(
+            baseline=prepared.baseline.title,
+            baseline_us=slow.baseline_us,
+            candidate_us=slow.candidate_us,
+            speedup=outcome.speedup,
+            samples=1,
+            candidate_wall_us=None,
+            candidate_activity_us=slow.candidate_us,
+            floor_us=floor_us(device.spec, prepared.task, prepared.floor),
+            seconds=0.0,
+        )
+        profile = activity.profile_of([slow.work], prepared.task.primary.name, device.name)
+        resources = self._binary.compilation.resources
+        profile = with_resources(profile, resources, device.spec.architecture)
+        return Judged(outcome, verification, timing, None, profile.shortened())
+
+    def _verifier(self, runner: Runner, baseline_us: Callable[[Layout], float] | None = None) -> Verifier:
         """A verifier for the loaded candidate, with the cases of the secret draw, or newly planned ones if it
-        has none."""
+        has none. `baseline_us`, which measures the baseline's time, has it end early for one that is
+        hopelessly slow; not where cases are given."""
         plan, values, _ = self._draw.seeds
         prepared = self._prepared
         cases = list(self._draw.cases) if self._draw.cases else prepared.planner.draw(plan)
         return Verifier(
-            self._device, prepared.task, prepared.baseline, runner, values, cases, rounding=prepared.rounding
+            self._device,
+            prepared.task,
+            prepared.baseline,
+            runner,
+            values,
+            cases,
+            rounding=prepared.rounding,
+            baseline_us=None if self._draw.cases else baseline_us,
         )
 
     def _verify(self, verifier: Verifier) -> Checked:

@@ -4,7 +4,7 @@ checks that inputs are unchanged, and repeated runs."""
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -24,11 +24,13 @@ from kernelblaster.judge.layout import Layout, lay_out
 from kernelblaster.judge.memory_check import MemoryCheck
 from kernelblaster.judge.operand_rounding import OperandRounding
 from kernelblaster.judge.samples import FAR, OutputSample, doubtful, share
+from kernelblaster.judge.slow_call import LARGE_SHARE, SlowCall, limit_s, slow_call
 from kernelblaster.judge.stop import Failure, Leash, Stop, failure, stop_on_report
 from kernelblaster.judge.truth import Truth
 from kernelblaster.records import (
     Task,
     Verification,
+    Workload,
 )
 from kernelblaster.records.evaluation import CaseResult, Errors
 
@@ -38,7 +40,10 @@ MORE_DRAWS, MOST_DRAWS = 5, 21
 class Verifier:
     """Runs the verification cases (sizes and kinds of values) of one candidate, loaded in `runner`. `seed`
     and `cases` are secret until the verdict is known; `rounding` is how the baseline (PyTorch) rounds
-    operands, like TF32. Afterwards `work` is what the last call put on the device."""
+    operands, like TF32. `baseline_us` measures the baseline's time in us on the values that a layout of the
+    primary workload (the timed sizes) holds; with it, a candidate that is hopelessly slow is not verified to
+    the end, and `slow` is then the call that showed it. Afterwards `work` is what the last call put on the
+    device."""
 
     def __init__(
         self,
@@ -49,6 +54,7 @@ class Verifier:
         seed: int,
         cases: Sequence[Case],
         rounding: OperandRounding | None = None,
+        baseline_us: Callable[[Layout], float] | None = None,
     ) -> None:
         self._device = device
         self._task = task
@@ -65,7 +71,9 @@ class Verifier:
         self._calls = 0
         self.leash = Leash(device)
         self._deterministic = True
+        self._baseline_us = baseline_us
         self.work: tuple[LaunchedWork, ...] = ()
+        self.slow: SlowCall | None = None
 
     @property
     def results(self) -> list[CaseResult]:
@@ -73,11 +81,19 @@ class Verifier:
         return self._comparer.results
 
     def verify(self) -> Verification | Failure:
-        """Run all cases in order. Returns the verification, or the outcome of the first case that fails."""
+        """Run all cases in order; only the cheap ones, and one call at the primary sizes, of a candidate that
+        is hopelessly slow. Returns the verification, or the outcome of the first case that fails."""
         start = time.perf_counter()
+        looked = self._baseline_us is None
         try:
             self._record()
             for number, case in enumerate(self._cases):
+                if not looked and self._is_large(case.workload):
+                    looked = True
+                    self.slow = self._slow_call()
+                    if self.slow is not None:
+                        self._comparer.notes.append(self.slow.words)
+                        break
                 layout = self._layouts.pop(number)
                 with self._baseline.at(case.workload).with_scalars(case.scalars):
                     if not self._too_many_threads(case, layout):
@@ -132,6 +148,50 @@ class Verifier:
         if most is None or case.workload.name != "above":
             return False
         return self._runner.threads(self._arguments(case, layout)) > most
+
+    def _is_large(self, workload: Workload) -> bool:
+        """Whether a workload's inputs and outputs together are at least LARGE_SHARE of the primary one's."""
+        signature = self._task.signature
+        tensors = (*signature.outputs, *signature.input_tensors)
+        own, primary = (sum(one.bytes(t) for t in tensors) for one in (workload, self._task.primary))
+        return own >= LARGE_SHARE * primary
+
+    def _slow_call(self) -> SlowCall | None:
+        """Run one call at the primary workload (the timed sizes), on values like the task file's own and at
+        the addresses of the last such case. If it shows that the candidate is hopelessly slow, its outputs
+        are compared, which raises Stop if they are wrong; else None. None as well without such a case."""
+        assert self._baseline_us is not None
+        usual = [n for n in self._layouts if self._is_usual(self._cases[n])]
+        if not usual:
+            return None
+        case, layout = self._cases[usual[-1]], self._layouts[usual[-1]]
+        seed = self._rng.getrandbits(48)
+        signature = self._task.signature
+        inputs = [layout.view(t) for t in signature.input_tensors]
+        self._truth.write(case, seed, inputs, [layout.view(t) for t in signature.parameters])
+        baseline_us = self._baseline_us(layout)
+        check = self._memory_check(layout)
+        outputs = self._run(case, layout, check, 0, limit_s=limit_s(baseline_us))
+        slow = slow_call(baseline_us, self.work)
+        if slow is None:
+            return None
+        outputs = self._stash(outputs)
+        right = self._baseline.at(case.workload).outputs(layout)
+        for sample in self._comparer.compare(case, seed, right, [outputs]):
+            if not sample.few or not 1 < share([sample]) < FAR:  # so few numbers decide if they are far off
+                self._comparer.judge(case, [sample])
+        return slow
+
+    def _is_usual(self, case: Case) -> bool:
+        """Whether a case has the primary workload, the module's own scalars and values like the task file's
+        own."""
+        return (
+            case.workload.name == "primary"
+            and case.distribution == "written"
+            and case.scalars is None
+            and not case.patched
+            and not case.twins
+        )
 
     def _check_if_it_fits(self, case: Case, layout: Layout) -> None:
         """Run and judge a case; raises Stop if the candidate fails it. If PyTorch runs out of GPU memory, the
@@ -194,9 +254,12 @@ class Verifier:
         protected = self._device.protects_inputs
         return MemoryCheck(layout, self._task.signature, self._key, protected=protected)
 
-    def _run(self, case: Case, layout: Layout, check: MemoryCheck, repeat: int) -> list[torch.Tensor]:
+    def _run(
+        self, case: Case, layout: Layout, check: MemoryCheck, repeat: int, limit_s: float | None = None
+    ) -> list[torch.Tensor]:
         """One call of the candidate, with outputs poisoned before and memory checked after: returns copies of
-        its outputs. `repeat` selects the poison byte. Raises Stop if the call fails or wrote elsewhere."""
+        its outputs. `repeat` selects the poison byte. With a `limit_s`, the call is ended after so many
+        seconds, and its launches are timed one by one. Raises Stop if the call fails or wrote elsewhere."""
         signature = self._task.signature
         poison = OUTPUT_POISONS[repeat % len(OUTPUT_POISONS)]
         for tensor in signature.outputs:
@@ -210,8 +273,9 @@ class Verifier:
                 report = self._runner.call(
                     self._arguments(case, layout),
                     scratch_poison=scratch,
-                    accounting=False,
+                    accounting=limit_s is not None,
                     kept=case.patched,
+                    limit_s=limit_s,
                 )
         except (CandidateDied, CandidateHung) as error:
             raise Stop(failure(error, "verify", where)) from error

@@ -10,8 +10,8 @@ from kernelblaster.records.record import Record
 
 class Speedup(Record):
     """Baseline time divided by candidate time: the estimate and its confidence interval from `low` to `high`,
-    with `confidence` as a probability (0.99). A modelled interval has None: it is the range of the model's
-    error."""
+    with `confidence` as a probability (0.99). None: the interval is the range of the model's error, or, of a
+    candidate that is hopelessly slow (`Slower` with a reason), wider than what one call can be off by."""
 
     estimate: float
     low: float
@@ -37,10 +37,13 @@ class Inconclusive(Record):
 
 
 class Slower(Record):
-    """The candidate is correct, and slower than the baseline by more than the measurement resolves."""
+    """The candidate is correct, and slower than the baseline by more than the measurement resolves. With a
+    `reason`, it is so much slower that judging ended early: correct as far as it was run, and timed by a
+    single call."""
 
     kind: Literal["Slower"] = "Slower"
     speedup: Speedup
+    reason: str = ""
 
 
 class Incorrect(Record):

@@ -29,6 +29,7 @@ class Judging:
         self._judge = judge
         self._run = run
         self._near_floor = search.near_floor
+        self._ranked = search.ranked
         self._check = check
         self.budget = SearchBudget(search)
         self.evaluations: dict[str, Evaluation] = {}
@@ -81,7 +82,8 @@ class Judging:
         self, key: str, candidates: Sequence[Candidate], trials: Sequence[dict[str, Any]] = ()
     ) -> list[Evaluation | None]:
         """Evaluations in the order of the candidates, judged together; None for those that the budget
-        does not allow. Equal code is judged once. `key` names the batch in the run's record and must
+        does not allow: where times are measured, the ones that the emulator's model finds slowest, else the
+        last ones. Equal code is judged once. `key` names the batch in the run's record and must
         be unique in the run; `trials`, JSON data on what each candidate is, is recorded for those who
         watch."""
         wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
@@ -97,7 +99,7 @@ class Judging:
                 },
                 lasting=False,
             )
-            allowed = list(wanted.values())[: granted["granted"]]
+            allowed = self._most_promising(list(wanted.values()), granted["granted"])
             self.budget.spent = self.budget.spent or len(allowed) < len(wanted)
             self._judge_all(allowed)
         return [self._named(candidate) for candidate in candidates]
@@ -123,11 +125,7 @@ class Judging:
         modelled, or there is only one. Estimates are recorded, and cost no evaluation."""
         if len(candidates) == 1:
             return candidates[0]
-        new = [c for c in candidates if c.code not in self._estimated]
-        estimates = self._judge.estimate(self._task, new) if new else []
-        for candidate, us in zip(new, estimates, strict=True):
-            kept = self._run.once("estimate", candidate.code, lambda us=us: {"us": us})  # type: ignore[misc]
-            self._estimated[candidate.code] = kept["us"]
+        self._estimate(candidates)
         known = [c for c in candidates if self._estimated[c.code] is not None]
         return min(known, key=lambda c: self._estimated[c.code] or 0.0, default=candidates[0])
 
@@ -158,6 +156,23 @@ class Judging:
             if isinstance(evaluation.outcome, CORRECT)
         ]
         return [(c, e) for c, e, _ in sorted(correct, key=lambda one: -one[2])]
+
+    def _estimate(self, candidates: Sequence[Candidate]) -> None:
+        """Have the times of these candidates modelled, unless they were before; `_estimated` has them
+        afterwards, and the run's record."""
+        new = [c for c in candidates if c.code not in self._estimated]
+        estimates = self._judge.estimate(self._task, new) if new else []
+        for candidate, us in zip(new, estimates, strict=True):
+            kept = self._run.once("estimate", candidate.code, lambda us=us: {"us": us})  # type: ignore[misc]
+            self._estimated[candidate.code] = kept["us"]
+
+    def _most_promising(self, candidates: list[Candidate], count: int) -> list[Candidate]:
+        """`count` of the candidates: where times are measured and not all are wanted, those with the shortest
+        modelled times, the shortest first; else the first ones. What cannot be modelled comes last."""
+        if not 0 < count < len(candidates) or self.modelled or not self._ranked:
+            return candidates[:count]
+        self._estimate(candidates)
+        return sorted(candidates, key=lambda c: self._estimated[c.code] or float("inf"))[:count]
 
     def _judge_all(self, candidates: Sequence[Candidate]) -> None:
         """Judge candidates and fill in `evaluations`. Results are recorded as they arrive, and charged to the

@@ -17,9 +17,10 @@ class Search(Record):
     in all and `gpu_seconds` of holding the device (None: no limit). After an iteration the `explained`
     most surprising results are profiled, as evidence for their explanation. Of `samples` candidates that a
     policy writes for one technique, and of up to `swept` values of the constants that a candidate declares as
-    tunable, the emulator's model chooses the one to be judged (1 and 0: no choice). Techniques are drawn with
-    a chance in proportion to predicted gain to the power `sharpness` (1 in the paper), or by Thompson
-    sampling (`selection`)."""
+    tunable, the emulator's model chooses the one to be judged (1 and 0: no choice). With `ranked`, it also
+    says which candidates of a step are measured, where the budget does not suffice for all. Techniques are
+    drawn with a chance in proportion to predicted gain to the power `sharpness` (1 in the paper), or by
+    Thompson sampling (`selection`)."""
 
     iterations: int = Field(default=10, ge=1)
     rollouts: int = Field(default=2, ge=1)
@@ -34,6 +35,7 @@ class Search(Record):
     explained: int = Field(default=4, ge=0)
     samples: int = Field(default=1, ge=1)
     swept: int = Field(default=MOST_SWEPT, ge=0)
+    ranked: bool = True
     selection: Selection = "weighted"
     sharpness: float = Field(default=2.0, gt=0)
     seed: int = 0

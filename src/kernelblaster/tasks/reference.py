@@ -11,6 +11,7 @@ import torch
 
 from kernelblaster.errors import BadTask
 from kernelblaster.records import Task, Workload
+from kernelblaster.tasks.foreign import Hangs
 from kernelblaster.tasks.module_file import ModuleFile, call_module
 from kernelblaster.tasks.module_state import cast, cast_of, convert, parameter_names, state_of
 from kernelblaster.tasks.small import find_small
@@ -20,7 +21,8 @@ from kernelblaster.tasks.values import ValuePool, pool_of
 class ModuleReference:
     """A task's module, built as in its file or, for `construction` "small", with the smaller constants of its
     small workload (for the emulator). `pools` are the values from which each input tensor is drawn;
-    `parameters` are the module's own, on the host.
+    `parameters` are the module's own. All of them are on `device`, where large tensors are made and changed
+    faster than on the host.
 
     `run` works on the tensors it is given, so the caller decides on which device and in which precision."""
 
@@ -40,10 +42,10 @@ class ModuleReference:
         constants = (find_small(file, dtype) or {}) if construction == "small" else {}
         file.replace(constants)
         torch.manual_seed(0)
-        self._module = convert(file.build(), dtype)
+        self._module = convert(self._built(file), dtype)
         inputs = [] if donor else self._inputs(file)
-        self.parameters = [tensor.detach().clone() for tensor in state_of(self._module).values()]
         self._module = self._module.to(device)
+        self.parameters = [tensor.detach().clone() for tensor in state_of(self._module).values()]
         self._slots = self._find_slots()
         self._own_memory = False
         self._scalars: list[Any]
@@ -159,6 +161,19 @@ class ModuleReference:
         `state`, then the input tensors, and returns what forward() returns; the scalar inputs are fixed at
         their present values."""
         return _Functional(self._module, list(state_of(self._module)), list(self._scalars))
+
+    def _built(self, file: ModuleFile) -> torch.nn.Module:
+        """The file's module, made on this reference's device; on the host if its constructor does not work
+        there."""
+        if self.device.type == "cuda":
+            try:
+                with torch.device(self.device):
+                    return file.build()
+            except Hangs:
+                raise
+            except BadTask:
+                torch.manual_seed(0)
+        return file.build()
 
     def _inputs(self, file: ModuleFile) -> list[Any]:
         """The file's inputs, made on this reference's device and cast to the task's type."""

@@ -18,6 +18,7 @@ from kernelblaster.devices.device import (
     BatchReport,
     CallReport,
     CandidateDied,
+    CandidateHung,
     LaunchedWork,
     Pointer,
     ProfileJob,
@@ -95,8 +96,17 @@ class FakeRunner:
         return 1
 
     def call(
-        self, arguments: Sequence[Argument], *, scratch_poison: int, accounting: bool, kept: bool = False
+        self,
+        arguments: Sequence[Argument],
+        *,
+        scratch_poison: int,
+        accounting: bool,
+        kept: bool = False,
+        limit_s: float | None = None,
     ) -> CallReport:
+        """One call of the function; CandidateHung if it is to take longer than `limit_s`."""
+        if limit_s is not None and self._duration_us > limit_s * 1e6:
+            raise CandidateHung(limit_s)
         return self._run(arguments, scratch_poison, timed=False)[0]
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:

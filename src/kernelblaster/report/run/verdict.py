@@ -98,7 +98,8 @@ def _sure(interval: dict[str, Any], modelled: bool, against: str) -> str:
     """A sentence on a speedup over `against` and its interval; `interval` is the recorded data of a
     `Speedup`."""
     confidence = interval.get("confidence")
-    how = "by the model's own error" if confidence is None else f"with {confidence:.0%} confidence"
+    unknown = "by the model's own error" if modelled else "by a single call"
+    how = unknown if confidence is None else f"with {confidence:.0%} confidence"
     return (
         f"{interval['estimate']:.2f}x{kind_text(modelled)} against {against}, "
         f"between {interval['low']:.2f}x and {interval['high']:.2f}x {how}."

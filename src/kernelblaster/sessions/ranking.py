@@ -1,0 +1,46 @@
+"""How well the emulator's model of the GPU ranks candidates before a GPU measures them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from kernelblaster.records import Evaluation
+from kernelblaster.store.run import Run
+
+APART = 1.01  # ratio of measured times from which two candidates count as different
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Of `pairs` pairs of candidates whose time was modelled before it was measured, how many the model put
+    in the `right` order."""
+
+    right: int = 0
+    pairs: int = 0
+
+    def __str__(self) -> str:
+        """The share of right rankings as a sentence part; empty without pairs."""
+        if not self.pairs:
+            return ""
+        return f"the model ranked {self.right / self.pairs:.0%} of {self.pairs} pairs of candidates right"
+
+
+def ranking_of(modelled_us: Mapping[str, float | None], measured_us: Mapping[str, float]) -> Ranking:
+    """Compare modelled with measured times in us, both by the candidates' code. Pairs whose measured times
+    are less than APART from each other do not count."""
+    known = [(us, measured_us[code]) for code, us in modelled_us.items() if us and code in measured_us]
+    pairs = [(a, b) for a, b in combinations(known, 2) if not 1 / APART < a[1] / b[1] < APART]
+    right = sum((a[0] < b[0]) == (a[1] < b[1]) for a, b in pairs)
+    return Ranking(right, len(pairs))
+
+
+def ranking_in(run: Run) -> Ranking:
+    """The ranking of the candidates of a run that were measured."""
+    modelled = {event.key: event.data["us"] for event in run.events if event.kind == "estimate"}
+    measured = {}
+    for event in run.events:
+        if event.kind == "evaluation" and event.key in modelled:
+            timing = Evaluation.model_validate(event.data["evaluation"]).timing
+            if timing is not None and not timing.modelled:
+                measured[event.key] = timing.candidate_us
+    return ranking_of(modelled, measured)
