@@ -14,6 +14,7 @@ ORDER = (
     "implicit_matrix_product",
     "tf32_operands",
     "pipeline_depth",
+    "window_register_blocking",
     "split_k",
     "warpgroup_matrix_multiply",
     "double_buffering",
