@@ -21,7 +21,7 @@ from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedules import all_schedules
 from kernelblaster.policies.expert.schedules.columns import Columns, ThreadPerColumn
-from kernelblaster.policies.expert.schedules.gathered import GatheredProduct
+from kernelblaster.policies.expert.schedules.gathered import GatheredHalves, GatheredProduct
 from kernelblaster.policies.expert.schedules.packing import Packing
 from kernelblaster.policies.expert.schedules.pointwise import (
     BlockRowMap,
@@ -78,6 +78,7 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("packed", MmaProduct()),
     ("packed", WgmmaProduct()),
     ("gathered", GatheredProduct(64, 128, 16, 1, 8)),
+    ("halves", GatheredHalves(64, 128, 32, 1, 4)),
     ("windows", WindowPatches((4,), 4, 4)),
 )
 
@@ -102,9 +103,11 @@ def depthwise() -> Plan:
 
 def place_of(plan: Plan, name: str) -> tuple[Plan, Kernel]:
     """The plan with a kernel of that name, and the kernel; `packed` is the product on packed operands,
-    `gathered` a convolution on a gathered one, `windows` one that does not mix channels."""
+    `gathered` and `halves` convolutions on a gathered one, `windows` one that does not mix channels."""
     if name == "gathered":
         plan, name = convolved(), "convolution_kernel"
+    if name == "halves":
+        plan, name = next(load_techniques()["scaled_half_operands"](convolved())), "convolution_kernel"
     if name == "windows":
         plan, name = depthwise(), "convolution_kernel"
     if name == "packed":

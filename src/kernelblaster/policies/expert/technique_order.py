@@ -13,6 +13,7 @@ ORDER = (
     "split_operand_tensor_cores",
     "implicit_matrix_product",
     "tf32_operands",
+    "scaled_half_operands",
     "pipeline_depth",
     "window_register_blocking",
     "split_k",

@@ -23,6 +23,7 @@ FAMILIES = (
 MADE_FOR = {
     "implicit_matrix_product": {"convolution"},
     "tf32_operands": {"convolution"},
+    "scaled_half_operands": {"convolution"},
     "window_register_blocking": {"convolution", "pooling"},
     "parallel_scan": {"scan"},
 }
