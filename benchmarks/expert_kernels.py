@@ -2,14 +2,16 @@
 
     python benchmarks/expert_kernels.py [TASK ...] [--device cuda|emulated] [--path A,B,C ...] [--out FILE]
 
-A path is a list of techniques; the first plan that each yields is taken, and one that does not apply is
-passed over. Simplification and fusion come first. Every path is judged; of those that give the same
-source, one. Without names: the tasks of levels 1 and 2 that need no matrix product; without paths: those
-below.
+A path is a list of techniques; the first plan that each yields is taken, of one with a star behind its name
+every plan, and one that does not apply is passed over. Simplification and fusion come first. Every path is
+judged; of those that give the same source, one. Without names: the tasks of levels 1 and 2 that need no
+matrix product; without paths: those below.
 """
 
 import argparse
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from kernelblaster.api import DeviceKind, load_task, open_judge
@@ -71,16 +73,27 @@ def jobs_of(name: str, paths: list[str]) -> list[Job]:
     start = starting_plan(task)
     found: dict[str, Job] = {}
     for path in paths:
-        plan, applied = start, []
-        for technique in path.split(","):
-            following = next(load_techniques()[technique](plan), None)
-            if following is not None:
-                plan = following
-                applied.append(technique)
-        source = emit(plan)
-        origin = "expert: " + ", ".join(applied)
-        found.setdefault(source, Job(task, tuple(applied), Candidate(source=source, origin=origin)))
+        for plan, applied in plans_of(start, path.split(",")):
+            source = emit(plan)
+            origin = "expert: " + ", ".join(applied)
+            found.setdefault(source, Job(task, applied, Candidate(source=source, origin=origin)))
     return list(found.values())
+
+
+def plans_of(
+    plan: Plan, path: Sequence[str], applied: tuple[str, ...] = ()
+) -> Iterator[tuple[Plan, tuple[str, ...]]]:
+    """The plans at the end of a path of techniques from `plan` on, with what was applied to get there."""
+    if not path:
+        yield plan, applied
+        return
+    name = path[0].removesuffix("*")
+    following = list(islice(load_techniques()[name](plan), None if path[0].endswith("*") else 1))
+    if not following:
+        yield from plans_of(plan, path[1:], applied)
+    for place, further in enumerate(following):
+        said = f"{name} {place}" if len(following) > 1 else name
+        yield from plans_of(further, path[1:], (*applied, said))
 
 
 def line(job: Job, evaluation: Evaluation) -> str:

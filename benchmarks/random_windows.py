@@ -3,9 +3,9 @@
     python benchmarks/random_windows.py [--modules 25] [--windows 20] [--seed 0] [--out FILE]
 
 Each module has so many windows of random kinds, dimensions, channels, strides, paddings, dilations and
-groups, each of them an output. Convolutions are judged as plain loops in one module, and as
-implicit matrix products on tensor cores in the next, wherever these apply. The judge draws
-several sizes for each module."""
+groups, each of them an output. They are judged as plain loops in one module, and in the next
+as implicit matrix products on tensor cores and as patches of neighbouring results in registers,
+wherever these apply. The judge draws several sizes for each module."""
 
 import argparse
 import time
@@ -23,8 +23,8 @@ from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.lower import initial_plan
-from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedules.gathered import GatheredProduct
+from kernelblaster.policies.expert.schedules.windows import WindowPatches
 from kernelblaster.policies.expert.simplify import simplify
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.policies.expert.unify import NotUniform
@@ -54,6 +54,7 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+TECHNIQUES = ("implicit_matrix_product", "window_register_blocking")
 KINDS = ("Conv", "Conv", "Conv", "ConvTranspose", "ConvTranspose", "MaxPool", "AvgPool", "AdaptiveAvgPool")
 
 
@@ -97,43 +98,42 @@ def write_module(random: Random, count: int, file: Path) -> list[str]:
     return windows
 
 
-def judged(file: Path, judge: DeviceJudge, *, implicit: bool) -> tuple[str, int]:
-    """What the judge says, and how many convolutions are implicit matrix products."""
+def judged(file: Path, judge: DeviceJudge, *, tuned: bool) -> tuple[str, Counter[type]]:
+    """What the judge says, and the schedules of the kernels, each with how many have it."""
     try:
         task = load_task(str(file))
         plan = initial_plan(simplify(capture(task)))
     except (BadTask, NotUniform, UncoveredOperators) as error:
-        return f"refused: {error}"[:300], 0
-    if implicit:
-        plan = next(load_techniques()["implicit_matrix_product"](plan), plan)
+        return f"refused: {error}"[:300], Counter()
+    for technique in TECHNIQUES if tuned else ():
+        plan = next(load_techniques()[technique](plan), plan)
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     said = "right" if isinstance(outcome, Verification) else f"{type(outcome).__name__}: {outcome}"[:300]
-    return said, gathered(plan)
-
-
-def gathered(plan: Plan) -> int:
-    return sum(isinstance(kernel.schedule, GatheredProduct) for kernel in plan.kernels)
+    return said, Counter(type(kernel.schedule) for kernel in plan.kernels)
 
 
 def lines(modules: int, count: int, seed: int) -> Iterator[str]:
     yield "# Random convolutions and poolings\n"
     yield "On the emulated device, against PyTorch, at all sizes that the judge drew.\n"
-    yield "| module | windows | implicit products | outcome |\n|---|---|---|---|"
+    yield "| module | windows | implicit products | patches | outcome |\n|---|---|---|---|---|"
     outcomes: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
-    begun, products = time.process_time(), 0
+    schedules: Counter[type] = Counter()
+    begun = time.process_time()
     with closing(open_device("emulated")) as device, closing(DeviceJudge(device)) as judge:
         for case in range(modules):
             with TemporaryDirectory() as folder:
                 file = Path(folder) / "random_windows.py"
                 windows = write_module(Random(f"{seed} {case}"), count, file)
-                said, implicit = judged(file, judge, implicit=case % 2 == 1)
+                said, found = judged(file, judge, tuned=case % 2 == 1)
             outcomes[said.split(":")[0]] += len(windows)
             kinds.update(window.split("(")[0].removeprefix("nn.") for window in windows)
-            products += implicit
-            yield f"| {case} | {len(windows)} | {implicit} | {said} |"
+            schedules += found
+            products, patches = found[GatheredProduct], found[WindowPatches]
+            yield f"| {case} | {len(windows)} | {products} | {patches} | {said} |"
     told = ", ".join(f"{number} {name}" for name, number in outcomes.most_common())
-    yield f"\n{modules * count} windows: {told}; {products} of them implicit products."
+    yield f"\n{modules * count} windows: {told}; {schedules[GatheredProduct]} implicit products, "
+    yield f"{schedules[WindowPatches]} with patches of results."
     yield f"\n{', '.join(f'{number} {kind}' for kind, number in kinds.most_common())}."
     yield f"\n{time.process_time() - begun:.0f} s of the CPU in this process."
 

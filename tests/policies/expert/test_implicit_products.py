@@ -15,7 +15,7 @@ from kernelblaster.policies.expert.contraction import as_contraction
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedules.gathered import GatheredProduct
+from kernelblaster.policies.expert.schedules.gathered import GatheredHalves, GatheredProduct
 from kernelblaster.policies.expert.simplify import simplify
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.records import Candidate, Incorrect, Task, Verification
@@ -131,3 +131,19 @@ def test_single_pixels_and_small_groups_are_left_to_others(tmp_path: Path) -> No
     )
     assert refusals["convolution_kernel"] == "it has one K axis, and is a matrix product as it is"
     assert refusals["convolution_5_kernel"] == "its results fill less than half of a tile"
+
+
+@pytest.fixture(scope="module")
+def rounded(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    """Convolutions whose operands PyTorch rounds to TF32 on a GPU: with multiples of four channels."""
+    source = SOURCE.replace("(6, ", "(8, ").replace("batch, 6", "batch, 8").replace("(2, 3))", "(4, 2))")
+    file = tmp_path_factory.mktemp("task") / "rounded.py"
+    file.write_text(source.replace("nn.Conv3d(2,", "nn.Conv3d(4,"))
+    return load_task(str(file))
+
+
+def test_scaled_halves_are_as_precise_as_tf32(judge: DeviceJudge, rounded: Task) -> None:
+    plan = implicit(initial_plan(simplify(capture(rounded))), "scaled_half_operands")
+    assert sum(isinstance(kernel.schedule, GatheredHalves) for kernel in plan.kernels) == 6
+    outcome = judge.check(rounded, Candidate(source=emit(plan))).outcome
+    assert isinstance(outcome, Verification), outcome

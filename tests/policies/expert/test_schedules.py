@@ -21,7 +21,7 @@ from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedules import all_schedules
 from kernelblaster.policies.expert.schedules.columns import Columns, ThreadPerColumn
-from kernelblaster.policies.expert.schedules.gathered import GatheredProduct
+from kernelblaster.policies.expert.schedules.gathered import GatheredHalves, GatheredProduct
 from kernelblaster.policies.expert.schedules.packing import Packing
 from kernelblaster.policies.expert.schedules.pointwise import (
     BlockRowMap,
@@ -39,6 +39,7 @@ from kernelblaster.policies.expert.schedules.products import (
 from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, ClusterRows, WarpRows
 from kernelblaster.policies.expert.schedules.scans import ScanColumns, ScanRows, ThreadPerScan
 from kernelblaster.policies.expert.schedules.schedule import Schedule
+from kernelblaster.policies.expert.schedules.windows import WindowPatches
 from kernelblaster.policies.expert.technique_table import technique_table
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.tasks.cuda_source import CudaSource, Function, walk
@@ -77,6 +78,8 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("packed", MmaProduct()),
     ("packed", WgmmaProduct()),
     ("gathered", GatheredProduct(64, 128, 16, 1, 8)),
+    ("halves", GatheredHalves(64, 128, 32, 1, 4)),
+    ("windows", WindowPatches((4,), 4, 4)),
 )
 
 
@@ -93,11 +96,20 @@ def convolved() -> Plan:
     return next(load_techniques()["implicit_matrix_product"](first))
 
 
+@cache
+def depthwise() -> Plan:
+    return initial_plan(capture(load_task("core/level1/conv2d_depthwise")))
+
+
 def place_of(plan: Plan, name: str) -> tuple[Plan, Kernel]:
     """The plan with a kernel of that name, and the kernel; `packed` is the product on packed operands,
-    `gathered` a convolution on a gathered one."""
+    `gathered` and `halves` convolutions on a gathered one, `windows` one that does not mix channels."""
     if name == "gathered":
         plan, name = convolved(), "convolution_kernel"
+    if name == "halves":
+        plan, name = next(load_techniques()["scaled_half_operands"](convolved())), "convolution_kernel"
+    if name == "windows":
+        plan, name = depthwise(), "convolution_kernel"
     if name == "packed":
         plan, name = next(load_techniques()["split_operand_tensor_cores"](plan)), "mm"
     return plan, next(k for k in plan.kernels if k.name.startswith(name) and k.family != "pack")
@@ -109,6 +121,8 @@ def other(value: object) -> object:
         return "double" if value == "float" else "float"
     if isinstance(value, bool):
         return not value
+    if isinstance(value, tuple):
+        return tuple(map(other, value))
     return value * 2 if isinstance(value, int) and value else 4
 
 

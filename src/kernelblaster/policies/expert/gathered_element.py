@@ -23,11 +23,12 @@ def gathered_element(expression: Expression) -> GatheredElement | None:
         test, expression, otherwise = expression.operands
         if not isinstance(otherwise, Number) or otherwise.value != 0:
             return None
-        conditions += _all_of(test)
+        conditions += conjuncts(test)
     return GatheredElement(expression, tuple(conditions)) if isinstance(expression, Load) else None
 
 
-def _all_of(test: Expression) -> list[Expression]:
+def conjuncts(test: Expression) -> list[Expression]:
+    """The tests that `test` joins with `and`; itself alone when it is no such chain."""
     if isinstance(test, Operation) and test.name == "and":
-        return [part for operand in test.operands for part in _all_of(operand)]
+        return [part for operand in test.operands for part in conjuncts(operand)]
     return [test]

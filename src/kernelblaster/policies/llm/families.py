@@ -19,11 +19,13 @@ FAMILIES = (
     ("matrix_product", r"linear|matmul|\bb?mm\b|einsum|addmm|bilinear|\w\s*@\s*\w"),
     ("row_reduction", r"softmax|norm|logsumexp|\bmean\b|\bsum\b|\bvar\b|\bstd\b|\bamax\b|\bmax\b|\bmin\b"),
 )
-# Techniques that only kernels of one family can use.
+# Techniques that only kernels of some families can use.
 MADE_FOR = {
-    "implicit_matrix_product": "convolution",
-    "tf32_operands": "convolution",
-    "parallel_scan": "scan",
+    "implicit_matrix_product": {"convolution"},
+    "tf32_operands": {"convolution"},
+    "scaled_half_operands": {"convolution"},
+    "window_register_blocking": {"convolution", "pooling"},
+    "parallel_scan": {"scan"},
 }
 
 
@@ -36,9 +38,10 @@ def family_of(task: Task) -> str | None:
 
 
 def may_use(task: Task, technique: str) -> bool:
-    """Whether a task has an operator of the family that a technique is made for. True for techniques of no
+    """Whether a task has an operator of a family that a technique is made for. True for techniques of no
     particular family, and for a task that is a CUDA source."""
-    return task.kind != "module" or technique not in MADE_FOR or MADE_FOR[technique] in _families(task)
+    made_for = MADE_FOR.get(technique)
+    return task.kind != "module" or made_for is None or not made_for.isdisjoint(_families(task))
 
 
 def _families(task: Task) -> Iterator[str]:

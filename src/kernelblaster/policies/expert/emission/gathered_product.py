@@ -73,7 +73,7 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.product import contiguous
 from kernelblaster.policies.expert.proofs import separate_all
-from kernelblaster.policies.expert.schedules.gathered import TILE_PADDING, GatheredProduct
+from kernelblaster.policies.expert.schedules.gathered import TILE_PADDING, Gathered, GatheredProduct
 from kernelblaster.policies.expert.vector_access import fits
 
 SCHEDULES = (GatheredProduct,)
@@ -101,7 +101,7 @@ class GatheredKernel:
 
     kernel: Kernel
     plan: Plan
-    tile: GatheredProduct
+    tile: Gathered
     product: Contraction
 
     def index(self, index: Index) -> Term:
@@ -125,7 +125,7 @@ class GatheredKernel:
             *self._block(),
             *self._threads(),
             *self._memory(),
-            self._copy(),
+            *self._copy(),
             *self._loop(),
             *self._results(),
         ]
@@ -162,7 +162,7 @@ class GatheredKernel:
         wanted = used_names([self.product.right], []) & {axis.name for axis in columns}
         across = tile.block_m // 4
         return [
-            consts(INT, right_column=THREAD % tile.block_n, right_k=THREAD / tile.block_n),
+            *self._gathered(),
             consts(INT, left_row=THREAD % across * 4, left_k=THREAD / across),
             consts(
                 INT,
@@ -174,8 +174,14 @@ class GatheredKernel:
             *unravel_term(number, columns, wanted, sizes, narrow=narrow),
         ]
 
+    def _gathered(self) -> list[Statement]:
+        """Statements that compute which column this thread gathers, and from which term of a tile on."""
+        width = self.tile.block_n
+        return [consts(INT, right_column=THREAD % width, right_k=THREAD / width)]
+
     def _memory(self) -> list[Statement]:
         tile = self.tile
+        assert isinstance(tile, GatheredProduct)
         memory = Local("memory")
         left = f"float (*)[{tile.block_k}][{tile.block_m + TILE_PADDING}]"
         right = f"float (*)[{tile.block_k}][{tile.block_n + TILE_PADDING}]"
@@ -193,19 +199,21 @@ class GatheredKernel:
             declare(FLOAT, "sums", Braces(), m, n, 4),
         ]
 
-    def _copy(self) -> Statement:
+    def _copy(self) -> list[Statement]:
         """Declares the lambda `copy(buffer, step)`, which starts to copy the tiles of both operands for a
-        step: one point of the outer K axes and one tile of the inner ones."""
-        product, tile, sizes = self.product, self.tile, self.plan.sizes[0]
-        body: list[Statement] = []
-        if product.outer:
-            body.append(consts(INT, point=STEP / TILES, first=STEP % TILES * tile.block_k))
-            body += unravel("point", product.outer, sizes)
-        else:
-            body.append(const(INT, "first", STEP * tile.block_k))
-        body += [*self._copy_left(), *self._gather_right(), Do(pipeline_commit())]
+        step."""
+        body = [*self._point(), *self._copy_left(), *self._gather_right(), Do(pipeline_commit())]
         parameters = LambdaParameter(INT, "buffer"), LambdaParameter(INT, "step")
-        return function("copy", parameters, body)
+        return [function("copy", parameters, body)]
+
+    def _point(self) -> list[Statement]:
+        """Statements that compute from the number of a step which terms of the sums it has: one point of the
+        outer K axes, and the first one of a tile of the inner ones."""
+        product, tile = self.product, self.tile
+        if not product.outer:
+            return [const(INT, "first", STEP * tile.block_k)]
+        place = consts(INT, point=STEP / TILES, first=STEP % TILES * tile.block_k)
+        return [place, *unravel("point", product.outer, self.plan.sizes[0])]
 
     def _copy_left(self) -> list[Statement]:
         """Statements that copy this thread's vectors of the left operand, without bounds checks: it was
@@ -251,7 +259,7 @@ class GatheredKernel:
         assert there is not None
         element = [
             const(INT, "k", FIRST + here),
-            *_named(product.inner, wanted, self.plan),
+            *named_k(product.inner, wanted, self.plan),
             Do(
                 pipeline_memcpy_async(
                     address_of(RIGHT_TILE[BUFFER][here][RIGHT_COLUMN]),
@@ -269,6 +277,7 @@ class GatheredKernel:
 
     def _loop(self) -> list[Statement]:
         tile = self.tile
+        assert isinstance(tile, GatheredProduct)
         ahead, stage = tile.stages - 1, Local("stage")
         further = STEP + ahead
         multiply = MULTIPLY.of(tile.terms)(
@@ -366,7 +375,7 @@ class GatheredKernel:
         ]
 
 
-def _named(axes: tuple[Axis, ...], wanted: set[str], plan: Plan) -> list[Statement]:
+def named_k(axes: tuple[Axis, ...], wanted: set[str], plan: Plan) -> list[Statement]:
     """Declares those variables of the inner K axes that are in `wanted`, from their running number `k`."""
     if len(axes) == 1:
         return [const(INT64, axes[0].name, K)] if wanted else []

@@ -22,6 +22,7 @@ from kernelblaster.policies.expert.cuda.terms import (
     kind,
     number,
 )
+from kernelblaster.policies.expert.emission.functions import scale_for
 from kernelblaster.policies.expert.expression import (
     Argument,
     Counted,
@@ -160,6 +161,8 @@ class Values:
         match name:
             case "where":
                 return Choice(*parts)
+            case "scale_for":
+                return scale_for(*parts)
             case "neg" | "not":
                 return Prefixed("-" if name == "neg" else "!", parts[0])
             case "to_truth":

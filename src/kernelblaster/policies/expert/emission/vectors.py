@@ -75,10 +75,12 @@ def pointer(load: Load | Gather, values: Values, along: Axis, width: str = "WIDT
     )
 
 
-def read_vector(load: Load | Gather, values: Values, along: Axis, *, once: bool) -> Term:
+def read_vector(
+    load: Load | Gather, values: Values, along: Axis, *, once: bool, width: str = "WIDTH"
+) -> Term:
     """The C++ expression that reads the vector of `load` along the axis `along` from the position `first` on;
     with `once`, by a streaming load (`__ldcs`)."""
-    found = pointer(load, values, along)
+    found = pointer(load, values, along, width)
     return read_once(found) if once else read(found)
 
 

@@ -12,20 +12,16 @@ TILE_PADDING = 8  # elements after each line of a tile in shared memory: no bank
 
 
 @dataclass(frozen=True)
-class GatheredProduct(Schedule):
-    """A sum of products over several summed (K) axes by tensor cores in TF32. A block computes `block_m` x
-    `block_n` results with `warps_m` x `warps_n` warps. The outer K axes are walked point by point, the inner
-    ones in tiles of `block_k` terms, of which `stages` are in shared memory at once. With `terms` 1, operands
-    are rounded to TF32; with 2, each is split into two such numbers, and the largest three of their four
-    products are added."""
+class _Gathered(Schedule):
+    """Base of the sums of products over several summed (K) axes by tensor cores, one operand of which is
+    gathered. A block computes `block_m` x `block_n` results with `warps_m` x `warps_n` warps. The outer K
+    axes are walked point by point, the inner ones in tiles of `block_k` terms."""
 
     block_m: int
     block_n: int
     block_k: int
     warps_m: int
     warps_n: int
-    stages: int = 3
-    terms: int = 2
 
     family: ClassVar[Family] = "matrix_product"
     kind: ClassVar[str] = "gathered"
@@ -48,7 +44,34 @@ class GatheredProduct(Schedule):
     def threads(self) -> int:
         return self.warps_m * self.warps_n * WARP
 
+
+@dataclass(frozen=True)
+class GatheredProduct(_Gathered):
+    """A product in TF32, of whose tiles `stages` are in shared memory at once. With `terms` 1, operands are
+    rounded to TF32; with 2, each is split into two such numbers, and the largest three of their four products
+    are added."""
+
+    stages: int = 3
+    terms: int = 2
+
     def shared_bytes(self) -> int:
         """Shared memory of a block in bytes: all stages of both float32 tiles, with the padding of their
         lines."""
         return self.stages * self.block_k * (self.block_m + self.block_n + 2 * TILE_PADDING) * 4
+
+
+@dataclass(frozen=True)
+class GatheredHalves(_Gathered):
+    """A product of operands that are rounded to half precision after exact scaling: each row of the packed
+    operand, and each column of the gathered one, is divided by a power of two. There is a thread for each
+    column, which gathers all of its elements, and makes its power of two larger when they outgrow it. Two
+    tiles are in shared memory at once."""
+
+    def shared_bytes(self) -> int:
+        """Shared memory of a block in bytes: two tiles of both operands, with the padding of their lines, and
+        a factor for each column."""
+        words = self.block_k // 2 * (self.block_m + self.block_n + 2 * TILE_PADDING)
+        return (2 * words + self.block_n) * 4
+
+
+Gathered = GatheredProduct | GatheredHalves

@@ -12,6 +12,7 @@ from kernelblaster.policies.expert.schedules.pointwise import Pointwise
 from kernelblaster.policies.expert.schedules.products import ThreadPerResult
 from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, WarpRows
 from kernelblaster.policies.expert.schedules.scans import ScanColumns, ThreadPerScan
+from kernelblaster.policies.expert.schedules.windows import WindowPatches
 
 Shaped = (
     Pointwise
@@ -22,6 +23,7 @@ Shaped = (
     | ThreadPerResult
     | ThreadPerScan
     | ScanColumns
+    | WindowPatches
 )
 APPLIES_TO = get_args(Shaped)
 THREADS = (64, 128, 256, 512, 1024)
