@@ -228,8 +228,8 @@ def _others(value: Any, rng: Random) -> list[Any]:
     if isinstance(value, bool):
         return [not value, value]  # in turn, so that others move on either side
     if isinstance(value, int):
-        near = [other for other in (value + 1, value - 1, 2 * value, -value, 0) if other != value]
-        return near + [rng.choice((1, -1)) * _of_bits(rng.randint(*bits), rng) for bits in BITS]
+        usual = [other for other in (value + 1, value - 1, 2 * value, -value, 0) if other != value]
+        return usual + [rng.choice((1, -1)) * _of_bits(rng.randint(*bits), rng) for bits in BITS]
     own = value or 1.0
     near, far = own * 2 ** rng.uniform(-1, 1), own * 2 ** rng.uniform(1.5, 5)
     others = [near, -near, far, -far, own * 2 ** rng.uniform(-5, -1.5), own * 2 ** rng.uniform(5, 12)]
