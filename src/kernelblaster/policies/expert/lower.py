@@ -28,8 +28,8 @@ def initial_plan(graph: Graph) -> Plan:
 
 
 def _finish(builder: Builder, place: int, reference: Reference) -> None:
-    """Adds a kernel that copies output number `place` into its buffer, if no kernel writes it there: where it
-    is only a view, an input or another output."""
+    """Adds a kernel that copies the tensor `reference` into the memory of output number `place`, if no kernel
+    writes it there: where it is only a view, an input or another output."""
     name = builder.graph.signature.outputs[place].name
     value = builder.value(reference)
     if value.buffer == name:
