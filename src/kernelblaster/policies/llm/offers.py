@@ -27,7 +27,8 @@ class _Proposal:
     family: str | None
 
     def fits(self, target: Target) -> bool:
-        """Whether the technique was proposed for this kernel, or for one of the same family."""
+        """Whether the technique may be tried on the kernel `target`: it was proposed for this kernel, or for
+        one of the same family."""
         return self.kernel == target.kernel or (self.family is not None and self.family == target.family)
 
 
@@ -75,6 +76,6 @@ class Offers:
 
 
 def _applied(path: Iterable[Step]) -> tuple[str, ...]:
-    """The names of the techniques of the steps on a path, in the order of application; `path` has the last
-    step first."""
+    """The names of the techniques that the steps in `path` applied, in the order of application; `path` has
+    the last step first."""
     return tuple(name for step in reversed(list(path)) for name in techniques_of(step.technique))

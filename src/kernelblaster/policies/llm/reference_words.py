@@ -18,7 +18,7 @@ MODES = re.compile(r"(batch|instance)_?norm|dropout|training|register_buffer", r
 
 
 def reference(task: Task) -> str:
-    """The task's whole source, marked as data."""
+    """The task's whole source, quoted as data for a prompt."""
     return data(_title(task), task.source)
 
 
@@ -57,8 +57,8 @@ def precision(task: Task) -> str:
 
 
 def module_rules(task: Task) -> str:
-    """Sentences on how a module's parameters, constructor arguments and training mode reach the candidate;
-    empty if it has none of them."""
+    """Sentences on how the parameters, constructor arguments and training mode of the task's module reach the
+    candidate; empty if it has none of them."""
     rules = []
     if task.signature.parameters:
         rules.append(
