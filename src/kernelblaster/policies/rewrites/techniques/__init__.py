@@ -29,8 +29,8 @@ def load_rewrites() -> dict[str, Technique]:
 
 
 def _on_each_kernel(apply: Apply, source: OwnSource) -> Iterator[OwnSource]:
-    """First the source with the technique applied to all kernels where it applies, if these are several; then
-    the sources with one kernel changed each."""
+    """What a technique (`apply`) makes of a source: first, if it applies to several kernels, the source with
+    all of these changed; then the sources with one kernel changed each."""
     names = [kernel.name for kernel in source.kernels]
     if len(names) > 1:
         everywhere = source

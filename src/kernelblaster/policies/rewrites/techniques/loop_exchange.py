@@ -28,14 +28,15 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _swapped(first: Node, second: Node, block: str) -> Iterator[Edit]:
-    """Edits that swap two dimensions of a launch. `block` is the text of the block's variable: `block.x` in a
-    dimension becomes `block.y` and the other way round."""
+    """Edits that swap the texts of `first` and `second`, the x and y dimension of a launch's grid or block.
+    `block` is the name of the variable with the block's shape: `block.x` in a dimension becomes `block.y` and
+    the other way round."""
     for node, other in ((first, second), (second, first)):
         yield replaced(node, re.sub(rf"\b({re.escape(block)})\.([xy])\b", _other, text(other)))
 
 
 def _other(found: re.Match[str]) -> str:
-    """The replacement for a match of `NAME.x` or `NAME.y`: the same name with the other of the two."""
+    """The text to replace a match of `NAME.x` or `NAME.y` by: the same name with the other of the two."""
     return f"{found[1]}.{OTHER[found[2]]}"
 
 
