@@ -109,7 +109,7 @@ class Gap:
 class Policy(Protocol):
     """Who writes candidates, names performance states and proposes what to learn; the search calls it and
     judges what it gives. Must be deterministic: the same question has the same answer every time. `depth` is
-    how much the profiler must count for `targets`."""
+    how much the profiler must count before `targets` is called."""
 
     depth: Depth
 
@@ -164,7 +164,7 @@ class Policy(Protocol):
         ...
 
     def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """Parameter update: the changes to make to the knowledge base `now`: the lessons of the gaps and the
-        evaluation's remark as notes, corrected priors, new and revised entries. The measured gains themselves
-        are recorded elsewhere."""
+        """Parameter update: the changes to make to the knowledge base `now`, so that it keeps what was
+        learned: the lessons of `gaps` and the evaluation's remark as notes, corrected priors (predicted
+        speedups), new and revised entries. The measured gains themselves are recorded elsewhere."""
         ...

@@ -169,7 +169,8 @@ def _names(signature: Signature, module: torch.nn.Module, inputs: list[Any]) -> 
 
 
 class _Reader:
-    """Turns one call, seen in the traces of all workloads, into one node of the graph with symbolic sizes."""
+    """Turns one operator call of the module, as seen in the traces of all workloads, into one node of the
+    graph, with symbolic sizes in place of numbers."""
 
     def __init__(
         self,

@@ -48,8 +48,8 @@ STREAM = Local("stream")
 
 @cache
 def load_emitters() -> Mapping[type, ModuleType]:
-    """The module that writes kernels of each type of schedule, by that type: every module of emission/ lists
-    the types that it writes in SCHEDULES."""
+    """By each type of schedule (layout on the GPU), the module of emission/ that writes its kernels as CUDA;
+    every module lists the types that it writes in SCHEDULES."""
     names = [found.name for found in pkgutil.iter_modules(emission.__path__)]
     modules = [importlib.import_module(f"{emission.__name__}.{name}") for name in names]
     return {schedule: module for module in modules for schedule in getattr(module, "SCHEDULES", ())}

@@ -64,9 +64,10 @@ def into_products(plan: Plan, producer: Kernel) -> Plan | None:
 
 
 def _pushed(plan: Plan, producer: Kernel, allowed: Callable[[Plan, Kernel, Kernel], bool]) -> Plan | None:
-    """The plan with `producer` computed by its readers, if `allowed(plan, producer, reader)` holds for all of
-    them; None otherwise. Where its result is an output of the task, a reader that visits each of its elements
-    stores it too; None if there is no such reader."""
+    """The plan without the pointwise kernel `producer`, whose values are computed by the kernels that read
+    them, if `allowed(plan, producer, reader)` holds for all of these; None otherwise. Where its result is an
+    output of the task, a reader that visits each of its elements stores it too; None if there is no such
+    reader."""
     if not isinstance(producer.schedule, Pointwise) or len(producer.stores) != 1:
         return None
     store = producer.stores[0]
@@ -255,9 +256,9 @@ def _gathers(kernel: Kernel, buffers: set[str]) -> bool:
 
 
 def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
-    """Which of two kernels the joined kernel can replace in the launch order: `first`, if all else that
-    `second` reads is written before it; otherwise `second`, if no kernel between them reads what `first`
-    writes; None if neither."""
+    """Which of two kernels their fusion can replace in the launch order: `first`, if all else that `second`
+    reads is written before it; otherwise `second`, if no kernel between them reads what `first` writes; None
+    if neither."""
     start, end = (plan.kernels.index(kernel) for kernel in (first, second))
     before = {name for k in plan.kernels[:start] for name in k.writes}
     later = {name for k in plan.kernels for name in k.writes} - before - set(first.writes)

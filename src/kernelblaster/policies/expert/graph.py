@@ -48,8 +48,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator call. `arguments` are named as in the operator's schema: references, whole numbers as
-    Index, other numbers as expressions, and tuples of these."""
+    """One operator call in the graph. `arguments` are named as in the operator's schema: tensors as
+    references, whole numbers as symbolic indices, other numbers as expressions, and tuples of these."""
 
     name: str
     operator: str

@@ -36,8 +36,8 @@ Form = Plan | OwnSource
 
 
 class _Rewrite(NamedTuple):
-    """A plan (or a user's source) after a rewrite, the names of those kernels of the form before that it
-    changes, and the techniques that were applied."""
+    """A rewritten form (a plan, or a user's source), the names of the kernels that it changes of the form
+    before, and the techniques that were applied."""
 
     form: Form
     changed: frozenset[str]
@@ -46,9 +46,9 @@ class _Rewrite(NamedTuple):
 
 class ExpertPolicy(ExpertLearning):
     """Implements `Policy` without a language model. It uses the techniques whose instructions the `gpu` has,
-    or if `emulated` its simulator (the PTX machine); all of them if no GPU is given. The form in which it
-    keeps a candidate is a plan, or the source itself for a task that is CUDA. Candidates written for a task
-    are kept, since a search comes back to them."""
+    or the PTX machine (a simulator) if `emulated`; all of them if no GPU is given. An attempt's form is its
+    plan, or the source itself for a task that is CUDA. Candidates written for a task are kept, since a search
+    comes back to them."""
 
     def __init__(self, gpu: GpuSpec | None = None, emulated: bool = False) -> None:
         self._gpu = gpu
@@ -65,7 +65,7 @@ class ExpertPolicy(ExpertLearning):
         return load_rewrites()
 
     def _applied(self, form: Form, technique: str) -> Iterator[Form]:
-        """Yields what one technique makes of `form`, a plan or a user's source; nothing if it does not
+        """Yields the forms (plans or sources) that one technique makes of a form; none if it does not
         apply."""
         if isinstance(form, OwnSource):
             yield from self._source_techniques[technique](form)
@@ -84,10 +84,8 @@ class ExpertPolicy(ExpertLearning):
         return Attempt(Candidate(source=emit(plan), origin="expert: initial"), plan)
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """The kernels of the candidate that can be optimized, each with its share of the time and its state,
-        sorted by the part of the call's time that it could save (Amdahl's law). Kernels that are not the
-        candidate's own, such as the driver's copies, are left out. `floor_bytes` is the least memory traffic
-        of the task."""
+        """As `Policy.targets`: sorted by the part of the call's time that each kernel could save (Amdahl's
+        law). Kernels that are not the candidate's own, such as the driver's copies, are left out."""
         families = {kernel.name: kernel.family for kernel in attempt.form.kernels}
         found = sorted(extract_states(profile, floor_bytes), key=possible_gain, reverse=True)
         named = [(source_name(kernel.kernel), kernel) for kernel in found]
@@ -107,8 +105,8 @@ class ExpertPolicy(ExpertLearning):
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
-        """The next candidate after `failed` that `technique` makes of `parent`, changing the same kernels;
-        None if there is none. The evaluation of the failed one is not looked at."""
+        """The technique's next candidate after `failed`, on the same kernels; None if there is none. The
+        evaluation is not looked at."""
         moves = self._moves(parent, technique, failed.changed)
         later = dropwhile(lambda move: move.candidate.code != failed.candidate.code, moves)
         return next(islice(later, 1, None), None)
@@ -130,19 +128,18 @@ class ExpertPolicy(ExpertLearning):
                 yield Attempt(candidate, form, changed, applied)
 
     def _rewrites(self, form: Form, technique: str, kernels: frozenset[str]) -> Iterator[_Rewrite]:
-        """Yields those of the rewrites of `form` (a plan or a user's source) by a technique that change at
-        least one of `kernels`, in the technique's order."""
+        """Yields the forms that a technique makes and that change at least one of `kernels`, in the
+        technique's order."""
         for rewritten, applied in self._rewritten(form, technique):
             changed = _changed(form, rewritten)
             if changed & kernels:
                 yield _Rewrite(rewritten, changed, applied)
 
     def _rewritten(self, form: Form, technique: str) -> Iterator[tuple[Form, tuple[str, ...]]]:
-        """Yields what a technique makes of `form` (a plan or a user's source), each time with the names of
-        the techniques that were applied. For a recipe (several techniques in one step), each is applied in
-        its first variant, or skipped where it does not apply; ALWAYS are applied first, whether the recipe
-        names them or not. After the whole recipe come up to two forms without its last techniques, in case
-        those fail."""
+        """Yields all forms that a technique makes, each with the techniques that were applied. For a recipe
+        (several techniques in one step), each is applied in its first variant, or skipped where it does not
+        apply; ALWAYS are applied first, whether the recipe names them or not. After the whole recipe come up
+        to two forms without its last techniques, in case those fail."""
         if technique in self._techniques(form):
             for found in self._applied(form, technique):
                 yield found, (technique,)
@@ -166,8 +163,8 @@ def _changed(form: Form, rewritten: Form) -> frozenset[str]:
 
 
 class _Written:
-    """The candidates that an iterator gives, in a form that can be iterated repeatedly: each is written when
-    it is first asked for, and then kept."""
+    """The attempts of an iterator, which can be iterated repeatedly: each is written when it is first asked
+    for, and then kept."""
 
     def __init__(self, source: Iterator[Attempt]) -> None:
         self._source = source

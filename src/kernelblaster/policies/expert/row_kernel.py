@@ -35,9 +35,9 @@ class RowKernel:
         return fits(self.plan, indices.product(axis.extent for axis in self.kernel.reduced))
 
     def start(self, width: int) -> Index | None:
-        """The offset, in elements, at which a row starts, the same in all its tensors, if vectors of `width`
-        elements are not aligned in the primary workload, but are from the first aligned element on
-        (emission/unaligned_rows.py); None otherwise."""
+        """For rows in which vectors of `width` elements are not aligned in the primary workload, but would be
+        from the first aligned element on (emission/unaligned_rows.py): the offset, in elements, at which a
+        row starts, the same in all its tensors. None for other rows."""
         reads = [load for load in self.access.reads if isinstance(load, Load)]
         if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
             return None
@@ -89,8 +89,8 @@ class RowKernel:
         return isinstance(load, Load) and all(axis.name in named for axis in self.kernel.axes)
 
     def may_persist(self, width: int) -> bool:
-        """Whether a persistent cluster can go on to further rows: there are several, vectors of `width`
-        elements need no alignment of each row, and some store writes every element in a last pass."""
+        """Whether a cluster that has done its row can go on to another: there are several rows, vectors of
+        `width` elements need no alignment of each row, and some store writes every element in a last pass."""
         each = any(store.over for store in self.kernel.stores)
         return bool(self.kernel.axes) and self.start(width) is None and each
 

@@ -91,8 +91,9 @@ def operands(call: TracedCall) -> list[TracedValue]:
 
 
 def original(value: TracedValue) -> TracedValue:
-    """The value that `value` is a copy of, through any number of copies; itself if it is no copy, or one of
-    another dtype. Copies change the layout at most, and PyTorch makes them at some sizes only."""
+    """The value of the trace that `value` is a copy of, through any number of copies; `value` itself if it is
+    no copy, or one of another dtype. Copies change the layout at most, and PyTorch makes them at some sizes
+    only."""
     while value.call.operator in COPIES:
         source = operands(value.call)[0]
         if source.tensor.dtype != value.tensor.dtype:

@@ -27,7 +27,7 @@ LETTERS = 240  # of what was said of a step
 class ResultsView:
     """What a prompt may show of results: the authors' own descriptions of candidates (`summaries`, by the
     candidate's code, a digest), `source`, which returns a candidate's source by code or None, and the
-    knowledge base `now`, by whose names states are called."""
+    knowledge base `now`, whose names of performance states are used."""
 
     summaries: Mapping[str, str]
     source: Callable[[str], str | None]

@@ -47,9 +47,9 @@ def explain_by_model(scene: Scene, evaluation: PolicyEvaluation, now: Content, k
 def analyst_question(
     scene: Scene, evaluation: PolicyEvaluation, now: Content, key: str
 ) -> Question[Explanations]:
-    """The question for the causes of the discrepancies in `evaluation`; an answer refers to them by their
-    position. `now` is the knowledge base by whose names states are called, `key` identifies the question in
-    the run."""
+    """The question to the model for the causes of the discrepancies (expected against measured gains) in
+    `evaluation`; an answer refers to them by their position. `now` is the knowledge base, whose names of
+    performance states are used; `key` identifies the question in the run."""
     return Question(
         role="gap-analyst",
         key=key,

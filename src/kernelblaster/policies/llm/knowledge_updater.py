@@ -68,8 +68,8 @@ def changes_of(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> li
 
 
 def _changes(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterator[Change]:
-    """The changes of `changes_of`, one at a time; the caller must apply each to `now` before it takes the
-    next."""
+    """Yields the changes that `answer` makes to the knowledge base, one at a time; the caller must apply each
+    to `now` before it takes the next. The answer's notes refer to `gaps` by number."""
     yield from _dropped(answer, gaps, now)
     for entry, note in _of(answer.notes, gaps, now, LETTERS):
         yield from noted(now, entry.state, note, entry.technique)

@@ -137,8 +137,8 @@ def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
 
 
 def technique_text(one: Retrieved) -> str:
-    """All lines on one technique: its expected speedup, what it does and needs, and what came of it in this
-    and similar states."""
+    """All lines of a prompt on one technique: its expected speedup, what it does and needs, and what came of
+    it in this and similar states."""
     optimization = one.scored.optimization
     lines = [_expected(one.scored)]
     if optimization.description:
@@ -149,8 +149,8 @@ def technique_text(one: Retrieved) -> str:
 
 
 def pays(one: Retrieved) -> bool:
-    """Whether a technique was valid at least once in this state or in one with the same bottleneck, and is
-    expected to gain more than 10 %."""
+    """Whether a technique gave a valid candidate at least once in this state or in one with the same
+    bottleneck, and is expected to gain more than 10 %."""
     tried = [p for p in one.precedents if p.entry.evidence.total.seen >= 1]
     near = any(p.distance < OTHER_BOTTLENECK for p in tried)
     return near and one.scored.prediction.mean > WORTH_SAYING

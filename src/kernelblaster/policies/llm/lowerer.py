@@ -32,7 +32,8 @@ class Lowering:
 
     @property
     def key(self) -> str:
-        """The text that identifies the question about this lowering in the run's log."""
+        """The text that identifies this request in the run's log, so that a resumed run does not ask it
+        again."""
         key = f"{self.parent.code}/{self.target.kernel}/{self.technique}"
         return f"{key}/sample{self.sample}" if self.sample else key
 
@@ -72,9 +73,9 @@ def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dic
 
 
 def mend_lowering(scene: Scene, lowering: Lowering, failed: Candidate, said: str) -> Rewritten:
-    """The model's correction of `failed`, a candidate that it wrote for this lowering; `said` is the judge's
-    feedback on it. The result's `source` is None if it gave none; its summary is that of the failed
-    candidate, with what was corrected."""
+    """The model's correction of `failed`, the candidate that it wrote for the request `lowering`; `said` is
+    the judge's feedback on it. The result's `source` is None if it gave none; its summary is that of the
+    failed candidate, with what was corrected."""
     work = _work(scene, lowering, f"{lowering.key}/{failed.code}", failed)
     done = scene.summaries.get(failed.code, "")
     what = f"the same computation with {lowering.technique} applied to {lowering.target.kernel}"

@@ -96,9 +96,9 @@ class MixedPolicy:
         return self._scene
 
     def begin(self, task: Task) -> Scene:
-        """Set the task that later questions are about: creates its prompt context with an asker that records
-        into the session's log, and returns it. `initial` calls this; strategies that only use the prompts
-        call it alone."""
+        """Sets the task that later questions to the model are about, and returns the context for its prompts;
+        questions and answers are recorded in the session's log. `initial` calls this; strategies that only
+        use the prompts call it alone."""
         asker = Asker(self._model, self._session.log.once, task.name, self._session.steering)
         self._scene = Scene(task, self._session, asker, self._detail)
         return self._scene

@@ -47,8 +47,8 @@ def rival_of(timing: Timing | None) -> str:
 
 
 def precision(task: Task) -> str:
-    """The end of the sentence on forbidden precisions: the rule on TF32 if the task may contain matrix
-    products in float32, else empty."""
+    """How the sentence of a prompt on forbidden precisions ends for this task: with a rule on TF32 if the
+    task may contain matrix products in float32, else empty."""
     if task.dtype != "float32" or (task.kind == "module" and not PRODUCT.search(task.source)):
         return ""
     if expected_rounding(task) == "none":

@@ -40,7 +40,7 @@ class Review:
 
 
 def review_by_rules(scene: Scene, candidate: Candidate) -> Review:
-    """The review of a candidate by the rules in structure.py alone, without a model."""
+    """The review of a candidate's code by the fixed rules in structure.py alone, without a model."""
     return _review(structure(scene.task, candidate.source), None, "")
 
 

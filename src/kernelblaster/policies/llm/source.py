@@ -73,7 +73,8 @@ def _split(source: str) -> Iterator[str]:
 
 
 def _part(text: str) -> SourcePart:
-    """The `SourcePart` for a text of whole lines, with the name of the function that it defines, if any."""
+    """The part of a source that `text`, some whole lines of it, is: with the name of the function that it
+    defines, if any."""
     kernel = KERNEL.search(text)
     if kernel:
         bounded = [name for name in KERNEL_NAME.findall(text) if name not in NOT_NAMES]

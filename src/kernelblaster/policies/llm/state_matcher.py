@@ -34,8 +34,8 @@ def match_by_model(scene: Scene, state: State) -> State:
 
 
 def matcher_question(scene: Scene, state: State, near: list[State], content: Content) -> Question[Matched]:
-    """The question which of the known states in `near`, the nearest first, is the same as `state`; `content`
-    is the knowledge base, which says what helps in them."""
+    """The question to the model which of the known performance states in `near`, the nearest first, is the
+    same as `state`; `content` is the knowledge base, which says what helps in them."""
     known = [
         piece
         for rank, s in enumerate(near)

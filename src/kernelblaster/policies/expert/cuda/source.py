@@ -33,10 +33,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Emitted:
-    """A kernel's body and launch: `threads` per block, grid size in `blocks` (a C++ expression of the host),
-    `shared` bytes of dynamic shared memory, `blocks_per_sm` that must fit on an SM (0: any), `cluster` size
-    in blocks, and the comment `remark` above it. With `parameters` it is a template, launched as the first of
-    its `variants` whose condition holds."""
+    """What an emitter gives for a kernel: its `body`, and its launch with `threads` per block, grid size in
+    `blocks` (a C++ expression of the host), `shared` bytes of dynamic shared memory, `blocks_per_sm` that
+    must fit on an SM (0: any), `cluster` size in blocks, and the comment `remark` above it. With `parameters`
+    it is a template, launched as the first of its `variants` whose condition holds."""
 
     body: Body
     blocks: Term

@@ -190,7 +190,8 @@ class TensorKernel:
 
     def scales(self) -> Term:
         """The C++ value of type `Scales`: pointers to the scale factors of a block's rows and columns, and
-        their strides; empty where operands have a single term and are not scaled."""
+        their strides; empty where operands are of a half precision themselves, so that they are neither split
+        nor scaled."""
         if self.left.terms == 1:
             return Braces((), SCALES_TYPE)
 

@@ -161,8 +161,8 @@ class TileLoads:
 
     @cached_property
     def _addresses(self) -> Mapping[Load, tuple[str, Index, Index]]:
-        """For each load of the operand: the name of the array that holds the part of its address which is the
-        same for all tiles, that part, and the part that changes along the K axis."""
+        """For each load that the operand's value needs: the name of the C++ array that holds the part of its
+        address which is the same for all tiles, that part, and the part that changes along the K axis."""
         found: dict[Load, tuple[str, Index, Index]] = {}
         for load in loads(self.operand.expression):
             if isinstance(load, Load) and load not in found:
@@ -199,7 +199,7 @@ class TileLoads:
         return found
 
     def functions(self) -> list[Statement]:
-        """Declares the lambdas that bring a tile: `copy_<name>` alone, which copies to shared memory
+        """Declares the C++ lambdas that bring a tile to shared memory: `copy_<name>` alone, which copies
         asynchronously, or `fetch_<name>`, which reads to registers, and `stash_<name>`, which stores these to
         shared memory."""
 

@@ -258,8 +258,8 @@ class _Parts:
         return [*head, unrolled("r", tile.thread_m, row)]
 
     def _packed(self) -> tuple[Index, ...]:
-        """The extents that must be divisible by 4 for results to be written in vectors of 4; empty where they
-        are written one by one."""
+        """Indices that must be divisible by 4 at run time for results to be written in vectors of 4; empty
+        where they are always written one by one."""
         if self.tile.thread_n == 1:
             return ()
         last = self.product.columns[-1]

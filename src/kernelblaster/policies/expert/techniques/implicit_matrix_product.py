@@ -93,9 +93,9 @@ def _refusal(found: Contraction, plan: Plan) -> str | None:
 
 
 def _ranked(found: Contraction, plan: Plan, gpu: GpuSpec) -> list[GatheredProduct]:
-    """Tile shapes for the sum of products `found`, the fastest first by an estimate: rounds of blocks over
-    the SMs of `gpu` times the work and the shared-memory traffic of a tile. Left out are tiles that exceed
-    shared memory, or of which the results fill less than half; may be empty."""
+    """Tile shapes that fit the product and shared memory, the fastest first by an estimate: rounds of blocks
+    over the SMs times the work and the shared-memory traffic of a tile. Empty if the results fill less than
+    half of every tile."""
     rows, columns, batch = (plan.elements(axes) for axes in (found.rows, found.columns, found.batch))
     inner = plan.elements(found.inner)
     block_k = min((8, 16, 32), key=lambda k: (-(-inner // k) * k, -k))
@@ -151,8 +151,8 @@ def packed(plan: Plan, kernel: Kernel, found: Contraction, schedule: GatheredPro
 
 
 def _digits(axes: tuple[Axis, ...], linear: Index) -> dict[str, Index]:
-    """The index of each of `axes`, by name, computed from `linear`, their row-major running number (the last
-    axis fastest)."""
+    """The index of each axis, by name, computed from one linear index over all `axes`, the last axis fastest
+    (mixed-radix digits)."""
     found: dict[str, Index] = {}
     for axis in reversed(axes[1:]):
         found[axis.name] = indices.remainder(linear, axis.extent)

@@ -43,8 +43,8 @@ def _on_each_kernel(apply: Apply, source: OwnSource) -> Iterator[OwnSource]:
 
 
 def _on(apply: Apply, source: OwnSource, name: str) -> Iterator[OwnSource]:
-    """The sources that `apply` gives for the kernel `name` and that differ from `source`, with `name` added
-    to their `rewritten`."""
+    """What `apply`, a technique, makes of the kernel `name`: sources that differ from `source`, with `name`
+    added to the names of their `rewritten` kernels."""
     kernel = source.tree.function(name)
     assert kernel is not None, name
     for new in apply(source, kernel):

@@ -19,9 +19,9 @@ BOUNDS = re.compile(rb"__launch_bounds__\s*\(\s*(\d+)")
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source for each other size or shape of the block. None unless the kernel has exactly one launch,
-    whose block dimensions are constants; two-dimensional blocks only if the constants are not global, since
-    kernels could use those too."""
+    """Yields one source for each other size or shape of the kernel's block. Nothing unless the kernel has
+    exactly one launch, whose block dimensions are constants; two-dimensional blocks only if the constants are
+    not global, since kernels could use those too."""
     launches = source.tree.launches_of(kernel.name)
     if len(launches) != 1:
         return

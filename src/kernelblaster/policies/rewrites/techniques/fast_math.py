@@ -16,9 +16,9 @@ DOUBLE = re.compile(r"\d+\.\d*(?:e[+-]?\d+)?|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Up to four sources: with single-precision constants and functions, with intrinsics and `rsqrtf`, with
-    `rsqrtf` alone, and with all of them; those without an edit are left out. None if a parameter is
-    double."""
+    """Yields up to four sources, with the kernel's mathematics in single precision, with intrinsics and
+    `rsqrtf`, with `rsqrtf` alone, and with all of these; those in which nothing changes are left out. Nothing
+    if a parameter is double."""
     if any(p.kind == "double" for p in kernel.parameters):
         return
     single = list(_single(kernel))

@@ -14,8 +14,8 @@ OTHER = {"x": "y", "y": "x"}
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source with x and y swapped; none unless every launch has at least two dimensions and the kernel
-    uses x or y of a built-in index."""
+    """Yields one source with x and y swapped in the kernel and its launches; nothing unless every launch has
+    at least two dimensions and the kernel uses x or y of a built-in index."""
     edits: list[Edit] = []
     for launch in source.tree.launches_of(kernel.name):
         for shape in (dimensions(launch, launch.grid), dimensions(launch, launch.block)):
@@ -41,7 +41,7 @@ def _other(found: re.Match[str]) -> str:
 
 
 def _fields(kernel: Function, owners: set[str]) -> Iterator[Edit]:
-    """Edits that swap `.x` and `.y` of the built-in variables `owners` in a kernel."""
+    """Edits that swap `.x` and `.y` of the built-in variables `owners` (such as `threadIdx`) in a kernel."""
     for node in walk(kernel.body, "field_expression"):
         owner, name = node.child_by_field_name("argument"), node.child_by_field_name("field")
         if name is not None and text(owner) in owners and text(name) in OTHER:

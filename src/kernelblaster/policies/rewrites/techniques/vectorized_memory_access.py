@@ -18,9 +18,9 @@ ACCESS = 16  # bytes
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source; none unless the kernel is elementwise (one thread for each index) and some pointer is
-    accessed at the thread's own index only. Pointers whose element size is not the most common one stay
-    scalar."""
+    """Yields one source, in which the kernel accesses memory in vectors; nothing unless it is elementwise
+    (one thread for each index) and accesses some pointer at the thread's own index only. Pointers whose
+    element size is not the most common one stay scalar."""
     found = elementwise(source, kernel)
     if found is None:
         return
@@ -42,7 +42,7 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 def _body(kernel: Function, found: Elementwise, streamed: list[Parameter], width: int) -> str:
     """The kernel's new body, in which each thread processes `width` elements; `streamed` are the pointers to
-    access as vectors, `found` the parts of the old body."""
+    access as vectors, `found` the sections of the old body."""
     work = found.work
     for p in streamed:
         work = re.sub(rf"\b{p.name}\s*\[\s*{found.variable}\s*\]", f"{p.name}_vector[each]", work)
