@@ -64,8 +64,8 @@ class Vector:
 
 @dataclass(frozen=True)
 class Serial:
-    """A loop that each thread runs itself, with as many iterations as the axes need, `unroll` of them
-    unrolled."""
+    """A loop that each thread runs itself, with as many iterations as the other loops of its axes leave,
+    unrolled by the factor `unroll`."""
 
     unroll: int = 1
 

@@ -31,7 +31,8 @@ def simplify(graph: Graph) -> Graph:
 
 @cache
 def _load_rules() -> tuple[Rule, ...]:
-    """All simplification rules: those that the modules of rules/ list in RULES."""
+    """All rules of algebraic simplification, in the order in which they are tried: those that the modules of
+    rules/ list in RULES."""
     names = [found.name for found in pkgutil.iter_modules(rules.__path__)]
     modules = [importlib.import_module(f"{rules.__name__}.{name}") for name in names]
     return tuple(rule for module in modules for rule in module.RULES)

@@ -158,7 +158,7 @@ def usable(answer: Proposals, most: float) -> list[Optimization]:
 
 
 def _names(techniques: Sequence[str]) -> list[str]:
-    """The texts that can be technique names, in lower case with underscores; others are left out."""
+    """Of `techniques`, the texts that can be names of techniques, in lower case with underscores."""
     return [name for text in techniques if (name := technique_name(text)) is not None]
 
 

@@ -76,7 +76,7 @@ class Cast:
         return self.players[role] == "llm"
 
     def without(self, roles: Sequence[Role]) -> "Cast":
-        """The cast with `roles` played by the expert's rules, and all others as before."""
+        """The same distribution of roles, but with `roles` played by the expert's rules."""
         return Cast({**self.players, **dict.fromkeys(roles, "expert")})
 
 

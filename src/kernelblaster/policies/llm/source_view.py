@@ -18,7 +18,7 @@ class SourceView:
     pieces: list[Piece]
 
     def all_shown(self, prompt: str) -> bool:
-        """Whether `prompt` contains every piece, so that the model saw the entire source."""
+        """Whether `prompt` contains every piece of the source, so that the model saw all of it."""
         return all(piece.text in prompt for piece in self.pieces)
 
 

@@ -43,7 +43,7 @@ class RowWriter(RowKernel):
 
     @property
     def cluster(self) -> int:
-        """The number of thread blocks of the cluster that share a row; 1 without a cluster."""
+        """How many thread blocks share a row: those of a cluster; 1 without a cluster."""
         return cluster_blocks(self.schedule)
 
     @property

@@ -207,7 +207,7 @@ class RowScan:
 
     def _chunk(self) -> list[Statement]:
         """Statements that read a chunk of the row, scan it, and store the results. Vectors behind the row's
-        end count as the identity of the operation and are not stored."""
+        end count as elements that change nothing (the operation's identity) and are not stored."""
         bodies = [a.stage.body for a in self.found]
         early = {load: name for load, name in self.access.reads.items() if load in _loads(bodies)}
         arrays = [

@@ -139,8 +139,8 @@ class TileLoads:
 
     @property
     def _next(self) -> Term:
-        """The register variable that holds a fetched value (or vector) until it is stored to shared
-        memory."""
+        """The register variable (an element of an array) that holds a fetched value or vector until it is
+        stored to shared memory."""
         return Local(f"{self.name}_next")[self._part]
 
     @property

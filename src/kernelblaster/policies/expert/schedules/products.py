@@ -35,8 +35,8 @@ class _Product(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerResult(_Product):
-    """The first layout of a matrix product: a thread for each result, which reads its row and column from
-    global memory."""
+    """The first layout of a matrix product (or convolution): a thread for each result, which reads all
+    factors of its sum from global memory."""
 
     threads: int = 256
     accumulate: Accumulate = "float"

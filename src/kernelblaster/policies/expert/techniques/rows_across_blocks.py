@@ -123,8 +123,8 @@ class SmRoom:
         return replace(shape, shared_elements=shared, register_elements=held)
 
     def counted(self, schedule: ClusterRows) -> ClusterRows:
-        """The schedule with `blocks_per_sm`, the number of blocks that fit on an SM, and `resident`, the
-        number of clusters that fit on the GPU, filled in."""
+        """The layout `schedule` with two fields filled in: `blocks_per_sm`, the number of blocks that fit on
+        an SM, and `resident`, the number of clusters that fit on the GPU."""
         shared = schedule.shared_elements * schedule.threads * self._each
         by_memory = self._shared // (shared + self._reserved)
         registers = max(USUAL_REGISTERS, OTHER_REGISTERS + schedule.register_elements * self._each // 4)
@@ -133,9 +133,9 @@ class SmRoom:
         return replace(schedule, blocks_per_sm=blocks, resident=resident)
 
     def promise(self, schedule: ClusterRows) -> float:
-        """A score (larger is better, no unit) of how well a schedule keeps memory busy: the SMs that it uses,
-        times the bytes kept on each up to SUFFICIENT, times a measured factor for several blocks per SM or
-        for persistence."""
+        """A score (larger is better, no unit) of how well the layout `schedule` keeps memory busy: the SMs
+        that it uses, times the bytes kept on each up to SUFFICIENT, times a measured factor for several
+        blocks per SM or for persistence."""
         blocks = schedule.blocks_per_sm
         elements = schedule.shared_elements + schedule.register_elements
         kept = blocks * elements * schedule.threads * self._each

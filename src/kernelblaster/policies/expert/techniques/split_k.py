@@ -84,8 +84,8 @@ def split_sums(plan: Plan, kernel: Kernel, pieces: int) -> Plan:
 
 
 def _shorter(schedule: Schedule, length: int) -> Schedule:
-    """The schedule without its measures for the precision of long sums (intermediate totals, sums in double)
-    if sums of `length` terms are short enough; else unchanged."""
+    """The layout `schedule` without what it does for the precision of long sums (intermediate totals, sums in
+    double) if sums of `length` terms are short enough; else unchanged."""
     if length <= LONG and isinstance(schedule, TiledProduct):
         return replace(schedule, flush=None)
     if length <= LONG and isinstance(schedule, ThreadPerResult):
