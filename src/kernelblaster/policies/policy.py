@@ -64,7 +64,7 @@ class Discrepancy:
 
     @property
     def count(self) -> int:
-        """The number of attempts, failures included."""
+        """The number of attempts that were made, failures included."""
         return len(self.samples)
 
     @property
@@ -109,7 +109,7 @@ class Gap:
 class Policy(Protocol):
     """Who writes candidates, names performance states and proposes what to learn; the search calls it and
     judges what it gives. Must be deterministic: the same question has the same answer every time. `depth` is
-    how much the profiler must count for `targets`."""
+    how much the profiler must count before `targets` is called."""
 
     depth: Depth
 
@@ -119,22 +119,22 @@ class Policy(Protocol):
         ...
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """The kernels of a profiled candidate that can be optimized, each with its share of the time and its
-        performance state, the one with the largest possible gain first. `floor_bytes` is the least memory
-        traffic, in bytes, that any implementation of the task needs."""
+        """The kernels of a profiled candidate (`attempt`) that can be optimized, each with its share of the
+        time and its performance state, the one with the largest possible gain first. `floor_bytes` is the
+        least memory traffic, in bytes, that any implementation of the task needs."""
         ...
 
     def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
-        """Names of the techniques that can be tried on this kernel of the candidate; empty if there are none.
-        `again` counts how often the search has already used up all techniques offered for the kernel; a
+        """Names of the techniques that can be tried on the kernel `target` of a candidate; empty if there are
+        none. `again` counts how often the search has already used up all techniques offered for the kernel; a
         policy that can think of more then offers more."""
         ...
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """The candidates that one application of a technique to a kernel can give, the most promising first;
-        none if it does not apply. Lazy: a candidate is written only when it is taken from the iterator.
-        `technique` may be a recipe (several techniques in one step); a policy that cannot apply several at
-        once then yields nothing."""
+        """The candidates that one application of `technique` to the kernel `target` of the candidate
+        `attempt` can give, the most promising first; none if it does not apply. Lazy: a candidate is written
+        only when it is taken from the iterator. `technique` may be a recipe (several techniques in one step);
+        a policy that cannot apply several at once then yields nothing."""
         ...
 
     def retry(
@@ -145,7 +145,8 @@ class Policy(Protocol):
         ...
 
     def summary(self, attempt: Attempt) -> str:
-        """What the author of a candidate says that it does, in a sentence or two; empty if nothing."""
+        """What the author of a candidate says that it does, in a sentence or two; empty if the author says
+        nothing."""
         ...
 
     def evaluate(
@@ -163,7 +164,7 @@ class Policy(Protocol):
         ...
 
     def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """Parameter update: the changes to make to the knowledge base `now`: the lessons of the gaps and the
-        evaluation's remark as notes, corrected priors, new and revised entries. The measured gains themselves
-        are recorded elsewhere."""
+        """Parameter update: the changes to make to the knowledge base `now`, so that it keeps what was
+        learned: the lessons of `gaps` and the evaluation's remark as notes, corrected priors (predicted
+        speedups), new and revised entries. The measured gains themselves are recorded elsewhere."""
         ...

@@ -8,7 +8,7 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Part:
-    """Says that an axis is cut into pieces of `length` elements (as in split-K) and that the kernel's axis
+    """Says that a loop is cut into pieces of `length` iterations (as in split-K), and that the kernel's loop
     `name` counts the pieces."""
 
     name: str
@@ -39,7 +39,7 @@ class Axis:
 
     @property
     def index(self) -> Index:
-        """The loop's variable as an index; the constant 0 when the loop runs only once."""
+        """The loop's variable as a symbolic index; the constant 0 when the loop runs only once."""
         return indices.ZERO if self.once else indices.variable(self.name)
 
     @property

@@ -41,8 +41,9 @@ def thresholds() -> dict[str, Any]:
 
 
 def leader(s: Signals) -> tuple[str, float]:
-    """The part of the GPU ("dram", "l2", "l1", "issue" or a pipe) with the highest utilization, and that
-    utilization (0 to 1). DRAM wins near-ties. Raises ValueError when no utilization is known."""
+    """The part of the GPU ("dram", "l2", "l1", "issue" or a pipe) with the highest utilization in the signals
+    `s` of a kernel, and that utilization (0 to 1). DRAM wins near-ties. Raises ValueError when no utilization
+    is known."""
     parts = {"dram": s.dram, "l2": s.l2, "l1": s.l1, "issue": s.issue, **s.pipes}
     uses = {name: use for name, use in parts.items() if use is not None}
     name = max(uses, key=lambda part: uses[part])
@@ -52,8 +53,9 @@ def leader(s: Signals) -> tuple[str, float]:
 
 
 def primary_of(s: Signals) -> Bottleneck:
-    """The bottleneck of a kernel. Tested in order, first match wins: so short that the launch dominates, a
-    unit busy with wasted work, a unit at its limit, and last `latency`, when nothing else was found."""
+    """The bottleneck of the kernel with the signals `s` (what its profile tells). Tested in order, first
+    match wins: so short that the launch dominates, a unit busy with wasted work, a unit at its limit, and
+    last `latency`, when nothing else was found."""
     t = thresholds()["primary"]
     if s.duration_us is not None and s.duration_us <= t["launch_us"]:
         return "launch-overhead"
@@ -68,9 +70,9 @@ def primary_of(s: Signals) -> Bottleneck:
 
 
 def _waste(s: Signals, name: str, bound: bool) -> Bottleneck | None:
-    """The bottleneck when the busiest part `name` is busy with avoidable work (spills, atomics, uncoalesced
-    access, bank conflicts, divergence, redundant traffic); None otherwise. `bound`: the part is near its
-    limit."""
+    """The bottleneck of the kernel with the signals `s` if its busiest part of the GPU, `name`, is busy with
+    avoidable work (spills, atomics, uncoalesced access, bank conflicts, divergence, redundant traffic); None
+    otherwise. `bound`: that part is near its limit."""
     t = thresholds()["primary"]
     memory = name in MEMORY
     if _spilled(s, t) and (memory or not bound):
@@ -89,7 +91,8 @@ def _waste(s: Signals, name: str, bound: bool) -> Bottleneck | None:
 
 
 def _bound(s: Signals, name: str) -> Bottleneck:
-    """The bottleneck when the busiest part, `name`, is at its limit and does no avoidable work."""
+    """The bottleneck of the kernel with the signals `s` if its busiest part of the GPU, `name`, is at its
+    limit and does no avoidable work."""
     if name == "dram":
         return "memory-bandwidth"
     if name == "l2":
@@ -107,8 +110,9 @@ def _bound(s: Signals, name: str) -> Bottleneck:
 
 
 def _idle(s: Signals) -> Bottleneck:
-    """The bottleneck when no part of the GPU is busy, so that the kernel waits: barriers, uneven blocks,
-    registers that limit occupancy, or else plain latency."""
+    """The bottleneck of the kernel with the signals `s` if no part of the GPU is busy, so that the kernel
+    waits: for barriers, for the longest of uneven blocks, because registers limit occupancy, or else plain
+    latency."""
     t = thresholds()["primary"]
     if _at_least(s.barrier_share, t["barrier_share"]):
         return "barriers"
@@ -120,9 +124,9 @@ def _idle(s: Signals) -> Bottleneck:
 
 
 def _primary_unmeasured(s: Signals) -> Bottleneck:
-    """The bottleneck when utilizations were not measured and only durations, resources or counters are known:
-    only what these prove. `latency` when they prove nothing; `secondary_of` then adds the word
-    `unmeasured`."""
+    """The bottleneck of a kernel of which utilizations were not measured and `s` has only its duration,
+    resources or counters: what these prove, or `latency` when they prove nothing; `secondary_of` then adds
+    the word `unmeasured`."""
     alone, t = thresholds()["alone"], thresholds()["primary"]
     if s.copy or _at_least(s.floor_rate, thresholds()["busy"]["bound"]):
         return "memory-bandwidth"
@@ -138,9 +142,9 @@ def _primary_unmeasured(s: Signals) -> Bottleneck:
 
 
 def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
-    """Further words (such as "low-occupancy") that describe the kernel, sorted, without those that `primary`
-    implies; only the most telling ones when there are many. Empty for "launch-overhead"; only "copy" for a
-    copy by the driver."""
+    """Further words (such as "low-occupancy") that describe the kernel with the signals `s`, sorted, without
+    those that its bottleneck `primary` implies; only the most telling ones when there are many. Empty for
+    "launch-overhead"; only "copy" for a copy by the driver."""
     if primary == "launch-overhead":
         return ()
     if s.copy:
@@ -151,8 +155,8 @@ def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
 
 
 def _words(s: Signals, primary: Bottleneck) -> Iterator[str]:
-    """Yields secondary words that describe a kernel, the most telling first; they may include `primary`
-    itself."""
+    """Yields words beside its bottleneck `primary` that describe the kernel with the signals `s`, the most
+    telling first; they may include `primary` itself."""
     t = thresholds()["secondary"]
     if not s.measured:
         yield "unmeasured"
@@ -175,8 +179,8 @@ def _words(s: Signals, primary: Bottleneck) -> Iterator[str]:
 
 
 def _shape_words(s: Signals, primary: Bottleneck) -> Iterator[str]:
-    """Secondary words that follow from the launch's shape and resources: tail effect, occupancy and its
-    limiter, small blocks."""
+    """Yields words that follow from the launch's shape and resources in the signals `s`: tail effect, low
+    occupancy and what limits it and, only if the bottleneck `primary` is latency, small blocks."""
     t = thresholds()["secondary"]
     uneven = _below(s.balance, t["balance"]) and not _at_least(s.dram, thresholds()["busy"]["bound"])
     if uneven:
@@ -193,8 +197,8 @@ def _shape_words(s: Signals, primary: Bottleneck) -> Iterator[str]:
 
 
 def _busy_words(s: Signals) -> Iterator[str]:
-    """Secondary words for memory levels and pipes that are near their limit, including the busiest one, whose
-    pipe may have no bottleneck of its own."""
+    """Yields words for memory levels and pipes that are near their limit in the signals `s`, including the
+    busiest one, whose pipe may have no bottleneck of its own."""
     bound = thresholds()["busy"]["bound"]
     for word, use in (("memory-bandwidth", s.dram), ("l2-bandwidth", s.l2), ("load-store-pipe", s.l1)):
         if _at_least(use, bound):
@@ -205,10 +209,10 @@ def _busy_words(s: Signals) -> Iterator[str]:
 
 
 def headroom_of(s: Signals, primary: Bottleneck, launches: int) -> float | None:
-    """Fraction of the kernel's time (0 to 0.99) that could be saved; None when neither utilizations nor
-    `floor_rate` are known. What cannot be saved: moving the bytes that the task needs at the reachable DRAM
-    rate, the arithmetic of active lanes, and one launch (unless it is a short one of several `launches`,
-    which can be merged away)."""
+    """Fraction of the kernel's time (0 to 0.99) that could be saved; None when the signals `s` have neither
+    utilizations nor `floor_rate`. What cannot be saved: moving the bytes that the task needs at the reachable
+    DRAM rate, the arithmetic of active lanes, and one launch. If the bottleneck `primary` is launch overhead
+    and the call has several `launches`, this one can be merged away."""
     if primary == "launch-overhead":
         assert s.duration_us is not None
         return MOST_HEADROOM if launches > 1 else max(0.0, 1 - LAUNCH_US / max(s.duration_us, LAUNCH_US))
@@ -227,8 +231,9 @@ def _spilled(s: Signals, t: dict[str, Any]) -> bool:
 
 
 def _divergent(s: Signals, lanes: float) -> bool:
-    """Whether branches leave less than the fraction `lanes` of a warp's lanes active. Where branches were not
-    counted, lanes without a thread (the last warp of a block that is no multiple of 32) are not blamed."""
+    """Whether by the signals `s` branches leave less than the fraction `lanes` of a warp's lanes active.
+    Where branches were not counted, lanes without a thread (the last warp of a block that is no multiple of
+    32) are not blamed."""
     if not _below(s.active_lanes, lanes):
         return False
     if s.branch_efficiency is not None:

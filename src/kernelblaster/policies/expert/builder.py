@@ -24,8 +24,9 @@ Position = tuple[Index, ...]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor during lowering: its symbolic shape, and `at`, which gives the expression of the element at a
-    position. `buffer` is its name in memory; None when it is only computed."""
+    """A tensor while operators are turned into kernels: its symbolic shape, and `at`, which gives the
+    expression of the element at a position (an index for each dimension). `buffer` is its name in memory;
+    None when it is only computed where it is used."""
 
     shape: tuple[Index, ...]
     dtype: Dtype
@@ -44,8 +45,8 @@ def kind_of(dtype: Dtype) -> Kind:
 
 
 class Builder:
-    """Collects the kernels and buffers of a plan while the operators of `graph` are lowered, and gives each
-    lowering its operands as values."""
+    """Collects the kernels and buffers of a plan while the operators of `graph` are turned into kernels, each
+    by its own function (a lowering), and gives these functions their operands as values."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -69,7 +70,8 @@ class Builder:
         return Value(buffer.shape, buffer.dtype, lambda position: Load(name, position, kind), name)
 
     def value(self, argument: Any) -> Value:
-        """An operand as a value: a tensor of the graph, or a number as a tensor without dimensions."""
+        """The operand `argument` of an operator as a value: a tensor of the graph, or a number as a tensor
+        without dimensions."""
         if isinstance(argument, Reference):
             return self._values[argument]
         return number_value(as_expression(argument))
@@ -78,15 +80,15 @@ class Builder:
         self._values[Reference(node.name, result)] = value
 
     def same(self, left: Index, right: Index) -> bool:
-        """Whether two symbolic extents are equal at all sizes of the graph's workloads."""
+        """Whether the symbolic extents `left` and `right` are equal at the sizes of every workload."""
         return left == right or self.graph.values(left) == self.graph.values(right)
 
     def is_one(self, extent: Index) -> bool:
         return self.same(extent, ONE)
 
     def spread(self, value: Value, shape: Sequence[Index], position: Position) -> Expression:
-        """The expression of the element at `position` (a position in `shape`) of `value` broadcast to
-        `shape`."""
+        """The expression of one element of `value` broadcast to `shape`: of that at `position`, which has an
+        index for each dimension of `shape`."""
         own = position[len(shape) - value.rank :]
         kept = tuple(
             ZERO if self.is_one(extent) and not self.is_one(whole) else place
@@ -95,8 +97,8 @@ class Builder:
         return value.at(kept)
 
     def buffer(self, node: Node, result: int = 0) -> str:
-        """Adds the buffer for a node's result and returns its name: the output's where the result is an
-        output of the task, otherwise that of new scratch memory."""
+        """Adds memory for result number `result` of the operator `node`, and returns its name: that of the
+        output where it is an output of the task, otherwise that of new scratch memory."""
         reference = Reference(node.name, result)
         if reference in self.graph.outputs:
             name = self.graph.signature.outputs[self.graph.outputs.index(reference)].name
@@ -108,8 +110,8 @@ class Builder:
         return name
 
     def pointwise(self, node: Node, make: Callable[[Position], Expression]) -> None:
-        """Adds a kernel that computes each element of the node's result independently, as `make` gives it for
-        a position."""
+        """Adds a kernel that computes each element of the node's result on its own: `make` gives the
+        element's expression from its position (an index for each dimension)."""
         axes = axes_of(node.results[0].shape)
         position = tuple(axis.index for axis in axes)
         store = Store(self.buffer(node), position, make(position))
@@ -126,9 +128,10 @@ class Builder:
         self.kernels.append(Kernel(kernel_name(node), axes, tuple(stores), tuple(stages), schedule))
 
     def _reduction_schedule(self, axes: tuple[Axis, ...], stages: Sequence[Stage]) -> Schedule:
-        """The first layout of a reduction: a block per row where the reduced axes run along memory in the
-        largest tensor, otherwise a thread per column, so that neighbouring threads read neighbouring
-        memory. Sums accumulate in double."""
+        """The first layout on the GPU of a kernel with the reductions `stages`, whose results lie along
+        `axes`: a block per row where the reduced axes run along memory in the largest tensor, otherwise a
+        thread per column, so that neighbouring threads read neighbouring memory. Sums accumulate in
+        double."""
         exact = any(stage.combine == SUM for stage in stages)
         accumulate: Accumulate = "double" if exact else "float"
         if all(self.is_one(axis.extent) for axis in axes):
@@ -167,8 +170,8 @@ LOWERINGS: dict[str, Lowering] = {}
 
 
 def lowers(*operators: str) -> Callable[[Lowering], Lowering]:
-    """Decorator: registers a function as the lowering of these aten operators, overload included
-    (`sum.dim_IntList`)."""
+    """Decorator for a function that turns an operator into a kernel (or an index map): registers it for these
+    aten operators, named with their overload (`sum.dim_IntList`)."""
 
     def register(lowering: Lowering) -> Lowering:
         LOWERINGS.update(dict.fromkeys(operators, lowering))

@@ -122,8 +122,9 @@ def _check_uniform(task: Task, first: _Trace, trace: _Trace) -> None:
 
 
 def _trace(file: ModuleFile, task: Task, workload: Workload, place: int) -> _Trace:
-    """The trace of one workload, the `place`th: on the meta device, or on fake tensors if the module does not
-    run there. Raises UncoveredOperators when it uses what cannot be captured."""
+    """The trace of the module in `file` at the sizes of one workload, the `place`th of the `task`: on the
+    meta device, or on fake tensors if the module does not run there. Raises UncoveredOperators when it uses
+    what cannot be captured."""
     try:
         return _traced(file, task, workload, place, meta=True)
     except UncoveredOperators:
@@ -156,7 +157,8 @@ def _traced(file: ModuleFile, task: Task, workload: Workload, place: int, *, met
 
 
 def _names(signature: Signature, module: torch.nn.Module, inputs: list[Any]) -> dict[str, torch.Tensor]:
-    """The module's inputs, parameters and buffers by their names in the signature."""
+    """The module's input tensors (among `inputs`), parameters and buffers by their names in the task's
+    signature."""
     given = {t.name for t in signature.parameters}
     tensors = (value for value in inputs if isinstance(value, torch.Tensor))
     names = dict(zip((t.name for t in signature.input_tensors), tensors, strict=True))
@@ -167,7 +169,8 @@ def _names(signature: Signature, module: torch.nn.Module, inputs: list[Any]) -> 
 
 
 class _Reader:
-    """Turns one call, seen in the traces of all workloads, into one node of the graph with symbolic sizes."""
+    """Turns one operator call of the module, as seen in the traces of all workloads, into one node of the
+    graph, with symbolic sizes in place of numbers."""
 
     def __init__(
         self,
@@ -204,15 +207,16 @@ class _Reader:
         return Reference(source.call.name, source.result)
 
     def _counts(self, operator: str, given: Sequence[Mapping[str, Any]]) -> list[WindowCount]:
-        """How many windows (of a convolution or pool) fit along each dimension of the operand; empty when the
-        operator has no windows or they differ between the traces."""
+        """How many windows (of a convolution or pool) fit along each dimension of the operand of `operator`,
+        from its arguments in each trace (`given`); empty when the operator has no windows or they differ
+        between the traces."""
         counts = [window_counts(operator, found) for found in given]
         return counts[0] if all(other == counts[0] for other in counts) else []
 
     def _likely(self, arguments: Mapping[str, Any], counts: Sequence[WindowCount]) -> list[Index | None]:
-        """The probable extents of a node's result, None where unknown: the counts of its operand's windows,
-        or the operand's own extents where these come from windows. Used to choose among expressions that
-        happen to have the same values."""
+        """The probable extents of an operator's result, None where unknown: those of its operand (from
+        `arguments`) divided into windows as `counts` says or, without windows, the operand's own if it came
+        from windows. Used to choose among expressions that happen to have the same values."""
         if counts:
             operand = arguments["input"] if "input" in arguments else arguments["self"]
             *leading, channels = self._shapes[operand][: -len(counts)]
@@ -231,8 +235,8 @@ class _Reader:
         return Result(shape, dtype_name(tensors[0].dtype))
 
     def _extent(self, values: tuple[int, ...], likely: Index | None) -> Index:
-        """An expression of the sizes that has these values in the traced workloads; `likely` where that has
-        them."""
+        """An expression of the task's sizes that has these `values` in the traced workloads, in their order;
+        `likely` where that has them."""
         if likely is not None and values == tuple(indices.evaluate(likely, sizes) for sizes in self._sizes):
             return self._unifier.whole(values, likely)
         return self._unifier.whole(values)
@@ -255,8 +259,8 @@ class _Reader:
 
 
 def _given(call: TracedCall, schema: Sequence[Any]) -> dict[str, Any]:
-    """A call's arguments by name, with defaults; a `size` that may hold -1 is replaced by the result's
-    extents."""
+    """The arguments of an operator's call by the names in its `schema`, with defaults; a `size` that may hold
+    -1 is replaced by the result's extents."""
     named = {a.name: call.kwargs.get(a.name, a.default_value) for a in schema[len(call.args) :]}
     given = {a.name: value for a, value in zip(schema, call.args, strict=False)} | named
     return given | {"size": list(call.results[0].shape)} if call.operator in RESIZED else given

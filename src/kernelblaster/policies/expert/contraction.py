@@ -16,9 +16,9 @@ SHORTEST = 16  # terms of the inner K axes, at least, where there are so many
 
 @dataclass(frozen=True)
 class Contraction:
-    """results[batch, rows, columns] = sum over `outer` and `inner` of left[batch, rows, ...] * right[batch,
-    columns, ...]. `columns` hold the axis that runs along the result's memory; `inner` are the longest of
-    the K (summed) axes."""
+    """A sum of products over several axes, such as a convolution: results[batch, rows, columns] = sum over
+    `outer` and `inner` of left[batch, rows, ...] * right[batch, columns, ...]. `columns` include the axis
+    that runs along the result's memory; `inner` are the longest of the summed (K) axes."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]
@@ -34,8 +34,8 @@ class Contraction:
 
 
 def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
-    """The kernel as a sum of products of two factors; None when it is something else, or when a factor has no
-    axis that only it depends on."""
+    """The kernel as a sum of products of two factors; None when it is something else, or when one of the
+    factors has no axis of its own, which the other does not depend on."""
     if len(kernel.stages) != 1 or kernel.stages[0].combine != SUM or any(s.over for s in kernel.stores):
         return None
     body = kernel.stages[0].body
@@ -59,8 +59,9 @@ def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
 
 
 def _ordered(k_axes: list[Axis], plan: Plan) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
-    """The K (summed) axes sorted from short to long and split into (outer, inner): inner are the last ones
-    that have at least SHORTEST (16) terms together, all of them when there are fewer."""
+    """The summed axes `k_axes` sorted from short to long, by their extents in the primary workload, and split
+    into (outer, inner): inner are as many of the longest as it takes for SHORTEST terms together; all of them
+    when there are fewer terms."""
     ordered = sorted(k_axes, key=lambda axis: plan.extent(axis.extent))
     for place in reversed(range(len(ordered))):
         inner = tuple(ordered[place:])
@@ -74,5 +75,5 @@ def extent(axes: tuple[Axis, ...]) -> Index:
 
 
 def number(axes: tuple[Axis, ...]) -> Index:
-    """The row-major running number over several axes, the last one fastest, as an index."""
+    """The row-major running number over several `axes`, the last one fastest, as a symbolic index."""
     return indices.row_major((axis.index for axis in axes), (axis.extent for axis in axes))

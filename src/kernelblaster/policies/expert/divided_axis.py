@@ -16,8 +16,8 @@ from kernelblaster.policies.expert.polynomial import ZERO, polynomial
 
 
 def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
-    """The index by which the kernel's stages divide `axis` (with / or %), if it divides the axis's extent
-    evenly in every workload; None when there is none."""
+    """The index by which the kernel's reductions divide the variable of `axis` (with / or %), if it divides
+    the axis's extent evenly in every workload; None when there is none."""
     found = [index for stage in kernel.stages for index in _indices(stage.body)]
     for part in (part for index in found for part in _parts(index)):
         if part.operator in ("/", "%") and _rest(part.operands[0], axis) is not None:
@@ -29,7 +29,8 @@ def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
 
 
 def divided(kernel: Kernel, axis: Axis, by: Index) -> Kernel:
-    """The kernel with `axis` split into pieces of length `by`, which must divide its extent."""
+    """The kernel with `axis` split in two, one over pieces of length `by` and one within a piece; `by` must
+    divide its extent."""
     outer = Axis(f"{axis.name}_piece", indices.divide(axis.extent, by))
     inner = Axis(f"{axis.name}_within", by)
     whole = {axis.name: indices.add(indices.multiply(outer.index, by), inner.index)}
@@ -57,7 +58,7 @@ def divided(kernel: Kernel, axis: Axis, by: Index) -> Kernel:
 
 
 def _rest(index: Index, axis: Axis) -> Index | None:
-    """What `index` adds to the variable of `axis` when it is that variable plus something non-negative; None
+    """The index r if `index` is (variable of `axis`) + r, with r non-negative and without that variable; None
     otherwise."""
     rest = polynomial(index) - polynomial(axis.index)
     plain = rest.is_non_negative and not any(axis.name in indices.names(atom.index) for atom in rest.atoms())

@@ -48,8 +48,8 @@ STREAM = Local("stream")
 
 @cache
 def load_emitters() -> Mapping[type, ModuleType]:
-    """The module that writes kernels of each type of schedule, by that type: every module of emission/ lists
-    the types that it writes in SCHEDULES."""
+    """By each type of schedule (layout on the GPU), the module of emission/ that writes its kernels as CUDA;
+    every module lists the types that it writes in SCHEDULES."""
     names = [found.name for found in pkgutil.iter_modules(emission.__path__)]
     modules = [importlib.import_module(f"{emission.__name__}.{name}") for name in names]
     return {schedule: module for module in modules for schedule in getattr(module, "SCHEDULES", ())}
@@ -57,14 +57,15 @@ def load_emitters() -> Mapping[type, ModuleType]:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel's CUDA text, and the statements of the launch function that launch it."""
+    """What is written for one kernel: its CUDA text, and the host statements that launch it."""
 
     text: FunctionText
     launch: tuple[Statement, ...]
 
 
 def emit(plan: Plan) -> str:
-    """The plan as the CUDA source of a candidate."""
+    """The CUDA source of a candidate with the kernels of `plan`: device code, kernels and the launch
+    function, which also allocates scratch memory."""
     kernels = [_WRITTEN.code(kernel, plan) for kernel in plan.kernels]
     host = _launch_function(plan, [kernel.launch for kernel in kernels])
     needed = in_order(code for kernel in kernels for code in kernel.text.needs)
@@ -112,8 +113,8 @@ def _kernel_code(kernel: Kernel, plan: Plan) -> KernelCode:
 
 
 def _argument_types(kernel: Kernel, plan: Plan) -> dict[str, str]:
-    """C++ types of all buffers, sizes and numbers that a kernel may be given, by name, in the order of its
-    parameters."""
+    """C++ types of everything that may be passed to the kernel, by name, in the order of its parameters: the
+    tensors and scratch buffers that it writes and reads, and all sizes and numbers of the task."""
     types = {name: f"{c_type(plan.buffers[name].dtype)}* __restrict__" for name in kernel.writes}
     for name in kernel.reads:
         types.setdefault(name, f"const {c_type(plan.buffers[name].dtype)}* __restrict__")
@@ -121,8 +122,9 @@ def _argument_types(kernel: Kernel, plan: Plan) -> dict[str, str]:
 
 
 def _with_constants(emitted: Emitted, sizes: Mapping[str, int]) -> tuple[Variant, ...]:
-    """The kernel's variants (instances of its template) with one more in front, in which `sizes` are
-    compile-time constants, and which is launched only if the actual sizes equal them."""
+    """The variants of `emitted` (the instances of its template that the host may launch) with one more in
+    front, in which `sizes` (name to value) are compile-time constants, launched only if the actual sizes
+    equal them."""
     variants = emitted.variants or (Variant((), None, emitted.blocks),)
 
     def flagged(flag: Term, variant: Variant) -> Variant:
@@ -135,7 +137,8 @@ def _with_constants(emitted: Emitted, sizes: Mapping[str, int]) -> tuple[Variant
 
 
 def _launch(name: str, emitted: Emitted, arguments: tuple[Term, ...]) -> tuple[Statement, ...]:
-    """Statements that launch the kernel `name`; with variants, an if-else chain that launches the first one
+    """Host statements that launch the kernel `name` with `arguments` and the grid and block size of
+    `emitted`; if that has variants (instances of a template), an if-else chain that launches the first one
     whose condition holds."""
 
     def launch(kernel: Term, blocks: Term) -> tuple[Statement, ...]:
@@ -152,8 +155,8 @@ def _launch(name: str, emitted: Emitted, arguments: tuple[Term, ...]) -> tuple[S
 
 
 def _unless_empty(kernel: Kernel, plan: Plan, launch: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    """The launch, inside an `if` where its grid could be empty at the smallest sizes (as for `x[:, 1:]` with
-    one column), since CUDA refuses empty grids; unchanged otherwise."""
+    """The host statements `launch`, inside an `if` where the grid could be empty at the smallest sizes (as
+    for `x[:, 1:]` with one column), since CUDA refuses empty grids; unchanged otherwise."""
     sizes = {s.name: plan.sizes[0][s.name] if s.kind == "fixed" else 1 for s in plan.signature.sizes}
     extents = dict.fromkeys(axis.extent for axis in kernel.axes if evaluate(axis.extent, sizes) < 1)
     some = all_of([index_term(extent, plan.sizes[0]) > 0 for extent in extents])
@@ -161,8 +164,9 @@ def _unless_empty(kernel: Kernel, plan: Plan, launch: tuple[Statement, ...]) -> 
 
 
 def _permissions(kernel: Term, emitted: Emitted) -> list[Statement]:
-    """Calls of cudaFuncSetAttribute that a launch needs: for more dynamic shared memory than
-    STATIC_SHARED_BYTES, and for clusters of more than 8 blocks; empty when it needs neither."""
+    """Calls of cudaFuncSetAttribute that are needed before `kernel` is launched: for more dynamic shared
+    memory than STATIC_SHARED_BYTES, and for clusters of more than 8 blocks, as `emitted` says; empty when it
+    needs neither."""
     asked = {"MaxDynamicSharedMemorySize": emitted.shared if emitted.shared > STATIC_SHARED_BYTES else 0}
     asked["NonPortableClusterSizeAllowed"] = int(emitted.cluster > USUAL_CLUSTER)
     return [

@@ -46,9 +46,10 @@ def _discrepancy(samples: list[Sample], theta: Content, architecture: str) -> Di
 
 
 def _expected(step: Step, theta: Content, architecture: str) -> float:
-    """Natural logarithm of the speedup that the knowledge base `theta` expects of the step's technique, after
-    the same earlier techniques. The step's own prediction is used instead for a recipe (several techniques in
-    one step), and for a technique without attempts in that state."""
+    """Natural logarithm of the speedup that the knowledge base `theta` expects on the GPU `architecture`
+    (`sm_90a`) of the step's technique, after the same earlier techniques. The step's own prediction is used
+    instead for a recipe (several techniques in one step), and for a technique without attempts in that
+    state."""
     if is_recipe(step.technique):
         return log(step.predicted)
     known = theta.states.get(step.state) and theta.entries.get(theta.resolve(step.state), {})
@@ -59,9 +60,9 @@ def _expected(step: Step, theta: Content, architecture: str) -> float:
 
 
 def _interval(gains: Sequence[float]) -> tuple[float, float]:
-    """Confidence interval, two standard errors around the mean, of gains (logarithms of speedups). The usual
-    noise counts as NOISE_WEIGHT further observations in the variance, so that few samples do not look
-    certain."""
+    """Confidence interval of the mean of `gains` (natural logarithms of speedups), two standard errors to
+    each side. The usual noise of a measurement counts as NOISE_WEIGHT further observations in the variance,
+    so that few samples do not look certain."""
     mean = fmean(gains)
     squares = NOISE_WEIGHT * NOISE * NOISE + sum((g - mean) ** 2 for g in gains)
     error = sqrt(squares / (NOISE_WEIGHT + len(gains)) / len(gains))

@@ -1,6 +1,6 @@
-"""What a kernel computes for one element: a tree of loads, numbers and operations.
+"""What a kernel computes for one element: an expression tree of loads, numbers and operations.
 
-`kind` is the arithmetic an expression is done in: `real` (float, or double for float64 tasks),
+In every node, `kind` is the arithmetic in which it is computed: `real` (float, or double for float64 tasks),
 `whole` (int64_t) or `truth` (bool).
 """
 
@@ -16,8 +16,8 @@ Kind = Literal["real", "whole", "truth"]
 
 @dataclass(frozen=True)
 class Load:
-    """Reads one element of `buffer`, a tensor or scratch memory; `position` has an index for each
-    dimension."""
+    """An expression: reads one element of `buffer`, a tensor or scratch memory; `position` has an index for
+    each dimension."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -26,7 +26,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Number:
-    """A literal number or truth value."""
+    """An expression: a number or truth value that is known when the kernel is written."""
 
     value: float | int | bool
     kind: Kind
@@ -34,7 +34,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Counted:
-    """A whole-number expression of sizes and loop variables, used as a value."""
+    """An expression: a symbolic index (a whole number made of sizes and loop variables), used as a value."""
 
     index: Index
     kind: Kind = "whole"
@@ -42,7 +42,8 @@ class Counted:
 
 @dataclass(frozen=True)
 class Argument:
-    """A number that the launch function receives by value, by its name in the signature."""
+    """An expression: a number that the launch function receives by value, by its name in the task's
+    signature."""
 
     name: str
     kind: Kind
@@ -50,7 +51,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Reduced:
-    """The result of an earlier stage (a reduction or scan) of the same kernel, by the stage's name."""
+    """An expression: the result of an earlier reduction or scan of the same kernel (a stage), by its name."""
 
     stage: str
     kind: Kind
@@ -58,8 +59,8 @@ class Reduced:
 
 @dataclass(frozen=True)
 class Gather:
-    """Reads one element of `buffer` whose index along dimension `axis` is itself a computed value, `where`,
-    as in the look-up of an embedding; `position` gives the other indices."""
+    """An expression: reads one element of `buffer` whose index along dimension `axis` is itself a computed
+    value, `where`, as in the look-up of an embedding; `position` gives the other indices."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -70,7 +71,8 @@ class Gather:
 
 @dataclass(frozen=True)
 class Operation:
-    """An arithmetic or logical operation on `operands`; `name` is a key of `FORMS` in emission/render.py."""
+    """An expression: the arithmetic or logical operation `name` (such as "add", "exp", "where") on
+    `operands`; emission/values.py says how each is written in C++."""
 
     name: str
     operands: tuple["Expression", ...]
@@ -85,8 +87,8 @@ def real(value: float) -> Number:
 
 
 def operation(name: str, *operands: Expression, kind: Kind = "real") -> Expression:
-    """The operation `name` on `operands`; where it would change nothing (x * 1, x / 1, a and true, a or
-    false), the operand itself."""
+    """The expression of the operation `name` on `operands`, computed in arithmetic of `kind`; where it would
+    change nothing (x * 1, x / 1, a and true, a or false), the operand itself."""
     if len(operands) == 2:
         left, right = operands
         if name in ("mul", "div") and right == Number(1.0, "real") and left.kind == kind:
@@ -101,7 +103,8 @@ def operation(name: str, *operands: Expression, kind: Kind = "real") -> Expressi
 
 
 def to_kind(expression: Expression, kind: Kind) -> Expression:
-    """The expression converted to another kind of arithmetic; unchanged if it has that kind already."""
+    """The expression converted to the arithmetic `kind` (real, whole or truth); unchanged if it has that kind
+    already."""
     if expression.kind == kind:
         return expression
     if isinstance(expression, Number):
@@ -135,8 +138,8 @@ def loads(expression: Expression) -> list[Load | Gather]:
 
 
 def rebuild(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """The expression with each of its nodes replaced by what `change` returns for it, from the leaves
-    upwards."""
+    """The expression with each node of its tree replaced by what `change` returns for it; operands are
+    replaced before the operation that they belong to."""
     if isinstance(expression, Operation):
         parts = tuple(rebuild(operand, change) for operand in expression.operands)
         return change(replace(expression, operands=parts))
@@ -146,7 +149,8 @@ def rebuild(expression: Expression, change: Callable[[Expression], Expression]) 
 
 
 def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
-    """The expression with loop variables in its indices replaced: `values` maps their names to indices."""
+    """The expression with loop variables in its indices replaced: `values` maps their names to the indices in
+    their place."""
 
     def change(part: Expression) -> Expression:
         if isinstance(part, Load | Gather):
@@ -159,8 +163,9 @@ def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
 
 
 def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
-    """The row-major offset, in elements, of a load in its buffer of this shape. In the offset of a gather,
-    the computed index appears as an opaque `lookup`."""
+    """The row-major offset, in elements, of the element that `load` reads in its buffer, which has this
+    `shape`. In the offset of a gather, the computed index appears as an opaque symbol (see
+    `index.lookup`)."""
     position = list(load.position)
     if isinstance(load, Gather):
         position[load.axis] = indices.lookup(load.where)

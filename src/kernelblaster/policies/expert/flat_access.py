@@ -20,8 +20,8 @@ def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
 
 
 def is_flat(kernel: Kernel, plan: Plan) -> bool:
-    """Whether every load and store of a pointwise kernel is either in memory order (at the loop variables, in
-    a tensor of the loops' shape) or at a position that does not depend on the loops."""
+    """Whether every load and store of a pointwise kernel is in memory order (at the loop variables, in a
+    tensor of the loops' shape) or always at the same position, whatever the loop variables."""
     whole = whole_position(kernel, plan)
     return whole is not None and not variables(kernel, whole)
 
@@ -36,7 +36,7 @@ def flat_width(kernel: Kernel, plan: Plan) -> int:
 
 
 def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
-    """Names of the buffers that the kernel reads in memory order, so that a thread can load several
+    """Names of the tensors that a pointwise kernel reads in memory order, so that a thread can load several
     neighbouring elements as one vector; empty when there are none. Gathers (indices from memory) do not
     count."""
     whole = whole_position(kernel, plan)
@@ -45,8 +45,9 @@ def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
 
 
 def variables(kernel: Kernel, whole: tuple[Index, ...] | None) -> set[str]:
-    """Names of the variables in those indices of the kernel that are not the position `whole`: loop variables
-    that flat access (one running number) would have to compute by divisions."""
+    """Names of the loop variables and sizes in the kernel's indices, except in accesses at the position
+    `whole` (in memory order): a kernel that counts elements with one running number must compute these by
+    divisions."""
     found: set[str] = set()
     for expression in kernel.expressions:
         for part in walk(expression):

@@ -3,7 +3,7 @@
 `into_consumers`  a pointwise kernel is removed; the kernels that read its result compute it themselves
 `into_products`   the same, also where a matrix product would compute its operand more than once
 `into_producer`   a reduction or product takes in a kernel that reads its results: a pointwise one as
-                  its last step, or another reduction over the same elements as further stages
+                  its last step, or another reduction over the same elements as a further one
 `picked`          a normalization of which only some elements are looked up computes only those
 `side_by_side`    two kernels over the same loops that read the same tensor become one
 """
@@ -46,14 +46,16 @@ RESULTS = 64  # with fewer results than this, a reduction has too few threads to
 
 
 def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
-    """The plan without the pointwise kernel `producer`, whose readers compute its values themselves. None if
-    it is not pointwise, or if a reader would compute elements more than once that are not cheap."""
+    """The plan without the pointwise kernel `producer`, whose values are computed where they are read, in all
+    kernels that read its result. None if `producer` is not pointwise or has several results, or if a reader
+    would compute elements more than once that are not cheap."""
     return _pushed(plan, producer, _computes_once)
 
 
 def into_products(plan: Plan, producer: Kernel) -> Plan | None:
-    """As `into_consumers`, but also where a reader is a matrix product that would compute its operand more
-    than once, under the conditions of `prologue_is_free`; None where it does not apply."""
+    """The plan without the pointwise kernel `producer`, as from `into_consumers`; here a matrix product that
+    reads its result may compute elements more than once, as far as `prologue_is_free` allows it. None
+    otherwise."""
 
     def allowed(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
         return prologue_is_free(producer, consumer) or _computes_once(plan, producer, consumer)
@@ -62,9 +64,10 @@ def into_products(plan: Plan, producer: Kernel) -> Plan | None:
 
 
 def _pushed(plan: Plan, producer: Kernel, allowed: Callable[[Plan, Kernel, Kernel], bool]) -> Plan | None:
-    """The plan with `producer` computed by its readers, if `allowed(plan, producer, reader)` holds for all of
-    them; None otherwise. Where its result is an output of the task, a reader that visits each of its elements
-    stores it too; None if there is no such reader."""
+    """The plan without the pointwise kernel `producer`, whose values are computed by the kernels that read
+    them, if `allowed(plan, producer, reader)` holds for all of these; None otherwise. Where its result is an
+    output of the task, a reader that visits each of its elements stores it too; None if there is no such
+    reader."""
     if not isinstance(producer.schedule, Pointwise) or len(producer.stores) != 1:
         return None
     store = producer.stores[0]
@@ -84,8 +87,8 @@ def _pushed(plan: Plan, producer: Kernel, allowed: Callable[[Plan, Kernel, Kerne
 
 
 def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
-    """The plan in which `producer`, a reduction, product or scan, also does the work of `consumer`, a kernel
-    that reads its results; None where their loops do not match or their schedules do not allow it."""
+    """The plan in which `producer`, a reduction, matrix product or scan, also does the work of `consumer`, a
+    kernel that reads its results; None where their loops do not match or their schedules do not allow it."""
     written = set(producer.writes)
     if not producer.stages or consumer is producer or not written & set(consumer.reads):
         return None
@@ -110,8 +113,9 @@ def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None
 
 
 def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) -> bool:
-    """Whether `producer`, with its kind of schedule, can also do the work of `consumer` in its own loops;
-    `found` says how the loops of the two correspond."""
+    """Whether the schedule of `producer` (a reduction, product or scan) allows it to also do the work of
+    `consumer`, which reads its results, in its own loops; `found` says how the loops of the two
+    correspond."""
     if isinstance(producer.schedule, Scan):  # what it finds is known at each element, and there only
         alike = isinstance(consumer.schedule, Scan)
         scanned = {load.buffer for stage in consumer.stages for load in loads(stage.body)}
@@ -124,15 +128,16 @@ def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) 
 
 
 def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """Whether no kernel but `consumer`, and no output of the task, needs those results of `producer` that
-    `consumer` reads."""
+    """Whether of the results of `producer` those that `consumer` reads are read by no other kernel and are no
+    outputs of the task."""
     read = [name for name in producer.writes if name in consumer.reads]
     return all(plan.buffers[name].scratch and plan.consumers(name) == [consumer] for name in read)
 
 
 def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
-    """The plan in which a reduction (such as log_softmax) stores only the elements that `consumer` gathers,
-    one in each row, instead of all elements; None where the two kernels are not of this form."""
+    """The plan in which `producer`, one that stores a result for every element of a row (such as
+    log_softmax), stores only the one element of each row that `consumer` looks up by a computed index (a
+    gather); None where the two kernels are not of this form."""
     if consumer is producer or len(producer.reduced) != 1:
         return None
     for store in producer.stores:
@@ -147,8 +152,9 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
 
 
 def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
-    """The plan with two kernels over the same loops joined into one, if they have a load in common and
-    `second` does not read what `first` writes; None otherwise, or if `first` is launched after `second`."""
+    """The plan with the kernels `first` and `second` joined into one: both have loops of the same extents and
+    read at least one element in common, and `second` does not read what `first` writes. None if that is not
+    so, or if `first` is launched after `second`."""
     alike = any(all(isinstance(k.schedule, kind) for k in (first, second)) for kind in JOINED)
     if plan.kernels.index(first) >= plan.kernels.index(second) or not alike:
         return None
@@ -189,8 +195,9 @@ def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
 
 
 def _computes_once(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """Whether `consumer`, if it computed the values of `producer` itself, would compute each at most once per
-    expression that reads it. Cheap values may be computed more often, but not in a product's inner loop."""
+    """Whether `consumer`, if it computed the values of the pointwise `producer` itself instead of reading
+    them, would compute each at most once per expression that reads it. Cheap values may be computed more
+    often, but not in a matrix product's inner loop."""
     store = producer.stores[0]
     computed = max(plan.elements(producer.axes), 1)
     outer = plan.elements(consumer.axes)
@@ -207,8 +214,8 @@ def _computes_once(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
 
 
 def _share(plan: Plan, consumer: Kernel, expression: Expression, buffer: str) -> float:
-    """Fraction (0 to 1) of the consumer's loop points at which `expression` really reads `buffer`: of
-    concatenated tensors, each is read in its own range only."""
+    """Estimate of the fraction (0 to 1) of the iterations of the consumer's loops in which `expression`
+    really reads the tensor `buffer`: of concatenated tensors, each is read in its own range only."""
     if isinstance(expression, Load | Gather) and expression.buffer == buffer:
         return 1.0
     if not isinstance(expression, Operation):
@@ -223,8 +230,8 @@ def _share(plan: Plan, consumer: Kernel, expression: Expression, buffer: str) ->
 
 
 def _fraction(plan: Plan, consumer: Kernel, test: Expression) -> float | None:
-    """Fraction (0 to 1) of the consumer's loop points at which the test `loop variable < extent` holds, at
-    the primary workload's sizes; None for other tests."""
+    """Fraction (0 to 1) of the iterations of the consumer's loops in which `test`, of the form `loop variable
+    < extent`, holds, at the sizes of the primary workload; None for tests of another form."""
     if not isinstance(test, Operation) or test.name != "lt":
         return None
     left, right = test.operands
@@ -249,9 +256,9 @@ def _gathers(kernel: Kernel, buffers: set[str]) -> bool:
 
 
 def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
-    """Which of two kernels the joined kernel can replace in the launch order: `first`, if all else that
-    `second` reads is written before it; otherwise `second`, if no kernel between them reads what `first`
-    writes; None if neither."""
+    """Which of two kernels their fusion can replace in the launch order: `first`, if all else that `second`
+    reads is written before it; otherwise `second`, if no kernel between them reads what `first` writes; None
+    if neither."""
     start, end = (plan.kernels.index(kernel) for kernel in (first, second))
     before = {name for k in plan.kernels[:start] for name in k.writes}
     later = {name for k in plan.kernels for name in k.writes} - before - set(first.writes)
@@ -262,8 +269,8 @@ def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
 
 
 def _replaced(plan: Plan, first: Kernel, second: Kernel, place: Kernel, joined: Kernel) -> Plan:
-    """The plan with the kernel `joined` in the position of `place` (one of the two), and without the
-    other."""
+    """The plan with the kernel `joined`, made of `first` and `second`, at the position of `place` (one of
+    these two) in the launch order, and without the two."""
     other = second if place is first else first
     return plan.with_kernels(tuple(joined if k is place else k for k in plan.kernels if k is not other))
 
@@ -279,8 +286,9 @@ def _inlined(kernel: Kernel, store: Store) -> Kernel:
 
 
 def _passes_all(plan: Plan, consumer: Kernel, producer: Kernel) -> bool:
-    """Whether `consumer` is a reduction or pointwise kernel that reads each element of the producer's result
-    at one point of its own loops, and has enough results (RESULTS) to store all of them efficiently."""
+    """Whether `consumer` is a reduction or pointwise kernel that reads every element of the producer's result
+    in an iteration of its own, so that it could store them too, and has enough results (at least RESULTS) for
+    enough threads to do so."""
     if not isinstance(consumer.schedule, Reduction | Pointwise) or plan.elements(consumer.axes) < RESULTS:
         return False
     points = {axis.index for axis in consumer.axes + consumer.reduced if not axis.once}
@@ -293,8 +301,8 @@ def _passes_all(plan: Plan, consumer: Kernel, producer: Kernel) -> bool:
 
 
 def _also_storing(inlined: Kernel, consumer: Kernel, store: Store) -> Kernel:
-    """The kernel `inlined` (`consumer` after it took in a producer) with one more store: the producer's
-    value, at each point of the consumer's loops."""
+    """The kernel `inlined`, which is `consumer` computing a producer's values itself, with one more store: it
+    also writes these values, as the producer did by `store`."""
     points = {axis.index for axis in consumer.axes + consumer.reduced if not axis.once}
     reads = [load for load in consumer.loads if load.buffer == store.buffer]
     load = next(load for load in reads if {i for i in load.position if i.name} == points)
@@ -311,9 +319,10 @@ def _joined(
     each: bool,
     change: Callable[[Expression], Expression],
 ) -> Kernel:
-    """The fused kernel: the first one, with the stages and stores of the second appended. `moved` maps the
-    second one's loop variables to indices in the first one's, `change` rewrites its expressions; with `each`,
-    it stores for each element of the first one's reduced axes, if it has no stages."""
+    """The fused kernel: `first` with the reductions and stores of `second` appended, each reduction once.
+    `moved` maps the loop variables of `second` to indices of `first`; `change` rewrites each node of its
+    expressions. If `second` has no reductions, its stores are for each element of the first one's reduced
+    axes with `each`, else for each result."""
     names: dict[str, str] = {}
 
     def placed_in_first(expression: Expression) -> Expression:
@@ -345,15 +354,15 @@ def _free_name(name: str, stages: list[Stage]) -> str:
 
 
 def _wider(first: Schedule, second: Schedule) -> Schedule:
-    """The first schedule, with sums accumulated in double if the second one has them so."""
+    """The schedule `first`, with sums accumulated in double if both can choose that and `second` does so."""
     if isinstance(first, Accumulating) and isinstance(second, Accumulating) and second.accumulate == "double":
         return replace(first, accumulate="double")
     return first
 
 
 def _picked(plan: Plan, producer: Kernel, consumer: Kernel, store: Store, gather: Gather) -> Plan | None:
-    """`picked` for one store of the producer and the one gather that reads it; None where they are not of the
-    form."""
+    """The plan of `picked`, for one `store` of the producer and `gather`, the consumer's only read of what it
+    writes; None where they are not of the form that `picked` describes."""
     axis = gather.axis
     inner = producer.reduced[0]
     own = (*gather.position[:axis], *gather.position[axis + 1 :])
@@ -390,8 +399,9 @@ def _mentions(expression: Expression) -> set[str]:
 
 
 def _looked_up(value: Expression, name: str, where: Expression) -> Expression | None:
-    """`value` with the loop variable `name` replaced by the computed index `where`, so that loads along it
-    become gathers; None where that variable is only a part of an index."""
+    """The expression `value` with the loop variable `name` replaced by the computed index `where`, so that
+    loads along it become gathers (loads at a computed index). None where the variable is only a part of an
+    index, as in i + 1."""
     failed = False
 
     def change(part: Expression) -> Expression:

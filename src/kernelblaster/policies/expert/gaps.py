@@ -64,8 +64,8 @@ class Contrast:
 
     @property
     def moved(self) -> dict[str, tuple[float, float]]:
-        """State metrics (each 0 to 1) that changed by at least 0.1, as (before, after), the most changed
-        first; headroom is left out."""
+        """Metrics of the kernel's performance state (each 0 to 1) that changed by at least 0.1, as (before,
+        after), the most changed first; headroom, the part of the time that could be saved, is left out."""
         old, new = self.before.state.metrics, self.after.state.metrics
         names = [n for n in old if n in new and n != HEADROOM and abs(new[n] - old[n]) >= MOVED]
         return {n: (old[n], new[n]) for n in sorted(names, key=lambda n: -abs(new[n] - old[n]))}
@@ -102,8 +102,8 @@ def explain_gap(discrepancy: Discrepancy, now: Content) -> Gap:
 
 
 def contrast_of(sample: Sample) -> Contrast | None:
-    """The sample's kernel in the profiles before and after the step; where it is gone, as after a fusion, the
-    kernel that takes most of the time. None if a profile is missing."""
+    """The states of the sample's kernel in the profiles before and after its step; after it, where the kernel
+    is gone, as after a fusion, of the kernel that takes most of the time. None if a profile is missing."""
     before = _find(sample.parent, sample.step.kernel, sample.floor_bytes)
     after = _find(sample.child, sample.step.kernel, sample.floor_bytes)
     if before is None or after is None:
@@ -154,8 +154,8 @@ def _gap(discrepancy: Discrepancy, cause: Cause, detail: str, contrast: Contrast
 
 
 def _detail(kernel: str, contrast: Contrast) -> str:
-    """A parenthesis for the gap's sentence: the kernel's share of the time, its own speedup, its states, and
-    up to three metrics that changed."""
+    """A parenthesis for the sentence on a gap, about `kernel`: its share of the time, its own speedup, its
+    states before and after (from `contrast`), and up to three metrics that changed."""
     before, after = contrast.before, contrast.after
     own = f" and itself became {contrast.own_speedup:.2f}x as fast" if contrast.own_speedup else ""
     parts = [f"{kernel} took {before.share:.0%}{own}"]
@@ -167,8 +167,8 @@ def _detail(kernel: str, contrast: Contrast) -> str:
 
 
 def _preparation(discrepancy: Discrepancy, now: Content) -> str | None:
-    """The technique that must have been applied before this one for it to pay, if the knowledge base's
-    measured outcomes show one and some attempt lacked it; None otherwise."""
+    """The technique that must be applied before that of `discrepancy` for it to pay, if the measured outcomes
+    in the knowledge base `now` show one and some attempt lacked it; None otherwise."""
     entry = now.entries.get(now.resolve(discrepancy.state), {}).get(discrepancy.technique)
     preparation = entry.evidence.preparation if entry else None
     if entry is None or preparation is None:
@@ -191,8 +191,8 @@ def _call_us(evaluation: Evaluation) -> float | None:
 
 
 def _said(evaluation: Evaluation) -> str:
-    """The first line, at most 160 characters, of the message with which a candidate failed; empty if there is
-    none."""
+    """The first line, at most 160 characters, of the judge's message on why the evaluated candidate failed;
+    empty if there is none."""
     words: Mapping[str, object] = evaluation.outcome.model_dump()
     for name in ("reason", "log", "evidence"):
         if words.get(name):

@@ -48,8 +48,8 @@ class Result:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator call. `arguments` are named as in the operator's schema: references, whole numbers as
-    Index, other numbers as expressions, and tuples of these."""
+    """One operator call in the graph. `arguments` are named as in the operator's schema: tensors as
+    references, whole numbers as symbolic indices, other numbers as expressions, and tuples of these."""
 
     name: str
     operator: str
@@ -73,18 +73,19 @@ class Graph:
 
     @cached_property
     def uses(self) -> Counter[str]:
-        """How often each node's or input tensor's results are used, as operands and as outputs, by name."""
+        """How often the results of each node, or each input tensor, are used as operands and as outputs, by
+        the node's or tensor's name."""
         operands = [reference for node in self.nodes for reference in references(node.arguments)]
         return Counter(reference.name for reference in (*operands, *self.outputs))
 
     def values(self, index: Index) -> tuple[int, ...]:
-        """The value of a symbolic extent in each workload, in the order of `sizes`."""
+        """The number that the symbolic `index` has in each workload, in the order of `sizes`."""
         return tuple(indices.evaluate(index, sizes) for sizes in self.sizes)
 
 
 def as_expression(value: Any) -> Expression:
-    """A number among a node's arguments (an index, a bool or an expression) as an expression for
-    arithmetic."""
+    """The number `value`, an argument of a node (a symbolic index, a bool or an expression), as an expression
+    that a kernel can compute with."""
     if isinstance(value, Index):
         return Number(value.value, "whole") if value.operator == "int" else Counted(value)
     return value if not isinstance(value, bool) else Number(value, "truth")
@@ -103,8 +104,8 @@ def needed(nodes: Sequence[Node], outputs: Sequence[Reference]) -> tuple[Node, .
 
 
 def references(argument: Any) -> list[Reference]:
-    """Every reference within a node's argument, or within nested tuples and mappings of arguments, in
-    order."""
+    """Every reference to a tensor within `argument` (an argument of a node, or nested tuples and mappings of
+    arguments), in order."""
     if isinstance(argument, Reference):
         return [argument]
     if isinstance(argument, Mapping):

@@ -14,7 +14,8 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition under which an element is read: the loop variable is below (or not below) a boundary."""
+    """A condition under which an element is read: the loop variable is below `boundary`, or if not `below`,
+    not below it."""
 
     boundary: Index
     below: bool
@@ -26,9 +27,9 @@ Guards = tuple[Guard, ...]
 def guarded(
     expressions: Iterable[Expression], along: str, sizes: Collection[str]
 ) -> dict[Load | Gather, Guards]:
-    """The loads whose only conditions are guards (the loop variable `along` compared with an expression of
-    `sizes`), each with its guards. Loads that are unconditional, or under different guards in different
-    places, are left out."""
+    """Of the loads in `expressions`, those that are made only on one side of a boundary, with these
+    conditions (guards): the loop variable `along` compared with an expression of `sizes`. Left out are loads
+    that are unconditional, under further conditions, or under different guards in different places."""
     found: dict[Load | Gather, Guards | None] = {}
     for expression in expressions:
         for load, guards in _conditions(expression, along, sizes, ()):
@@ -39,7 +40,8 @@ def guarded(
 def _conditions(
     expression: Expression, along: str, sizes: Collection[str], above: Guards | None
 ) -> Iterator[tuple[Load | Gather, Guards | None]]:
-    """Yields every load of an expression with the guards that it is under, `above` included; None instead of
+    """Yields every load of an expression with its guards: comparisons of the loop variable `along` with an
+    expression of `sizes`, those in `above` (of what the expression is a part of) included. None instead of
     the guards if it is under another condition too."""
     if isinstance(expression, Load | Gather):
         yield expression, above
@@ -52,8 +54,8 @@ def _conditions(
 
 
 def _guard(condition: Expression, along: str, sizes: Collection[str], *, first: bool) -> Guard | None:
-    """The guard that the condition of a `where` implies for its `first` (or else second) branch; None unless
-    it compares the loop variable `along` with an expression of `sizes`."""
+    """What `condition` says of the loop variable `along` in the `first` branch of a conditional expression,
+    or in its second: a guard if it compares that variable with an expression of `sizes`, None otherwise."""
     if not isinstance(condition, Operation) or condition.name not in ("lt", "ge"):
         return None
     left, right = condition.operands

@@ -44,7 +44,8 @@ def variable(name: str) -> Index:
 
 
 def element(array: str, place: int | str) -> Index:
-    """The element of a local array (in the generated code) at `place`, a number or the name of a variable."""
+    """An index read from a local array of the generated code: the element of `array` at `place`, a number or
+    the name of a variable."""
     return Index("element", (number(place) if isinstance(place, int) else variable(place),), name=array)
 
 
@@ -92,7 +93,7 @@ def multiply(left: Index, right: Index) -> Index:
 
 
 def divide(left: Index, right: Index) -> Index:
-    """The quotient left / right, rounded down, simplified where possible."""
+    """The symbolic quotient left / right of non-negative numbers, rounded down, simplified where possible."""
     if left.operator == right.operator == "int" and left.value >= 0:
         return number(left.value // right.value)
     if is_number(right, 1) or is_number(left, 0):
@@ -121,12 +122,12 @@ def least(left: Index, right: Index) -> Index:
 
 
 def tiles(extent: Index, size: int) -> Index:
-    """How many tiles of `size` elements cover an extent (the quotient rounded up)."""
+    """How many tiles of `size` elements cover `extent` (the quotient rounded up), as a symbolic index."""
     return divide(add(extent, number(size - 1)), number(size))
 
 
 def round_up(extent: Index, size: int) -> Index:
-    """The least multiple of `size` that is not below the extent."""
+    """The least multiple of `size` that is not below `extent`, as a symbolic index."""
     return multiply(tiles(extent, size), number(size))
 
 
@@ -141,7 +142,8 @@ def product(factors: Iterable[Index]) -> Index:
 
 
 def row_major(position: Iterable[Index], shape: Iterable[Index]) -> Index:
-    """The offset, in elements, of a position in a contiguous tensor of this shape."""
+    """The offset, in elements, of the element at `position` in a contiguous tensor of this `shape`, as a
+    symbolic index."""
     result = ZERO
     for index, extent in zip(position, shape, strict=True):
         result = add(multiply(result, extent), index)
@@ -149,8 +151,8 @@ def row_major(position: Iterable[Index], shape: Iterable[Index]) -> Index:
 
 
 def replace(index: Index, values: Mapping[str, Index]) -> Index:
-    """The same expression with variables replaced by expressions: `values` maps their names to these; other
-    variables stay."""
+    """The symbolic `index` with variables replaced: `values` maps their names to the indices in their place;
+    other variables stay."""
     if index.operator == "name":
         return values.get(index.name, index)
     if index.operator in LEAVES:
@@ -160,8 +162,8 @@ def replace(index: Index, values: Mapping[str, Index]) -> Index:
 
 
 def evaluate(index: Index, values: Mapping[str, int]) -> int:
-    """The number that an expression has for these values of its variables, as C would compute it: quotients
-    are rounded towards zero. Raises KeyError if a variable has no value."""
+    """The number that the symbolic `index` has for these values of its variables, as C would compute it:
+    quotients are rounded towards zero. Raises KeyError if a variable has no value."""
     if index.operator == "int":
         return index.value
     if index.operator in LEAVES:
@@ -190,8 +192,8 @@ LOOKED_UP = "?"  # among names: no variable has this one
 
 
 def names(index: Index) -> set[str]:
-    """Names of the variables in an expression; a number that is looked up at run time counts as LOOKED_UP,
-    which no variable is called."""
+    """Names of the variables in the symbolic `index`; a number that is only known at run time counts as
+    LOOKED_UP, which no variable is called."""
     if index.operator in ("name", "element"):
         return {index.name}
     if index.operator == "lookup":
@@ -200,8 +202,8 @@ def names(index: Index) -> set[str]:
 
 
 def text(index: Index, lookup: Callable[[Any], str] | None = None) -> str:
-    """The expression as C code, with parentheses only where they are needed. `lookup` turns the key of a
-    looked-up number into code; without it, that is written as LOOKED_UP."""
+    """The symbolic `index` as C code, with parentheses only where they are needed. `lookup` turns the key of
+    a number that is only known at run time into code; without it, that is written as LOOKED_UP."""
     if index.operator in LEAVES:
         return _leaf_text(index, lookup)
     left, right = index.operands

@@ -11,8 +11,8 @@ from torch.overrides import TorchFunctionMode
 
 
 class PlainIndexing(TorchFunctionMode):
-    """A context in which slices that have an end are always traced as operators, and numbers are assigned to
-    slices by `fill_`."""
+    """A context in which PyTorch traces slices that have an end as slice operators, even where they take all
+    of a dimension, and the assignment of a number to a slice as `fill_`."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         if func is torch.Tensor.__getitem__ and _is_plain(args[1]):
@@ -31,7 +31,7 @@ def _is_plain(index: Any) -> bool:
 
 
 def _part(tensor: torch.Tensor, index: Any) -> torch.Tensor:
-    """`tensor[index]`, where each slice that has an end is taken by an aten slice operator of its own."""
+    """`tensor[index]`, where PyTorch traces each slice that has an end as an operator of its own."""
     parts = index if isinstance(index, tuple) else (index,)
     named = sum(type(part) in (int, slice) for part in parts)
     place, rest = 0, []

@@ -18,8 +18,9 @@ from kernelblaster.policies.expert.schedules.schedule import Family, Schedule
 
 @dataclass(frozen=True)
 class Stage:
-    """A reduction within a kernel: the values of `body` over the stage's own `axes`, combined (combines/)
-    into one result for each point of the kernel's axes and of the further axes `over`, if it has any."""
+    """A reduction (or scan) within a kernel, by its `name`: the values of `body` over the stage's own `axes`,
+    combined by `combine` into one result for each point of the kernel's axes and of the further axes `over`,
+    if it has any."""
 
     name: str
     combine: Combine
@@ -41,8 +42,9 @@ class Store:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One planned kernel. With `constant_sizes` it has a variant in which the sizes of the primary workload
-    (the one that is timed) are compile-time constants."""
+    """One planned kernel. For each point of its `axes`, its `stages` (reductions) combine elements, and its
+    `stores` write what follows from their results. With `constant_sizes` it has a second variant in which the
+    sizes of the primary workload (the one that is timed) are compile-time constants."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -53,8 +55,8 @@ class Kernel:
 
     @cached_property
     def reduced(self) -> tuple[Axis, ...]:
-        """The axes that stages and stores have beside the kernel's own `axes`, each once, in order of first
-        use."""
+        """The loops inside those over the kernel's own `axes`, over which its stages (reductions) and stores
+        run: each axis once, in order of first use."""
         inner = [*(stage.axes + stage.over for stage in self.stages), *(store.over for store in self.stores)]
         return tuple(dict.fromkeys(axis for axes in inner for axis in axes))
 
@@ -71,7 +73,8 @@ class Kernel:
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
-        """Names of the buffers that are read, each once, in order of first use."""
+        """Names of the tensors and scratch buffers that the kernel reads, each once, in order of first
+        use."""
         return tuple(dict.fromkeys(load.buffer for load in self.loads))
 
     @property
@@ -80,12 +83,13 @@ class Kernel:
 
     @cached_property
     def loads(self) -> tuple[Load | Gather, ...]:
-        """Every load of every stage and store, as often as it appears, in order."""
+        """Every load in the kernel's expressions, as often as it appears: those of its reductions, then those
+        of its stores."""
         return tuple(load for expression in self.expressions for load in loads(expression))
 
     def changed(self, change: Callable[[Expression], Expression]) -> "Kernel":
-        """The kernel with `change` applied to the expression of every stage and store; indices of stores
-        stay."""
+        """The kernel with `change` applied to the expression of every reduction and to the value of every
+        store; where it stores stays the same."""
         stages = tuple(replace(stage, body=change(stage.body)) for stage in self.stages)
         stores = tuple(replace(store, value=change(store.value)) for store in self.stores)
         return replace(self, stages=stages, stores=stores)

@@ -23,8 +23,9 @@ REMARKED = 2  # states that the remark on an iteration is noted in
 
 
 class ExpertLearning:
-    """The learning methods of `Policy` (policies/policy.py) for the built-in policy. Of a profile it reads
-    only the kernels' states and their metrics."""
+    """The methods of `Policy` (policies/policy.py) that compare results with expectations, explain the
+    differences and change the knowledge base, by fixed rules. Of a profile they read only the kernels' states
+    and their metrics."""
 
     depth: Depth = "quick"
 
@@ -59,8 +60,9 @@ class ExpertLearning:
 
 
 def noted(now: Content, state: str, note: str, technique: str | None = None) -> list[Change]:
-    """The change that adds a note to a state, or to a technique in that state; empty if the knowledge base
-    `now` has this note already. When there are MOST_NOTES notes, the oldest is dropped."""
+    """The change that adds `note` to a performance state in the knowledge base or, if `technique` is given,
+    to that technique in the state; empty if `now`, the present knowledge base, has this note already. When
+    there are MOST_NOTES notes, the oldest is dropped."""
     name = now.resolve(state)
     notes = now.states[name].notes if technique is None else now.entry(name, technique).notes
     if note in notes:

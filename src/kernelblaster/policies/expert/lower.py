@@ -13,7 +13,7 @@ from kernelblaster.policies.expert.plan import Plan
 
 def initial_plan(graph: Graph) -> Plan:
     """The plan with one naive kernel for each operator of the graph; views and constant tensors need none.
-    Raises UncoveredOperators with the names of operators that have no lowering."""
+    Raises UncoveredOperators with the names of operators for which operators/ has no function."""
     for module in pkgutil.iter_modules(operators.__path__):
         importlib.import_module(f"{operators.__name__}.{module.name}")
     missing = dict.fromkeys(node.operator for node in graph.nodes if node.operator not in LOWERINGS)
@@ -28,8 +28,8 @@ def initial_plan(graph: Graph) -> Plan:
 
 
 def _finish(builder: Builder, place: int, reference: Reference) -> None:
-    """Adds a kernel that copies output number `place` into its buffer, if no kernel writes it there: where it
-    is only a view, an input or another output."""
+    """Adds a kernel that copies the tensor `reference` into the memory of output number `place`, if no kernel
+    writes it there: where it is only a view, an input or another output."""
     name = builder.graph.signature.outputs[place].name
     value = builder.value(reference)
     if value.buffer == name:

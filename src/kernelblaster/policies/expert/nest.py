@@ -18,9 +18,10 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Grid:
-    """A loop over blocks of the grid, as many as the axes need; with `most`, over at most so many persistent
-    blocks (or clusters), which go on to further steps. Where two axes are on the grid, `grouped` steps of the
-    outer one are walked together, so that what they share stays in the L2 cache."""
+    """A loop that the blocks of the grid share, with as many blocks as it has steps; with `most`, with at
+    most so many persistent blocks (or clusters), each of which does several steps. Where two axes are on the
+    grid, `grouped` steps of the outer one are walked together, so that what they share stays in the L2
+    cache."""
 
     most: int | None = None
     grouped: int = 1
@@ -28,43 +29,43 @@ class Grid:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A loop over the `count` blocks of a thread-block cluster."""
+    """A loop of `count` steps, one for each block of a thread-block cluster."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Warps:
-    """A loop over `count` warps of a block."""
+    """A loop of `count` steps, one for each of so many warps of a block."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """A loop over `count` lanes of a warp."""
+    """A loop of `count` steps, one for each of so many lanes of a warp."""
 
     count: int = WARP
 
 
 @dataclass(frozen=True)
 class Threads:
-    """A loop over `count` threads of a block."""
+    """A loop of `count` steps, one for each of so many threads of a block."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Vector:
-    """A loop over `count` neighbouring elements that one instruction loads or stores."""
+    """A loop over `count` neighbouring elements that one instruction of a thread loads or stores."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Serial:
-    """A loop that each thread runs itself, with as many iterations as the axes need, `unroll` of them
-    unrolled."""
+    """A loop that each thread runs itself, with as many iterations as the other loops of its axes leave,
+    unrolled by the factor `unroll`."""
 
     unroll: int = 1
 
@@ -79,7 +80,8 @@ class Unrolled:
 
 @dataclass(frozen=True)
 class Tile:
-    """A loop of `count` steps that the threads of a `Leaf` (a matrix instruction) do together."""
+    """A loop of `count` steps that matrix instructions do (see `Leaf`): so many rows, columns or terms of a
+    tile."""
 
     count: int
 
@@ -102,7 +104,8 @@ class BoundAxes:
 
     @property
     def step(self) -> int:
-        """How many elements one step of the first loop covers."""
+        """How many elements one step of the outermost loop covers: the product of the counts of the
+        others."""
         return prod(_count(loop) for loop in self.loops[1:])
 
     def split(self, place: int, *into: Loop) -> "BoundAxes":
@@ -116,8 +119,8 @@ class BoundAxes:
 
 @dataclass(frozen=True)
 class Leaf:
-    """The innermost work, where matrix instructions do it: `instruction` is mma or wgmma, and `threads`
-    threads do one tile together."""
+    """The innermost work of a kernel with matrix instructions: `instruction` is "mma" or "wgmma", and
+    `threads` threads do one tile together."""
 
     instruction: str
     threads: int
@@ -125,8 +128,9 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Nest:
-    """Where all axes of a kernel run; those on the grid are listed from the slowest to the fastest. `helpers`
-    is how many threads of a block only fetch data."""
+    """Where all loops of a kernel run: `bound` has its axes and the levels of the GPU that they are split
+    over; those on the grid are listed from the slowest to the fastest. `leaf` is the matrix instruction, if
+    any; `helpers` is how many threads of a block only fetch data."""
 
     bound: tuple[BoundAxes, ...]
     leaf: Leaf | None = None
@@ -144,8 +148,8 @@ class Nest:
         return prod(loop.count for loop in self._loops() if isinstance(loop, Cluster))
 
     def blocks(self) -> Index:
-        """Number of blocks of a launch that has one (with clusters, one cluster) for every step of the grid's
-        loops, as an index."""
+        """The grid size as a symbolic index: one block (with clusters, one cluster) for every step of the
+        grid's loops; persistent launches have fewer."""
         counts = [
             indices.tiles(found.extent, found.step)
             for found in self.bound
@@ -154,8 +158,8 @@ class Nest:
         return indices.product([*counts, indices.number(self.cluster)])
 
     def reordered(self, order: Sequence[int]) -> "Nest":
-        """The nest with its axes in another order, in which the grid then walks them: `order` lists their
-        present positions."""
+        """The nest with its axes listed in another order, in which the grid then walks them: `order` has
+        their present positions."""
         return replace(self, bound=tuple(self.bound[place] for place in order))
 
     def _loops(self) -> Iterable[Loop]:

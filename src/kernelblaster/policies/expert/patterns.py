@@ -24,8 +24,8 @@ def producer(graph: Graph, argument: Any) -> Node | None:
 
 
 def sole_producer(graph: Graph, argument: Any) -> Node | None:
-    """The node that computes `argument`, if its results are used only once; None otherwise, and for numbers
-    and input tensors."""
+    """The node that computes `argument`, if this is the only use of its results; None otherwise, and for
+    numbers and input tensors."""
     found = producer(graph, argument)
     return found if found is not None and graph.uses[found.name] == 1 else None
 
@@ -57,8 +57,8 @@ def same_shape(graph: Graph, left: Sequence[Index], right: Sequence[Index]) -> b
 
 
 def dimensions(graph: Graph, node: Node) -> list[int]:
-    """The dimensions that the reduction `node` reduces, sorted and counted from the front; all of them if it
-    names none."""
+    """The dimensions over which the sum, mean or other reduction `node` goes, sorted and counted from the
+    front; all of them if it names none."""
     rank = len(shape_of(graph, node.arguments["self"]))
     given = node.arguments.get("dim")
     places = given if isinstance(given, tuple) else () if given is None else (given,)
@@ -87,8 +87,8 @@ def viewed(name: str, reference: Reference, shape: Shape, dtype: Dtype) -> Node:
 
 
 def summed(graph: Graph, name: str, node: Node, dims: Sequence[int]) -> Node:
-    """A new node `name` that sums the first result of `node` over the dimensions `dims`, which are
-    dropped."""
+    """A new node, called `name`, that sums the first result of `node` over the dimensions `dims`, which the
+    sum no longer has."""
     kept = tuple(extent for place, extent in enumerate(node.results[0].shape) if place not in dims)
     places = tuple(number(dim) for dim in dims)
     arguments = {"self": Reference(node.name), "dim": places, "keepdim": False, "dtype": None}

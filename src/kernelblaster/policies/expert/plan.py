@@ -35,7 +35,8 @@ class Buffer:
 
     @property
     def elements(self) -> Index:
-        """How many elements are allocated, as an index; packed operands are padded to whole tiles."""
+        """How many elements are allocated, as a symbolic index; the rows and K axis of packed operands are
+        rounded up to whole tiles."""
         if not self.terms:
             return indices.product(self.shape)
         *batch, rows, inner = self.shape
@@ -45,9 +46,9 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Plan:
-    """The kernels of a candidate. `sizes` has every size's value in each workload of the task, the primary
-    one (which is timed) first. `graph` is the graph of operators that an initial plan was made from; None
-    once a technique has changed the plan."""
+    """The kernels of a candidate, in launch order, with the `buffers` that they read and write. `sizes` has
+    every size's value in each workload of the task, the primary one (which is timed) first. `graph` is the
+    graph of operators that an initial plan was made from; None once a technique has changed the plan."""
 
     signature: Signature
     buffers: Mapping[str, Buffer]
@@ -62,7 +63,7 @@ class Plan:
         return "double" if self.signature.outputs[0].dtype == "float64" else "float"
 
     def extent(self, index: Index) -> int:
-        """The value of an extent in the primary workload (the one that is timed)."""
+        """The number that the symbolic `index` has in the primary workload (the one that is timed)."""
         return indices.evaluate(index, self.sizes[0])
 
     def elements(self, axes: tuple[Axis, ...]) -> int:
@@ -79,7 +80,7 @@ class Plan:
         return {name: value for name, value in self.sizes[0].items() if name in used}
 
     def same(self, left: Index, right: Index) -> bool:
-        """Whether two extents are equal in every workload."""
+        """Whether the symbolic extents `left` and `right` have equal values in every workload."""
         return left == right or all(
             indices.evaluate(left, sizes) == indices.evaluate(right, sizes) for sizes in self.sizes
         )
@@ -88,8 +89,8 @@ class Plan:
         return [kernel for kernel in self.kernels if buffer in kernel.reads]
 
     def with_kernels(self, kernels: tuple[Kernel, ...]) -> "Plan":
-        """The same plan with these kernels instead, without scratch buffers that none of them uses, and
-        without `graph`."""
+        """The same plan with `kernels` instead of its own, without scratch buffers that none of them uses,
+        and without `graph`."""
         used = {name for kernel in kernels for name in (*kernel.reads, *kernel.writes)}
         kept = {n: b for n, b in self.buffers.items() if not b.scratch or n in used}
         return replace(self, kernels=kernels, buffers=kept, graph=None)

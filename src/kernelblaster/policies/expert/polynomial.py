@@ -40,8 +40,9 @@ Factors = tuple[Atom, ...]  # of a product, in the order in which they were writ
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:
-    """A sum of products. `terms` are pairs of a coefficient and factors, in the order in which they were
-    written; no two have the same factors, and no coefficient is 0."""
+    """The canonical form of a symbolic index, a sum of products. `terms` are pairs of a coefficient and
+    factors, in the order in which they were written; no two have the same factors, and no coefficient is
+    0."""
 
     terms: tuple[tuple[int, Factors], ...]
 
@@ -89,7 +90,7 @@ class Polynomial:
             yield from factors
 
     def index(self) -> Index:
-        """The polynomial as an index expression, with common factors taken out."""
+        """The polynomial written as a symbolic index again, with common factors taken out."""
         return _written(list(self.terms))
 
 
@@ -97,7 +98,8 @@ ZERO, ONE = Polynomial(()), Polynomial(((1, ()),))
 
 
 def collected(terms: Iterable[tuple[int, Factors]]) -> Polynomial:
-    """The sum of `terms` as a polynomial: terms with the same factors are added up."""
+    """The sum of `terms`, pairs of a coefficient and factors, as a polynomial: those with the same factors
+    are added up."""
     found: dict[Key, tuple[int, Factors]] = {}
     for n, factors in terms:
         key = _unordered(factors)
@@ -113,7 +115,7 @@ def _unordered(factors: Factors) -> Key:
 
 
 def polynomial(index: Index) -> Polynomial:
-    """The canonical form of an index expression, computed once for each Index object."""
+    """The canonical form of a symbolic index, computed once for each Index object."""
     known: Polynomial | None = index.__dict__.get("_polynomial")
     if known is None:
         known = _polynomial(index)
@@ -134,7 +136,8 @@ def _polynomial(index: Index) -> Polynomial:
 
 
 def atom(index: Index) -> Atom:
-    """The atom (a factor with a comparison key) for an index that is neither a sum nor a product."""
+    """The factor for an index that is neither a sum nor a product, with the key by which it is compared to
+    others."""
     if index.operator in indices.LEAVES:
         return Atom(index, (index.operator, index.name, index.key, *(str(part) for part in index.operands)))
     keys = [polynomial(operand).key for operand in index.operands]
@@ -142,8 +145,8 @@ def atom(index: Index) -> Atom:
 
 
 def _written(terms: list[tuple[int, Factors]]) -> Index:
-    """The sum of `terms` as an index. Where the first terms share the last factor of the first one, it is
-    taken out: a * n + b * n becomes (a + b) * n."""
+    """The sum of `terms`, pairs of a coefficient and factors, as a symbolic index. Where the first terms
+    share the last factor of the first one, it is taken out: a * n + b * n becomes (a + b) * n."""
     found = indices.ZERO
     while terms:
         n, factors = terms[0]
@@ -163,7 +166,7 @@ def _written(terms: list[tuple[int, Factors]]) -> Index:
 
 
 def _with_last(terms: list[tuple[int, Factors]], last: Atom) -> int:
-    """How many of the first terms in a row contain the factor `last`."""
+    """How many of `terms`, counted from the first without a gap, contain the factor `last`."""
     count = 0
     while count < len(terms) and last in terms[count][1]:
         count += 1

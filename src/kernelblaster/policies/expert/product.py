@@ -17,10 +17,10 @@ from kernelblaster.policies.expert.schedules.products import Product as ProductS
 
 @dataclass(frozen=True)
 class Operand:
-    """A factor of a matrix product. `axes` are its rows (of the right one, its columns). `along` is the axis
-    of it along which it is contiguous in memory, None if there is none; vectors along it are aligned if all
-    of `aligned` are divisible by their width. `plain` is the load if the operand is only read, not
-    computed."""
+    """A factor of a matrix product, with its `expression`. `axes` are its rows (of the right factor: its
+    columns). `along` is that of its axes (K included) along which it is contiguous in memory, None if there
+    is none; vectors along it are aligned if their width divides all of `aligned`. `plain` is the load if the
+    factor is a tensor as it is, None if it is computed."""
 
     expression: Expression
     axes: tuple[Axis, ...]
@@ -31,9 +31,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Product:
-    """results[batch, rows, columns] = sum over K of left[batch, rows, k] * right[batch, k, columns]; all but
-    K may be several axes, and batch none. Columns run along the result's memory. Where the K axis is cut
-    (split_k), the axis `part` counts the parts; every part has its own results."""
+    """A matrix product: results[batch, rows, columns] = sum over k of left[batch, rows, k] * right[batch, k,
+    columns]. Each of `batch`, `rows` and `columns` may be several axes, `batch` also none. Columns run along
+    the result's memory. Where the K axis is cut in pieces (split-K), the axis `part` counts the pieces, and
+    every piece has results of its own."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]
@@ -44,8 +45,8 @@ class Product:
     part: Axis | None = None
 
     def blocks(self, block_m: int, block_n: int) -> Index:
-        """Number of blocks of a launch in which each block computes a tile of `block_m` x `block_n` results,
-        as an index."""
+        """The number of blocks of a launch in which each block computes a tile of `block_m` rows x `block_n`
+        columns of the results, as a symbolic index."""
         down = indices.tiles(self.extent(self.rows), block_m)
         across = indices.tiles(self.extent(self.columns), block_n)
         outer = [self.part] if self.part is not None else []
@@ -57,8 +58,8 @@ class Product:
 
 
 def as_product(kernel: Kernel, plan: Plan) -> Product | None:
-    """The kernel as a product of two matrices; None if it is something else: a product with a vector, more
-    than one stage, more than one K (summed) axis."""
+    """The kernel as a matrix product. None if it is something else: a product with a vector, or a kernel with
+    several reductions or several K (summed) axes."""
     inner = [axis for axis in kernel.reduced if not axis.once]
     if not isinstance(kernel.schedule, ProductSchedule) or len(kernel.stages) != 1 or len(inner) != 1:
         return None
@@ -107,7 +108,8 @@ def _operand(expression: Expression, axes: tuple[Axis, ...], inner: Axis, plan: 
 
 
 def contiguous(buffer: str, position: tuple[Index, ...], axis: Axis, plan: Plan) -> tuple[Index, ...] | None:
-    """The indices that must be divisible by a vector's width, so that `buffer`, accessed at `position`, can
-    be read in aligned vectors along `axis`; None if neighbours along it are not side by side in memory."""
+    """The indices that must be divisible by a vector's width, so that vectors along `axis` are aligned where
+    `buffer` is accessed at `position` (an index for each dimension); None if neighbours along `axis` are not
+    side by side in memory."""
     address = indices.row_major(position, plan.buffers[buffer].shape)
     return alignment(address, axis.name, plan.sizes[0])

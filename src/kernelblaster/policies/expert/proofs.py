@@ -24,21 +24,21 @@ Extents = Mapping[str, Index]
 
 
 def equal(left: Index, right: Index) -> bool:
-    """Whether two index expressions have the same canonical form, and so are equal for all values of their
-    variables."""
+    """Whether the indices `left` and `right` have the same canonical form, and so are equal for all values of
+    their variables."""
     return left == right or polynomial(left) == polynomial(right)
 
 
 def bound(index: Index, extents: Extents) -> Index | None:
-    """The exclusive upper bound (largest value + 1) of an index whose loop variables run below `extents`;
-    None if it is not known."""
+    """The exclusive upper bound (largest value + 1) of an index; `extents` maps its loop variables to their
+    own exclusive upper bounds. None if it is not known."""
     largest = _largest(polynomial(index), extents)
     return None if largest is None else (largest + ONE).index()
 
 
 def _largest(form: Polynomial, extents: Extents) -> Polynomial | None:
-    """The largest value of a polynomial whose loop variables run below `extents`: added terms count with the
-    variables' largest values, subtracted ones with 0. None if it is not known."""
+    """The largest value of the polynomial `form`, whose loop variables run from 0 to below `extents`: added
+    terms count with the variables' largest values, subtracted ones with 0. None if it is not known."""
     found = ZERO
     for n, factors in form.terms:
         moving = any(indices.names(factor.index) & extents.keys() for factor in factors)
@@ -57,8 +57,8 @@ def _largest(form: Polynomial, extents: Extents) -> Polynomial | None:
 
 
 def starts_at_zero(index: Index, extents: Extents) -> bool:
-    """Whether the smallest value of an index, while its loop variables run below `extents`, is proved to be
-    0."""
+    """Whether the smallest value of an index is proved to be 0; `extents` maps its loop variables, which
+    begin at 0, to their exclusive upper bounds."""
     fewest = -polynomial(index)
     smallest = _largest(fewest, extents)
     return smallest is not None and smallest == ZERO
@@ -84,8 +84,9 @@ def _largest_of(factor: Atom, extents: Extents) -> Polynomial | None:
 
 
 def within(index: Index, extents: Extents, same: Same) -> Index:
-    """The index simplified by how far its loop variables run: (a * n + b) / n becomes a, and (a * n + b) % n
-    becomes b, if b runs up to n. `same` tells whether two extents are equal."""
+    """The index simplified by what is known of its loop variables, which run from 0 to below `extents`: (a *
+    n + b) / n becomes a, and (a * n + b) % n becomes b, if b runs up to n. `same` tells whether two extents
+    are equal."""
     if index.operator in indices.LEAVES:
         return index
     left, right = (within(operand, extents, same) for operand in index.operands)
@@ -100,9 +101,9 @@ def within(index: Index, extents: Extents, same: Same) -> Index:
 
 
 def _divided(form: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
-    """Quotient and rest of a division of `form`. By a divisor of a single term, each term that it divides
-    goes into the quotient, the others into the rest. By another divisor, all is rest, unless both are
-    equal."""
+    """Quotient and rest of the polynomial `form` divided by `divisor`. By a divisor of a single term, each
+    term that it divides goes into the quotient, the others into the rest. By another divisor, all is rest,
+    unless both are equal."""
     if len(divisor.terms) != 1:
         return (ONE, ZERO) if form == divisor else (ZERO, form)
     ((by, factors),) = divisor.terms
@@ -139,20 +140,20 @@ def is_increasing(index: Index) -> bool:
 
 
 def stays_below(index: Index, last: Mapping[str, int], limit: int) -> bool:
-    """Whether an index is proved to lie from 0 to below `limit` while no variable exceeds its value in
-    `last`: it is increasing, and below `limit` at `last`."""
+    """Whether an index is proved to lie from 0 to below `limit`: it never falls when a variable grows, and is
+    below `limit` where all variables have their largest values, `last` (by name)."""
     return is_increasing(index) and indices.evaluate(index, last) < limit
 
 
 def separate(index: Index, moving: str) -> tuple[Index, Index]:
-    """Splits a sum into the part without the variable `moving` and the part that changes with it, as (fixed,
-    moving)."""
+    """Splits the sum `index` into (fixed, moving): the part without the variable `moving`, and the part that
+    changes with it."""
     return separate_all(index, {moving})
 
 
 def separate_all(index: Index, moving: Collection[str]) -> tuple[Index, Index]:
-    """Splits a sum into the terms without any of the variables `moving` and those that change with them, as
-    (fixed, moving)."""
+    """Splits the sum `index` into (fixed, moving): the terms without any of the variables in `moving`, and
+    those that change with them."""
     fixed: list[tuple[int, Factors]] = []
     moved: list[tuple[int, Factors]] = []
     for n, factors in polynomial(index).terms:
@@ -193,7 +194,7 @@ def alignment(address: Index, along: str, sizes: Collection[str]) -> tuple[Index
 
 
 def _is(factor: Atom, operator: str, variable: Atom) -> bool:
-    """Whether a factor is the quotient (`operator` is "/") or the remainder ("%") of `variable` by
+    """Whether the factor is the quotient (`operator` is "/") or the remainder ("%") of `variable` by
     something."""
     return factor.index.operator == operator and factor.index.operands[0] == variable.index
 

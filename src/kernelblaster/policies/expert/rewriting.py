@@ -29,9 +29,10 @@ PlanRewrite = Callable[[Kernel, Plan, GpuSpec], Plan | No]
 def everywhere(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[Rewrite], *, singly: bool = True
 ) -> Iterator[Plan]:
-    """Yields at most MOST plans: for each rewrite, the plan with all kernels changed to which it applies;
-    then, if `singly` and the first rewrite applies to several kernels, plans with only one of these changed,
-    that with the most elements first."""
+    """Yields at most MOST plans with kernels changed by `rewrites`, each of which is asked only about kernels
+    with a schedule of `types`: for each rewrite, the plan with all kernels changed to which it applies; then,
+    if `singly` and the first rewrite applies to several kernels, plans with only one of these changed, that
+    with the most elements first."""
 
     def changed(rewrite: Rewrite) -> list[tuple[Kernel, Kernel]]:
         known = [kernel for kernel in plan.kernels if isinstance(kernel.schedule, types)]
@@ -53,8 +54,9 @@ def everywhere(
 def one_after_another(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[PlanRewrite]
 ) -> Iterator[Plan]:
-    """For each rewrite, yields the plan after applying it to one kernel after another: for rewrites that
-    return a whole plan, because they replace a kernel by several. One that applies nowhere yields nothing."""
+    """For rewrites that replace one kernel by several and so return a whole plan: yields for each the plan
+    after it was applied to one kernel after another, as far as their schedules are of `types`. A rewrite that
+    applies nowhere yields nothing."""
     for rewrite in rewrites:
         changed = plan
         for kernel in plan.kernels:

@@ -1,5 +1,5 @@
-"""Describes a kernel as rows, one for each point of its axes: what is contiguous along a row, in how many
-passes it is read, and what stays in registers or shared memory between them."""
+"""Describes a kernel as rows, one for each point of its axes: what is contiguous along a row, how often (in
+how many passes) it is read, and what stays in registers or shared memory between the passes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,9 +20,9 @@ RUNNING = "j"  # the number of a vector's first element within the row
 
 @dataclass(frozen=True)
 class RowKernel:
-    """A kernel as rows, its loops merged (flatten.py): a row is all that its reduced axes run over. A
-    pointwise kernel has rows without stages. `access` tells which loads and stores can be vectors along a
-    row."""
+    """A kernel as rows, its loops merged (flatten.py): for each row, its reductions and stores run over the
+    row's elements. A pointwise kernel has rows without reductions. `access` tells which loads and stores can
+    be vectors along a row."""
 
     kernel: Kernel
     plan: Plan
@@ -30,13 +30,14 @@ class RowKernel:
 
     @property
     def narrow(self) -> bool:
-        """Whether the number of elements of a row fits in 32 bits in every workload."""
+        """Whether the number of elements of a row is below 2**31 in every workload, so that 32 bits hold
+        it."""
         return fits(self.plan, indices.product(axis.extent for axis in self.kernel.reduced))
 
     def start(self, width: int) -> Index | None:
-        """The offset, in elements, at which a row starts, the same in all its tensors, if vectors of `width`
-        elements are not aligned in the primary workload, but are from the first aligned element on
-        (emission/unaligned_rows.py); None otherwise."""
+        """For rows in which vectors of `width` elements are not aligned in the primary workload, but would be
+        from the first aligned element on (emission/unaligned_rows.py): the offset, in elements, at which a
+        row starts, the same in all its tensors. None for other rows."""
         reads = [load for load in self.access.reads if isinstance(load, Load)]
         if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
             return None
@@ -54,9 +55,9 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """What replaces the loop variables in the address `place` if it depends only on their running number:
-        that number, `j`, for the innermost loop, 0 for the others. Empty if it does not, or if there is only
-        one loop."""
+        """For an address `place` that depends on the loops along a row only through the running number of
+        their iterations: what to replace the loop variables by, which is that number, `j`, for the innermost
+        loop and 0 for the others. Empty if it depends on them otherwise, or if there is only one loop."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):
@@ -64,37 +65,38 @@ class RowKernel:
         return {axis.name: indices.ZERO for axis in outer} | {inner.name: indices.variable(RUNNING)}
 
     def resident(self, schedule: Rows) -> dict[Load | Gather, str]:
-        """The vector loads that stay in registers or shared memory under `schedule`, because more than one
-        pass over the row needs them, with the names of their vectors; empty if the schedule keeps nothing."""
+        """The vector loads whose data stays in registers or shared memory under `schedule`, because more than
+        one pass over the row needs it, with the names of their vectors; empty if the schedule keeps
+        nothing."""
         if not resident_elements(schedule):
             return {}
         again = needed_again(self.kernel, self.access, clusters=isinstance(schedule, ClusterRows))
         return {load: self.access.reads[load] for load in again}
 
     def is_read_once(self, load: Load | Gather, schedule: Rows) -> bool:
-        """Whether no element that `load` reads is read from memory twice: no two rows share it, and either
-        only one pass over the row needs it, or all of the row is kept between passes in the primary
-        workload."""
+        """Whether under `schedule` no element that `load` reads is read from memory twice: no two rows share
+        it, and either only one pass over the row needs it, or all of the row is kept on chip between passes
+        in the primary workload."""
         if not self.reads_own_rows(load):
             return False
         whole = load in self.resident(schedule) and keeps_all(self.kernel, schedule, self.plan)
         return whole or passes_with(self.kernel, load) == 1
 
     def reads_own_rows(self, load: Load | Gather) -> bool:
-        """Whether each row reads other elements: the address depends on all of the kernel's axes. False for
-        gathers."""
+        """Whether no two rows read the same elements by `load`: its address depends on all of the kernel's
+        axes. False for gathers."""
         named = indices.names(address(load, self.plan.buffers[load.buffer].shape))
         return isinstance(load, Load) and all(axis.name in named for axis in self.kernel.axes)
 
     def may_persist(self, width: int) -> bool:
-        """Whether a persistent cluster can go on to further rows: there are several, vectors of `width`
-        elements need no alignment of each row, and some store writes every element in a last pass."""
+        """Whether a cluster that has done its row can go on to another: there are several rows, vectors of
+        `width` elements need no alignment of each row, and some store writes every element in a last pass."""
         each = any(store.over for store in self.kernel.stores)
         return bool(self.kernel.axes) and self.start(width) is None and each
 
 
 def as_rows(kernel: Kernel) -> Kernel:
-    """A pointwise kernel as rows without stages, its last axis being the row; a kernel with stages
+    """A pointwise kernel with its last axis as the row, along which it stores; a kernel with reductions
     unchanged."""
     if kernel.stages:
         return kernel
@@ -108,8 +110,8 @@ def row_kernel(kernel: Kernel, plan: Plan) -> RowKernel:
 
 
 def passes(kernel: Kernel) -> list[list[Stage]]:
-    """The stages grouped into passes over the row, in order: a stage is in a later pass than the stages whose
-    results it needs."""
+    """The kernel's reductions (stages) grouped into passes over the row, in order: a reduction is in a later
+    pass than those whose results it needs."""
     depth: dict[str, int] = {}
     for stage in kernel.stages:
         needed = [part.stage for part in walk(stage.body) if isinstance(part, Reduced)]
@@ -119,8 +121,8 @@ def passes(kernel: Kernel) -> list[list[Stage]]:
 
 
 def passes_with(kernel: Kernel, load: Load | Gather) -> int:
-    """How many passes over the row need what `load` reads, counting the last one, which stores every
-    element."""
+    """In how many passes over the row the kernel needs what `load` reads, counting the last one, which stores
+    every element."""
     bodies = [[stage.body for stage in group] for group in passes(kernel)]
     bodies.append([store.value for store in kernel.stores if store.over])
     return sum(any(load in loads(body) for body in group) for group in bodies)
@@ -128,31 +130,32 @@ def passes_with(kernel: Kernel, load: Load | Gather) -> int:
 
 def needed_again(kernel: Kernel, access: VectorAccess, *, clusters: bool) -> list[Load | Gather]:
     """The vector loads of `access` that more than one pass over the row needs; with `clusters`, without those
-    that are made on one side of a boundary only."""
+    that are made on one side of a boundary only (guards.py)."""
     known = [load for load in access.reads if not clusters or load not in access.guards]
     return [load for load in known if passes_with(kernel, load) > 1]
 
 
 def keeps_all(kernel: Kernel, schedule: Rows, plan: Plan) -> bool:
-    """Whether all elements of a row of the primary workload fit in what the threads keep in registers and
-    shared memory under `schedule`."""
+    """Whether a whole row of the primary workload fits in what the threads keep in registers and shared
+    memory under `schedule`."""
     return kept_elements(schedule) >= plan.elements(kernel.reduced)
 
 
 def kept_elements(schedule: Rows) -> int:
-    """How many elements of a row all its threads together keep in registers and shared memory."""
+    """How many elements of a row all threads that share it keep in registers and shared memory under
+    `schedule`."""
     blocks = schedule.blocks if isinstance(schedule, ClusterRows) else 1
     return resident_elements(schedule) * row_threads(schedule) * blocks
 
 
 def resident_elements(schedule: Rows) -> int:
-    """How many elements of a row each thread keeps in registers and shared memory; 0 if the schedule keeps
-    nothing."""
+    """How many elements of a row each thread keeps in registers and shared memory under `schedule`; 0 if it
+    keeps nothing."""
     if isinstance(schedule, ClusterRows):
         return schedule.register_elements + schedule.shared_elements
     return schedule.register_elements if isinstance(schedule, WarpRows | BlockRows) else 0
 
 
 def element_bytes(found: Iterable[Load | Gather], plan: Plan) -> int:
-    """Bytes that one element of each of the loads takes, added up."""
+    """The number of bytes of one element of each load in `found`, added up."""
     return sum(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in found)

@@ -21,8 +21,8 @@ from kernelblaster.policies.expert.polynomial import polynomial
 
 
 def in_memory_order(kernel: Kernel, plan: Plan) -> Kernel:
-    """The scan along increasing addresses: one that reads a tensor backwards, such as a cumsum of a flipped
-    tensor, becomes a reverse scan; any other is unchanged."""
+    """The scan `kernel` along increasing addresses: one that reads a tensor backwards, such as a cumsum of a
+    flipped tensor, becomes a scan from the last element; any other is unchanged."""
     (scanned,) = kernel.reduced
     steps = {_step(load, scanned.name, plan) for stage in kernel.stages for load in loads(stage.body)}
     if steps - {0} != {-1}:

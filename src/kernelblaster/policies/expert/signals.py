@@ -28,10 +28,11 @@ LEADERS = ("issue", "l1", "memory")  # pipes of the model that have a signal of 
 
 @dataclass(frozen=True)
 class Signals:
-    """One launch of a kernel. Utilizations and shares lie between 0 and 1; `access_excess` (sectors moved to
-    sectors needed) and `moved_over_floor` (DRAM bytes to the least that the call needs) are ratios. `pipes`
-    has the arithmetic pipes that the tier names; `floor_rate` is the share of the peak DRAM rate that the
-    least traffic alone uses; `copy` is a fill or copy by the driver."""
+    """What the profile tells of one launch of a kernel; None where it does not. Utilizations and shares lie
+    between 0 and 1; `access_excess` (sectors moved to sectors needed) and `moved_over_floor` (DRAM bytes to
+    the least that the call needs) are ratios. `pipes` has the utilization of arithmetic pipes by name;
+    `floor_rate` is the share of the peak DRAM rate that the least traffic alone uses; `copy` is a fill or
+    copy by the driver."""
 
     duration_us: float | None = None
     dram: float | None = None
@@ -64,8 +65,8 @@ class Signals:
 
 
 def gpu_of(device: str) -> GpuSpec | None:
-    """The known GPU whose title is in the device's name (the longest such title), which may be the name of an
-    emulated one; None if there is none."""
+    """The known GPU whose title occurs in `device`, the name of a GPU or of an emulated one; of several the
+    one with the longest title, None if there is none."""
     named = [spec for spec in gpu_specs().values() if spec.title in device]
     return max(named, key=lambda spec: len(spec.title), default=None)
 
@@ -150,13 +151,14 @@ def _pipes(kernel: KernelProfile) -> dict[str, float]:
 
 
 def _access_excess(read: _Reader, modelled: bool, access_bytes: int | None) -> float | None:
-    """Sectors that a request moves, as a multiple of those that it would need if it were coalesced: of loads
-    or of stores, whichever is worse. None if neither were counted.
+    """Sectors that a memory request moves, as a multiple of those that it would need if it were coalesced: of
+    loads or of stores, whichever is worse. `read` has the kernel's metrics; `modelled` says that they are a
+    model's. None if neither loads nor stores were counted.
 
-    The need depends on the width of an access, which counters do not tell: up to 16 sectors a request may be
-    coalesced accesses of 16 bytes. They are called excessive only where the width is given, where NCU looked
-    at the source and says so, or where the modelled caches show that other requests came back for the rest of
-    the same sectors: then a share of 1 - 4/sectors must hit.
+    The need depends on the bytes that a lane accesses at once, which counters do not tell: up to 16 sectors a
+    request may be coalesced accesses of 16 bytes. They are called excessive only where `access_bytes` gives
+    the width, where NCU looked at the source and says so, or where the modelled caches show that other
+    requests came back for the rest of the same sectors: then a share of 1 - 4/sectors must hit.
     """
     told = [1 / max(0.03, 1 - float(found[1]) / 100) for found in map(_excessive, read.advice) if found]
     rates = {"ld": "L1/TEX Hit Rate", "st": "L2 Hit Rate"}  # NCU's count all stores as hits: of no use here
@@ -188,7 +190,8 @@ def _ideal(sectors: float, hits: float | None, access_bytes: int | None) -> floa
 
 def _bank_conflicts(read: _Reader) -> float | None:
     """Wavefronts that bank conflicts added, as a share (0 to 1) of all that shared and global memory cost in
-    L1; from the PTX machine's counters alone, as a share of the warps' instructions. None if not counted."""
+    L1; from the PTX machine's counters alone, as a share of the warps' instructions. `read` has the kernel's
+    metrics. None if not counted."""
     conflicts = read.number(SHARED.format("bank_conflicts_pipe_lsu"))
     if conflicts is not None:
         requests = (read.number(GLOBAL.format("requests", way)) for way in ("ld", "st"))
@@ -198,16 +201,17 @@ def _bank_conflicts(read: _Reader) -> float | None:
 
 
 def _branch_efficiency(read: _Reader) -> float | None:
-    """The share (0 to 1) of branches in which no warp diverged; None if not counted. From emulated counters
-    it is an upper bound: divergent branches are divided by all instructions."""
+    """The share (0 to 1) of branches in which no warp diverged, from the kernel's metrics in `read`; None if
+    not counted. From emulated counters it is an upper bound: divergent branches are divided by all
+    instructions."""
     divergent = _part(read.number("Divergent Branches"), read.number("Warp Instructions"))
     return read.share("Branch Efficiency") if divergent is None else 1 - divergent
 
 
 def _atomics(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile, modelled: bool) -> float | None:
-    """The share (0 to 1) of L2 work that is atomics: atomic requests over all requests where these were
-    counted; in a modelled profile, the L2 time that its traffic does not explain. None if neither is
-    known."""
+    """The share (0 to 1) of the L2 cache's work that is atomics: atomic requests over all requests where
+    `read` has these counts; if the profile is `modelled`, the L2 time that the kernel's traffic does not
+    explain on the GPU `spec`. None if neither is known."""
     counted = [read.number(GLOBAL.format("requests", way)) for way in ("atom", "red", "ld", "st")]
     if counted[0] is not None or counted[1] is not None:
         atomic, every = (sum(v or 0.0 for v in part) for part in (counted[:2], counted))
@@ -226,8 +230,8 @@ def _atomics(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile, modelle
 
 
 def _barrier_share(kernel: KernelProfile, read: _Reader) -> float | None:
-    """The share (0 to 1) of the cycles between two instructions of a warp that it waits at a barrier; None if
-    stalls were not measured."""
+    """The share (0 to 1) of the cycles between two instructions of a warp that it waits at a barrier, from
+    the kernel's metrics; None if stalls were not measured."""
     stalls = {
         found[1]: metric.value
         for metric in kernel.metrics
@@ -240,8 +244,8 @@ def _barrier_share(kernel: KernelProfile, read: _Reader) -> float | None:
 
 
 def _limited(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile, what: str) -> bool:
-    """Whether `what` ("Registers" or "Shared Mem") is what limits the number of blocks on an SM; False if
-    that is not known."""
+    """Whether `what` ("Registers" or "Shared Mem") is what limits the number of the kernel's blocks on an SM,
+    by the metrics in `read` and the limits of the GPU `spec`; False if that is not known."""
     others = [read.number(f"Block Limit {name}") for name in ("SM", "Registers", "Shared Mem", "Warps")]
     mine = read.number(f"Block Limit {what}")
     if mine is not None:
@@ -265,8 +269,8 @@ def _limited(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile, what: s
 
 
 def _balance(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile) -> float | None:
-    """The share (0 to 1) of the SMs' time that is used if all blocks take equally long: below 1 where the
-    last wave of blocks does not fill the GPU. None if it is not known."""
+    """The share (0 to 1) of the SMs' time that the kernel uses on the GPU `spec` if all its blocks take
+    equally long: below 1 where the last wave of blocks does not fill the GPU. None if it is not known."""
     blocks, count = _volume(kernel.grid), read.number("# SMs") or (spec.multiprocessors if spec else None)
     waves = read.number("Waves Per SM")
     if waves is None:
@@ -283,15 +287,17 @@ def _balance(read: _Reader, spec: GpuSpec | None, kernel: KernelProfile) -> floa
 def _floor_rate(
     profile: Profile, spec: GpuSpec | None, kernel: KernelProfile, floor_bytes: int | None
 ) -> float | None:
-    """The share (0 to 1) of the peak DRAM rate that `floor_bytes`, the least traffic of the call, would use
-    in the kernel's time; None if the call has several kernels, or if time or GPU are unknown."""
+    """The share (0 to 1) of the peak DRAM rate of the GPU `spec` that `floor_bytes`, the least traffic of the
+    call, would use in the kernel's time; None if the call has several kernels, or if time, GPU or
+    `floor_bytes` are unknown."""
     if len(profile.kernels) != 1 or spec is None or not floor_bytes or not kernel.duration_us:
         return None
     return min(1.0, floor_bytes / (kernel.duration_us * spec.dram_gb_s * 1e3))
 
 
 def _used(spec: GpuSpec | None, kernel: KernelProfile) -> float:
-    """The share of SMs that get at least one block, by the size of the grid; 1 if the GPU is not known."""
+    """The share (0 to 1) of the SMs of the GPU `spec` that get at least one of the kernel's blocks; 1 if the
+    GPU is not known."""
     return 1.0 if spec is None else min(1.0, _volume(kernel.grid) / spec.multiprocessors)
 
 

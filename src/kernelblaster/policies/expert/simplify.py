@@ -16,7 +16,8 @@ from kernelblaster.policies.expert.patterns import Rule
 
 
 def simplify(graph: Graph) -> Graph:
-    """The graph after the rules were applied until none applies any more."""
+    """The graph after the simplification rules (rules/) were applied until none applies any more: it computes
+    the same with less work."""
     known = _load_rules()
     while True:
         for node in graph.nodes:
@@ -30,15 +31,16 @@ def simplify(graph: Graph) -> Graph:
 
 @cache
 def _load_rules() -> tuple[Rule, ...]:
-    """All simplification rules: those that the modules of rules/ list in RULES."""
+    """All rules of algebraic simplification, in the order in which they are tried: those that the modules of
+    rules/ list in RULES."""
     names = [found.name for found in pkgutil.iter_modules(rules.__path__)]
     modules = [importlib.import_module(f"{rules.__name__}.{name}") for name in names]
     return tuple(rule for module in modules for rule in module.RULES)
 
 
 def _replaced(graph: Graph, node: Node, found: tuple[Node, ...] | Reference) -> Graph:
-    """The graph with `node` replaced by new nodes, or by a reference to an existing result, and without the
-    nodes that nothing needs any more."""
+    """The graph with `node` replaced by `found`, new nodes or a reference to an existing result, and without
+    the nodes that nothing needs any more."""
     if isinstance(found, tuple):
         nodes = [new for other in graph.nodes for new in (found if other is node else (other,))]
         outputs = graph.outputs

@@ -36,8 +36,8 @@ LONG = 1024  # parts up to which a warp combines them
 
 @dataclass(frozen=True)
 class Splitting:
-    """A reduction `kernel` of a plan, whose first reduced axis is to be cut into parts of `length`
-    elements."""
+    """A reduction `kernel` that is to be split: the first of the loops over its elements is cut into parts of
+    `length` iterations, each of which is then reduced on its own."""
 
     plan: Plan
     kernel: Kernel
@@ -59,8 +59,8 @@ class Splitting:
         return self.kernel.name.removesuffix("_kernel")
 
     def position(self) -> tuple[Index, ...]:
-        """The position of a part's result in its scratch buffer: the number of the part comes last or, in a
-        reduction across memory (down columns), first."""
+        """Where the result of a part is stored in scratch memory, as an index for each dimension: the number
+        of the part comes last or, in a reduction across memory (down columns), first."""
         own = tuple(axis.index for axis in self.kernel.axes)
         return (self.parts.index, *own) if self.across else (*own, self.parts.index)
 
@@ -77,8 +77,9 @@ class Splitting:
 
 
 def split(plan: Plan, kernel: Kernel, flat: Kernel, length: int) -> Plan:
-    """The plan in which `kernel`, a reduction, is replaced by kernels that reduce parts of `length` elements
-    and combine them; `flat` is the same kernel with merged loops."""
+    """The plan in which the reduction `kernel` is replaced by kernels that reduce it in parts, `length`
+    iterations of its first reduced loop each, and combine the parts' results; `flat` is the same kernel with
+    as few loops as possible."""
     splitting = Splitting(plan, flat, indices.number(length))
     stages = list(flat.stages)
     for stage in flat.stages:
@@ -100,8 +101,8 @@ def _kind(stage: Stage) -> Kind:
 
 
 def companion(stage: Stage, known: Sequence[Stage]) -> Stage | None:
-    """The stage that each part must compute beside `stage`, so that the parts' results can be combined (the
-    sum beside a variance): one of `known`, or a new one; None if nothing more is needed."""
+    """The reduction that each part must compute beside `stage` so that the parts' results can be combined
+    (beside a variance, the sum): one of `known`, or a new one; None if nothing more is needed."""
     if stage.combine.companion is None:
         return None
     suffix, combine = stage.combine.companion
@@ -128,9 +129,9 @@ def _partial_kernel(splitting: Splitting, stages: Sequence[Stage]) -> Kernel:
 
 
 def _partial_schedule(old: Schedule) -> Schedule:
-    """The schedule of the kernel that reduces the parts: columns for a reduction down columns, otherwise a
-    block for each part of a row. Threads, vectors and unrolling stay as tuned; no elements are kept in
-    registers."""
+    """The layout on the GPU of the kernel that reduces the parts, when that of the unsplit kernel is `old`:
+    columns for a reduction down columns, otherwise a block for each part of a row. Threads, vectors and
+    unrolling stay as tuned; no elements are kept in registers."""
     assert isinstance(old, Accumulating)
     width, unroll, streaming = 1, 1, False
     if isinstance(old, Columns | TunedRows):
@@ -169,7 +170,8 @@ def _combining_kernel(splitting: Splitting) -> Kernel:
 
 
 def _combined(splitting: Splitting, stage: Stage) -> tuple[list[Stage], Expression]:
-    """The stages that combine the parts' results of `stage`, and the expression of the final result."""
+    """The reductions that combine the parts' results of the reduction `stage`, and the expression of the
+    final result."""
     found = splitting.partial(stage.name, _kind(stage))
     beside = companion(stage, splitting.kernel.stages)
 
@@ -192,14 +194,15 @@ def _combined(splitting: Splitting, stage: Stage) -> tuple[list[Stage], Expressi
 
 
 def _members(splitting: Splitting) -> Index:
-    """How many elements the current part has, as an index; the last part may have fewer than `length`."""
+    """How many elements the present part has, as a symbolic index; the last part may have fewer than
+    `splitting.length`."""
     cut, *rest = splitting.kernel.reduced
     cut = replace(cut, part=Part(PART, splitting.length))
     return indices.product([indices.subtract(cut.end, cut.begin), *(axis.extent for axis in rest)])
 
 
 def _element_kernel(splitting: Splitting) -> Kernel:
-    """The pointwise kernel that computes, from the final results, what the reduction stores for every
+    """The pointwise kernel that computes, from the final results, what the unsplit reduction stores for every
     element; its axes are in the order of memory."""
     kernel = splitting.kernel
     own = tuple(axis.index for axis in kernel.axes)

@@ -33,9 +33,9 @@ UNMEASURED = "Only its time is known, and not what bounds it"
 
 @dataclass(frozen=True)
 class StateRule:
-    """The kernel to optimize; `position` is its index in launch order. `call_speedup` is the speedup factor
-    of the whole call if the kernel saves all that it can; None where the profile does not tell how much that
-    is."""
+    """The choice of the kernel to optimize; `position` is its index in launch order. `call_speedup` is the
+    speedup factor of the whole call if the kernel saves all that it can; None where the profile does not tell
+    how much that is."""
 
     position: int
     kernel: KernelState
@@ -45,8 +45,8 @@ class StateRule:
 def extract_states(
     profile: Profile, floor_bytes: int | None = None, access_bytes: int | None = None
 ) -> tuple[KernelState, ...]:
-    """One state for each kernel of the profile, in launch order. `floor_bytes` is the least memory traffic
-    that the call needs, `access_bytes` what a lane loads or stores at once; None if unknown."""
+    """The performance state of each kernel of the profile, in launch order. `floor_bytes` is the least memory
+    traffic that the call needs, `access_bytes` what a lane loads or stores at once; None if unknown."""
     signals = [signals_of(profile, kernel, floor_bytes, access_bytes) for kernel in profile.kernels]
     primaries = [primary_of(s) for s in signals]
     call = _CallWords(signals, primaries)
@@ -59,8 +59,8 @@ def extract_states(
 
 
 def choose_target(states: Sequence[KernelState]) -> StateRule | None:
-    """The kernel that could save the largest part of the call's time (Amdahl's law); one with unknown savings
-    counts with all its time. None if there are no kernels."""
+    """The kernel among `states` that could save the largest part of the call's time (Amdahl's law); one with
+    unknown savings counts with all its time. None if there are no kernels."""
     if not states:
         return None
 
@@ -76,13 +76,13 @@ def possible_gain(kernel: KernelState) -> float:
 
 
 def state_name(primary: Bottleneck, secondary: Sequence[str]) -> str:
-    """The name of a state: its bottleneck, and its further words, sorted, such as `memory-bandwidth` or
-    `latency/low-occupancy+small-blocks`."""
+    """The name of a state: its bottleneck `primary` and, sorted, the further words in `secondary`, such as
+    `memory-bandwidth` or `latency/low-occupancy+small-blocks`."""
     return "/".join([primary, "+".join(sorted(secondary))] if secondary else [primary])
 
 
 class _CallWords:
-    """Finds the secondary words that only all kernels of a call together justify: `many-launches` and
+    """Finds the secondary words of states that depend on all kernels of a call together: `many-launches` and
     `intermediate-traffic`."""
 
     def __init__(self, signals: Sequence[Signals], primaries: Sequence[Bottleneck]) -> None:
@@ -119,8 +119,8 @@ def _state(s: Signals, primary: Bottleneck, call: _CallWords) -> State:
 
 
 def _metrics(s: Signals) -> dict[str, float]:
-    """The known signals by name, each between 0 and 1, as the metrics of a state. A ratio r (such as bytes
-    moved to bytes needed) becomes 1 - 1/r, the part that is too much."""
+    """The signals `s` of a kernel that are known, by name, each between 0 and 1, as the metrics of its state.
+    A ratio r (such as bytes moved to bytes needed) becomes 1 - 1/r, the part that is too much."""
     values = {
         "dram": s.dram,
         "l2": s.l2,

@@ -15,7 +15,8 @@ KINDS = ("pointwise", "along memory", "across memory", "product")  # which come 
 
 def technique_table() -> str:
     """A Markdown table with a row for each technique, in the order of application, and a column for each kind
-    of kernel; the cells name the schedules that it applies to, "all" if it is all of them."""
+    of kernel; the cells name the schedules (layouts on the GPU) that it applies to, "all" if it is all of
+    them."""
     known = load_techniques()
     kinds: dict[str, list[type]] = {}
     for schedule in all_schedules():

@@ -1,4 +1,5 @@
-"""Changes the tile of a matrix product that is computed by plain arithmetic, without tensor cores."""
+"""Changes the tile (the part of the results that a block computes) of a matrix product without tensor
+cores."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,9 +16,10 @@ Choose = Callable[[Product, TiledProduct | None], TiledProduct | No]
 
 
 def retiled(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel | No:
-    """The kernel, a matrix product, with the tile that `choose` returns for it and its present tile (None if
-    it has none yet); `No`, with the reason, if it is no matrix product or `choose` finds no tile. Sums of
-    more than LONG terms are added up in pieces of FLUSH."""
+    """The matrix product `kernel` with another tile: the one that `choose(product, present tile)` returns,
+    where the present tile is None if it has none yet. `No`, with the reason, if the kernel is no matrix
+    product or `choose` finds no tile. Sums of more than LONG terms are accumulated in pieces of FLUSH terms,
+    for precision."""
     product = as_product(kernel, plan)
     if product is None:
         return No("it is no product of two matrices over one K axis")
@@ -29,6 +31,6 @@ def retiled(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel | No:
 
 
 def terms(inner: Axis, plan: Plan) -> int:
-    """The number of terms that are summed along the K axis `inner` in the primary workload: its extent, or
-    the length of one part if it is cut (split-K)."""
+    """The number of terms of each sum along the K axis `inner` in the primary workload: its extent or, if it
+    is cut in pieces (split-K), the length of a piece."""
     return plan.extent(inner.extent if inner.part is None else inner.part.length)

@@ -36,8 +36,8 @@ MOST_NUMBERS = 64  # of a tensor that forward() makes of numbers
 
 @dataclass(frozen=True, eq=False)
 class TracedCall:
-    """One recorded operator call: tensors among its arguments are TracedValues, and `results` are its
-    tensors, without content. An input or parameter of the module is a call without a target."""
+    """One recorded operator call: tensors among its arguments are TracedValues, and `results` are the tensors
+    that it gave, without content. An input or parameter of the module is a call whose `target` is None."""
 
     name: str
     target: Any
@@ -47,13 +47,13 @@ class TracedCall:
 
     @property
     def operator(self) -> str:
-        """The operator with its overload: "mul.Tensor"."""
+        """The name of the operator with its overload, such as "mul.Tensor"."""
         return str(self.target).removeprefix("aten.")
 
 
 @dataclass(frozen=True)
 class TracedValue:
-    """A tensor of a trace: result number `result` of a call."""
+    """A tensor of a trace: result number `result` of the operator call that made it."""
 
     call: TracedCall
     result: int = 0
@@ -73,7 +73,8 @@ class TracedModule:
     outputs: list[TracedValue] = field(default_factory=list)
 
     def needed(self) -> list[TracedCall]:
-        """The calls that an output depends on, in order, without copies."""
+        """The operator calls that an output depends on, in order; left out are those that only copy a
+        tensor."""
         wanted = {original(value).call for value in self.outputs}
         kept = []
         for call in reversed(self.calls):
@@ -84,14 +85,15 @@ class TracedModule:
 
 
 def operands(call: TracedCall) -> list[TracedValue]:
-    """The traced tensors among a call's arguments, in order."""
+    """The tensors among the arguments of an operator call, in order, as values of the trace."""
     leaves = pytree.tree_leaves((call.args, dict(call.kwargs)), is_leaf=lambda v: isinstance(v, TracedValue))
     return [leaf for leaf in leaves if isinstance(leaf, TracedValue)]
 
 
 def original(value: TracedValue) -> TracedValue:
-    """The value that `value` is a copy of, through any number of copies; itself if it is no copy, or one of
-    another dtype. Copies change the layout at most, and PyTorch makes them at some sizes only."""
+    """The value of the trace that `value` is a copy of, through any number of copies; `value` itself if it is
+    no copy, or one of another dtype. Copies change the layout at most, and PyTorch makes them at some sizes
+    only."""
     while value.call.operator in COPIES:
         source = operands(value.call)[0]
         if source.tensor.dtype != value.tensor.dtype:
@@ -121,9 +123,9 @@ def trace_module(
 def _traced(
     module: torch.nn.Module, inputs: Sequence[Any], names: Mapping[str, torch.Tensor], *, functional: bool
 ) -> TracedModule:
-    """One attempt at `trace_module`. With `functional`, PyTorch turns in-place writes into operators that
-    return new tensors; without it, the recorder does so, and raises _Aliased if the written tensor has
-    views."""
+    """One attempt at `trace_module`, with its parameters. With `functional`, PyTorch turns in-place writes
+    into operators that return new tensors; without it, the recorder does so, and raises _Aliased if the
+    written tensor has views."""
     state: dict[str, torch.Tensor] = {**dict(module.named_parameters(remove_duplicate=False))}
     state |= dict(module.named_buffers(remove_duplicate=False))
     others = {f"{UNNAMED}{place}": tensor for place, tensor in enumerate(state.values())}
@@ -154,15 +156,16 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
 def _upsampled(
     operator: Any, x: torch.Tensor, output_size: Sequence[int] | None, scale_factors: Sequence[float] | None
 ) -> Any:
-    """Calls the core `operator` for nearest-neighbour upsampling of x to a size or, if that is not given, by
-    factors."""
+    """Calls `operator`, nearest-neighbour upsampling, on x: to the extents `output_size` of its dimensions
+    behind batch and channel or, if that is not given, by the factors `scale_factors`."""
     size = output_size or [int(n * f) for n, f in zip(x.shape[2:], scale_factors or (), strict=True)]
     return operator(x, size, *(scale_factors or ()))
 
 
 @cache
 def _rule(target: Any) -> Callable[..., Any] | None:
-    """The function that decomposes an operator into core operators; None if it is a core operator itself."""
+    """The function that decomposes the operator `target` into core (aten) operators; None if it is one
+    itself."""
     rule = _decompositions().get(target)
     if rule is None and str(target) not in KEPT and target._can_decompose():
         return target.decompose  # type: ignore[no-any-return]
@@ -175,9 +178,9 @@ class _Aliased(Exception):
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records core operators while it is active; an in-place write is recorded as an operator that returns a
-    new value. With `remember`, results of an operator on operands like earlier ones are made without running
-    it."""
+    """Records the core operators that PyTorch runs while it is active; an in-place write is recorded as an
+    operator that returns a new value. `names` has the module's tensors by name. With `remember`, an operator
+    is not run again on operands like earlier ones: results of the same shapes are made instead."""
 
     def __init__(self, names: Mapping[str, torch.Tensor], *, remember: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -224,9 +227,9 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return found
 
     def _write(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Records an operator that writes its first operand in place (`relu_`): that tensor stands for a new
-        value from then on. Raises _Aliased if other tensors would change with it, or if it is another kind of
-        write."""
+        """Records the operator `func`, called with `args` and `kwargs`, which writes its first operand in
+        place (`relu_`): that tensor stands for a new value from then on. Raises _Aliased if other tensors
+        would change with it, or if it is another kind of write."""
         written = [argument.name for argument in func._schema.arguments if argument.is_write]
         name = func.overloadpacket.__name__
         packet = getattr(torch.ops.aten, name.removesuffix("_"), None)
@@ -242,8 +245,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return args[0]
 
     def value(self, tensor: Any) -> TracedValue:
-        """The traced value of a tensor: the call that made it. Raises UncoveredOperators for a tensor that no
-        recorded operator made."""
+        """The value of the trace that a tensor is: which call made it. Raises UncoveredOperators for a tensor
+        that no recorded operator made."""
         found = self._values.get(id(tensor))
         if found is None:
             raise UncoveredOperators(("a constant tensor of the module (register it as a buffer)",))
@@ -258,8 +261,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return value
 
     def _name(self, func: Any) -> str:
-        """A unique name for a call of an operator: the operator's own, with a number from the second call on,
-        or if Python has a builtin of that name."""
+        """A unique name for a call of the operator `func`: the operator's own, with a number from the second
+        call on, or if Python has a builtin of that name."""
         base = func.overloadpacket.__name__
         count = self._used[base] + (base in vars(builtins))
         self._used[base] += 1
@@ -291,15 +294,15 @@ def _is_number(value: Any) -> bool:
 
 
 def _type_of(numbers: Sequence[Any]) -> torch.dtype:
-    """The dtype that PyTorch gives a tensor made of these numbers."""
+    """The dtype that PyTorch gives a tensor made of these Python numbers, as `torch.tensor` would."""
     if any(isinstance(number, float) for number in numbers):
         return torch.get_default_dtype()
     return torch.bool if all(isinstance(number, bool) for number in numbers) else torch.int64
 
 
 def _numbers(value: Any, options: Mapping[str, Any]) -> torch.Tensor:
-    """A tensor made of a number or of nested lists of numbers, by operators that a trace records (full,
-    stack)."""
+    """A tensor made of `value`, a number or nested lists of numbers, by operators that a trace records (full,
+    stack). `options` are its dtype and device."""
     if isinstance(value, list | tuple):
         return torch.stack([_numbers(part, options) for part in value])
     return torch.full((), value, **options)

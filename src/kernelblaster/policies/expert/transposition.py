@@ -16,8 +16,8 @@ from kernelblaster.policies.expert.proofs import alignment
 
 @dataclass(frozen=True)
 class Transposition:
-    """A pointwise kernel with merged loops whose result is contiguous along its last axis, and whose `loads`
-    are contiguous along the axis `other`, each with a name for its tile in shared memory."""
+    """A pointwise kernel, with as few loops as possible, whose result is contiguous along its last axis,
+    while its `loads` are contiguous along the axis `other`; each has a name for its tile in shared memory."""
 
     kernel: Kernel
     other: Axis
@@ -25,8 +25,9 @@ class Transposition:
 
 
 def transposition(kernel: Kernel, plan: Plan) -> Transposition | None:
-    """The kernel as one with transposed reads; None if it has none, if they are contiguous along different
-    axes, or if its result is not contiguous along the last axis."""
+    """The pointwise kernel with its transposed reads (of tensors that are contiguous along another axis than
+    the result); None if it has none, if they are contiguous along different axes, or if its result is not
+    contiguous along the last axis."""
     flat = flattened(kernel, plan)
     if kernel.stages or len(flat.axes) < 2:
         return None

@@ -23,8 +23,9 @@ class NotUniform(KernelBlasterError):
 
 
 class Unifier:
-    """Finds symbolic extents: expressions in the sizes that have a tensor's observed extents in all
-    workloads. It remembers the value of each size and of each extent found so far, in each workload."""
+    """Finds symbolic extents: expressions of the task's sizes that have a tensor's observed extents in all
+    workloads. It remembers the value of each size and of each extent found so far, in each workload;
+    `numbers` are those of the task's arguments that are plain numbers."""
 
     def __init__(self, sizes: dict[str, Values], numbers: dict[str, tuple[float, ...]]) -> None:
         self._numbers = numbers
@@ -34,8 +35,8 @@ class Unifier:
             self._known.setdefault(values, indices.variable(name))
 
     def whole(self, values: Values, likely: Index | None = None) -> Index:
-        """An expression with these values in the workloads: a literal, the only size that has them, `likely`,
-        or any that fits, in this order. Raises NotUniform if none is found."""
+        """An expression of the sizes that has these `values`, one for each workload: a literal, the only size
+        that has them, `likely`, or any that fits, in this order. Raises NotUniform if none is found."""
         constant = len(set(values)) == 1
         if constant and values[0] <= LITERAL:
             return indices.number(values[0])
@@ -55,8 +56,9 @@ class Unifier:
         return self._known[values]
 
     def number(self, values: tuple[float, ...]) -> Expression:
-        """An expression with these real values in the workloads: a literal, a number that the launch function
-        receives, or a power of an extent, such as 1 / sqrt(n). Raises NotUniform if none is found."""
+        """An expression that has these real `values`, one for each workload: a literal, a number that the
+        launch function receives, or a power of an extent, such as 1 / sqrt(n). Raises NotUniform if none is
+        found."""
         for name, known in self._numbers.items():
             if len(set(known)) > 1 and values == known:
                 return Argument(name, "real")
@@ -96,8 +98,9 @@ class Unifier:
                 yield indices.divide(first, second)
 
     def _stepped(self, values: Values) -> Iterator[Index]:
-        """Yields expressions (a * known + b) / c with these values, where `known` is a known extent and a, b
-        and c are small: multiples, halves, numbers of windows with a stride."""
+        """Yields expressions (a * known + b) / c that have these `values`, one for each workload, where
+        `known` is a known extent and a, b and c are small: multiples, halves, numbers of windows with a
+        stride."""
         for a, c in ((1, 1), (2, 1), (3, 1), (4, 1), (8, 1), *((1, c) for c in range(2, 65)), (3, 2), (3, 4)):
             for known, index in self._known.items():
                 if len(set(known)) == 1:

@@ -34,9 +34,9 @@ NARROW = 2**31  # numbers below this fit in 32 bits
 
 @dataclass(frozen=True)
 class VectorAccess:
-    """Loads and stores that can be made as vectors along one axis, with the names of their vectors. All of
-    `divisors` must be divisible by the vector width. Loads in `guards` are made only on one side of a
-    boundary, where their guards hold."""
+    """Loads (`reads`) and stores (`writes`) of a kernel that can be made as vectors along one axis, with the
+    names of their vectors in the emitted code. All of `divisors` must be divisible by the vector width. Loads
+    in `guards` are made only on one side of a boundary, where their conditions hold."""
 
     along: Axis
     reads: Mapping[Load | Gather, str]
@@ -45,8 +45,8 @@ class VectorAccess:
     guards: Mapping[Load | Gather, Guards] = field(default_factory=dict)
 
     def conditions(self, width: int) -> list[Index]:
-        """The indices that must be divisible by `width` (elements) for aligned vectors; empty if vectors
-        always are aligned."""
+        """The indices that must be divisible by `width`, the number of elements of a vector, for vectors to
+        be aligned; empty if they always are."""
         return [d for d in self.divisors if width > 1 and (d.operator != "int" or d.value % width)]
 
     def possible(self, plan: Plan, width: int) -> bool:
@@ -62,8 +62,9 @@ class VectorAccess:
 
 
 def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool = False) -> VectorAccess:
-    """What a kernel loads and stores contiguously along the axis `along`; with `guards_too`, also what it
-    loads on one side of a boundary only (guards.py)."""
+    """Which loads and stores of a kernel are contiguous along the axis `along`, and are made (or at least
+    stay within their buffer) in every iteration of its loops; with `guards_too`, also loads on one side of a
+    boundary only (guards.py)."""
     inner = {axis.name for axis in kernel.reduced} | {along.name}
     divisors: list[Index] = [along.extent, *([along.part.length] if along.part else [])]
     reads: dict[Load | Gather, str] = {}
@@ -94,8 +95,8 @@ def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool =
 
 
 def _unconditional(expression: Expression) -> Iterator[Load | Gather]:
-    """Yields the loads of an expression that are made at every point: those outside the branches of `where`
-    operations, in their conditions included."""
+    """Yields the loads of an expression that are always made: not those in the branches of conditional
+    expressions (`where`), but those in their conditions."""
     if isinstance(expression, Load | Gather):
         yield expression
     sure = children(expression)
@@ -106,8 +107,8 @@ def _unconditional(expression: Expression) -> Iterator[Load | Gather]:
 
 
 def _harmless(load: Load | Gather, kernel: Kernel, plan: Plan) -> bool:
-    """Whether a load stays within its buffer at every point of the loops in every workload, so that it may be
-    made even where its value is not needed. False for gathers."""
+    """Whether `load` stays within its buffer in every iteration of the kernel's loops in every workload, so
+    that it may be made even where its value is not needed. False for gathers."""
     shape = plan.buffers[load.buffer].shape
     place = row_major(load.position, shape)
     if isinstance(load, Gather):
@@ -121,15 +122,15 @@ def _harmless(load: Load | Gather, kernel: Kernel, plan: Plan) -> bool:
 
 
 def column_access(kernel: Kernel, plan: Plan) -> VectorAccess:
-    """What a reduction down columns (across memory) loads and stores contiguously along its last axis, the
-    columns."""
+    """Which loads and stores of a reduction down columns (across memory) are contiguous along its last axis,
+    the columns."""
     flat = flattened(kernel, plan)
     return vector_access(flat, plan, flat.axes[-1])
 
 
 def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str]:
-    """Names of the variables that the expressions use as values, or in the indices of loads that are no
-    vectors of `found`."""
+    """Names of the variables that the expressions use as values, or in the indices of those loads that are
+    not made as vectors (are not in `found`)."""
     names: set[str] = set()
     for expression in expressions:
         for part in walk(expression):
@@ -141,7 +142,7 @@ def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str
 
 
 def fits(plan: Plan, extent: Index) -> bool:
-    """Whether a count (an index) is below 2**31 in every workload, so that 32 bits hold it."""
+    """Whether `extent`, a symbolic count, is below 2**31 in every workload, so that 32 bits hold it."""
     return all(indices.evaluate(extent, sizes) < NARROW for sizes in plan.sizes)
 
 

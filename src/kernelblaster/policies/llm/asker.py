@@ -25,11 +25,12 @@ NOTED: tuple[Role, ...] = ("initial-writer", "proposer", "lowerer")  # who is sh
 
 @dataclass(frozen=True)
 class Question(Generic[T]):
-    """One question to the model in a role (a kind of question, such as the proposer's): the `template` filled
-    with `sections` is the user's message, `system` the system message, `schema` the type of the answer. `key`
-    identifies it within run and role: if the run has an answer recorded under that key, it is reused, even if
-    the prompt would now read differently. `seed` asks for another answer to the same prompt; `prompt_tokens`
-    overrides the role's limit. `notes` are texts that people left for the run, added at the end."""
+    """One question to the language model in a `role`, a kind of question such as the proposer's. The
+    `template` filled with `sections` is the user's message, `system` the system message, `schema` the type of
+    the answer. `key` identifies it within run and role: if the run has an answer recorded under that key, it
+    is reused, even if the prompt would now read differently. `seed` asks for another answer to the same
+    prompt; `prompt_tokens` overrides the role's limit. `notes` are texts that people left for the run, added
+    at the end."""
 
     role: Role
     key: str
@@ -43,14 +44,15 @@ class Question(Generic[T]):
 
     @property
     def name(self) -> str:
-        """`ROLE/KEY`, under which the question is recorded in the run's log."""
+        """The name, `ROLE/KEY`, under which question and answer are recorded in the run's log."""
         return f"{self.role}/{self.key}"
 
 
 class Asker:
-    """Asks the model for one task of one run. `once(kind, key, make)` is the run's log: it returns the data
-    recorded under that kind and key, or calls `make` and records what it returns, so that a resumed run asks
-    nothing twice. Notes that people left (`steering`) are added to new questions of the roles in NOTED."""
+    """Asks the `model` the questions of one `task` of one run. `once(kind, key, make)` is the run's log: it
+    returns the data recorded under that kind and key, or calls `make` and records what it returns, so that a
+    resumed run asks nothing twice. Notes that people left (`steering`) are added to new questions of the
+    roles in NOTED."""
 
     def __init__(self, model: Model, once: Once, task: str, steering: Steering | None = None) -> None:
         self._model = model
@@ -66,9 +68,9 @@ class Asker:
         return Counter(self._failed.values())
 
     def ask(self, question: Question[T]) -> T | None:
-        """The answer, recorded or asked now. None if there is no usable one (refused, empty, too long,
-        malformed twice, or the prompt does not fit); such failures are recorded too and counted in
-        `failures`. Raises a `ModelError` if the model cannot be asked at all."""
+        """The model's answer to the question, recorded or asked for now. None if there is no usable one
+        (refused, empty, too long, malformed twice, or the prompt does not fit); such failures are recorded
+        too and counted in `failures`. Raises a `ModelError` if the model cannot be asked at all."""
         recorded = self._once(ANSWER, question.name, lambda: self._asked(question))
         if recorded["answer"] is None:
             self._failed[question.name] = (question.role, recorded["failure"])
@@ -96,8 +98,9 @@ class Asker:
         return event
 
     def _asked(self, question: Question[T]) -> dict[str, Any]:
-        """Ask the model and return the event to record: `answer` as JSON data with the model and the number
-        of calls, or `answer` None with `failure` (the error's name) and `why`."""
+        """Asks the model the question and returns the data to record in the run's log: `answer` as JSON data
+        with the model and the number of calls, or `answer` None with `failure` (the error's name) and
+        `why`."""
         try:
             request = request_of(question, self._task, self.prompt(question))
             reply = self._model.ask(request)
@@ -134,8 +137,8 @@ def _messages(question: Question[T]) -> list[dict[str, Any]]:
 
 
 def _rendered(question: Question[T]) -> str:
-    """The template with its sections and the notes, shortened to the role's token limits. Raises
-    `PromptTooLong`."""
+    """The user's message of the question: its template filled with its sections, and the notes that people
+    left, shortened to the role's token limits. Raises `PromptTooLong`."""
     room = question.prompt_tokens or TOKENS[question.role].room
     if not question.notes:
         return render(question.template, question.role, room, question.sections)

@@ -12,16 +12,17 @@ RULE = (
 
 
 def data(title: str, text: str) -> str:
-    """`text` between an opening and a closing mark, with a `title` and without invisible characters. The
-    marks include a digest of the text, so that the text cannot contain its own closing mark."""
+    """`text` between an opening and a closing mark, which declare it as data to the model, with a `title` and
+    without invisible characters. The marks include a digest of the text, so that the text cannot contain its
+    own closing mark."""
     clean = INVISIBLE.sub("", text).strip("\n")
     begin, end = marks(title, clean)
     return f"{begin}\n{clean}\n{end}"
 
 
 def marks(title: str, text: str) -> tuple[str, str]:
-    """The opening and the closing mark for a text; `text` is the whole text, even if only parts of it are
-    then shown between the marks."""
+    """The opening mark, with the `title`, and the closing mark that declare a text as data to the model.
+    `text` is the whole text, even if only parts of it are then shown between the marks."""
     mark = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f'<data {mark} "{one_line(title)}">', f"</data {mark}>"
 

@@ -29,8 +29,8 @@ BESIDES = 40  # importance of kernels other than the one in question; less for e
 
 
 def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-    """A profile as prompt lines: up to five for each kernel, the largest share of the time first.
-    `floor_bytes` is the least memory traffic of the task, in bytes. `kernel` is the kernel that the prompt is
+    """A profile as texts for a prompt: up to five lines for each kernel, the largest share of the time first.
+    `floor_bytes` is the least memory traffic of the task, in bytes. `kernel` is the one that the prompt is
     about: its lines are never left out and include the profiler's advice; with None that holds for the first
     eight."""
     states = extract_states(profile, floor_bytes)
@@ -64,9 +64,9 @@ def kernel_name(profiled: str) -> str:
 
 
 def _kernel(name: str, profiled: KernelProfile, state: KernelState, busy: list[str]) -> str:
-    """The two lines on one kernel: share, time, launch shape and resources; then `busy` (phrases such as
-    `device memory 47%`), metrics of waste (such as bank conflicts) above NOTED, and how much of its time
-    could be saved."""
+    """The two lines of a prompt on the kernel `name`: share, time, launch shape and resources, from
+    `profiled` and `state`; then `busy` (phrases such as `device memory 47%`), metrics of waste (such as bank
+    conflicts) above NOTED, and how much of its time could be saved."""
     time = f"{profiled.duration_us:.1f} us, " if profiled.duration_us is not None else ""
     grid, block = ("x".join(str(n) for n in _short(of)) for of in (profiled.grid, profiled.block))
     metrics = state.state.metrics
@@ -80,7 +80,7 @@ def _kernel(name: str, profiled: KernelProfile, state: KernelState, busy: list[s
 
 def _busy(metrics: Mapping[str, float]) -> list[str]:
     """Phrases such as `device memory 47%` on the use of memories, issue slots and pipes, where it is at least
-    1 %. `metrics` are fractions from 0 to 1."""
+    1 %. `metrics` are those of a performance state by name, fractions from 0 to 1."""
     return [figure(key, metrics[key]) for key in BUSY if metrics.get(key, 0) >= 0.01]
 
 
@@ -94,8 +94,8 @@ def _pipes(pipes: Mapping[str, float]) -> list[str]:
 
 
 def _resources(profiled: KernelProfile) -> str:
-    """Registers and shared memory of a kernel as the continuation of a sentence; empty for a profile without
-    them."""
+    """Registers and shared memory of a profiled kernel as the continuation of a sentence; empty if its
+    profile does not have them."""
     parts = []
     for metric, words in RESOURCE_METRICS.items():
         value = profiled.metric(metric)
@@ -106,8 +106,8 @@ def _resources(profiled: KernelProfile) -> str:
 
 
 def _achieved(profiled: KernelProfile) -> list[str]:
-    """A line on what a kernel reached: MB moved and GB/s, hit rates of the caches, and what warps wait for
-    most; an empty list for a profile without these metrics."""
+    """A line on what a profiled kernel reached: MB moved and GB/s, hit rates of the caches, and what warps
+    wait for most; an empty list if its profile does not have these metrics."""
     moved = [_value(profiled, f"dram__bytes_{way}.sum") for way in ("read", "write")]
     parts = []
     if profiled.duration_us and moved[0] is not None and moved[1] is not None:
@@ -127,21 +127,22 @@ def _achieved(profiled: KernelProfile) -> list[str]:
 
 
 def _stalls(profiled: KernelProfile) -> dict[str, float]:
-    """Stall cycles of warps per issued instruction, by Nsight Compute's name of the stall reason; empty if
-    the profile has none."""
+    """Cycles that the warps of a profiled kernel are stalled for each instruction they issue, by Nsight
+    Compute's name of the reason; empty if its profile has none."""
     found = ((STALL.match(metric.name), metric.value) for metric in profiled.metrics)
     return {match[1]: value for match, value in found if match and isinstance(value, float)}
 
 
 def _value(profiled: KernelProfile, metric: str) -> float | None:
-    """The number of the metric named `metric`; None if the profile does not have it or it is text."""
+    """The number that the profiled kernel has for the metric of this name; None if there is none or it is
+    text."""
     found = profiled.metric(metric)
     return found.value if found is not None and isinstance(found.value, float) else None
 
 
 def _advice(profiled: KernelProfile) -> list[str]:
-    """Up to ADVICE lines of the profiler's advice, the largest estimated speedup first; if no advice has an
-    estimate, the first piece only. Empty if there is none."""
+    """Up to ADVICE lines of the profiler's advice on a kernel, the largest estimated speedup first; if no
+    advice has an estimate, the first advice only. Empty if there is none."""
     ordered = sorted(profiled.advice, key=lambda a: -(a.estimated_speedup_percent or 0.0))
     promising = [advice for advice in ordered if advice.estimated_speedup_percent]
     lines = []
@@ -161,7 +162,8 @@ def _short(extents: tuple[int, int, int]) -> list[int]:
 
 
 def whole_profile(profile: Profile) -> str:
-    """Every metric and all advice of every kernel as text, by sections, as a profiler prints them."""
+    """Every metric and all advice of every kernel of the profile as text, by sections, as a profiler prints
+    them."""
     lines = []
     for kernel in profile.kernels:
         lines.append(f"{one_line(kernel.name)}, grid {kernel.grid}, block {kernel.block}")

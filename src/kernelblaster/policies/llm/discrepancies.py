@@ -27,7 +27,7 @@ LETTERS = 240  # of what was said of a step
 class ResultsView:
     """What a prompt may show of results: the authors' own descriptions of candidates (`summaries`, by the
     candidate's code, a digest), `source`, which returns a candidate's source by code or None, and the
-    knowledge base `now`, by whose names states are called."""
+    knowledge base `now`, whose names of performance states are used."""
 
     summaries: Mapping[str, str]
     source: Callable[[str], str | None]
@@ -35,7 +35,7 @@ class ResultsView:
 
 
 def listed(discrepancies: Sequence[Discrepancy], view: ResultsView | None = None) -> list[Piece]:
-    """The prompt pieces for each discrepancy (expected against measured gain), numbered from 0, by which
+    """The texts of a prompt on discrepancies (expected against measured gains), numbered from 0, by which
     answers refer to them; the first three are never left out of a long prompt. With a `view`, each also shows
     one attempt: what was done, how the profile changed, and the difference of the sources, which is left out
     first."""
@@ -49,8 +49,8 @@ def listed(discrepancies: Sequence[Discrepancy], view: ResultsView | None = None
 
 
 def _text(number: int, discrepancy: Discrepancy, view: ResultsView | None) -> str:
-    """The lines on one discrepancy: expected and measured gain as speedups, the latter with its interval, and
-    the number of attempts and failures; with a `view` also what one attempt did and changed."""
+    """The lines on one discrepancy: its `number`, expected and measured gain as speedups, the latter with its
+    interval, and the number of attempts and failures; with a `view` also what one attempt did and changed."""
     got = "no valid candidate"
     if discrepancy.measured is not None and discrepancy.interval is not None:
         low, high = (exp(bound) for bound in discrepancy.interval)
@@ -74,8 +74,8 @@ def _shown(discrepancy: Discrepancy) -> Sample:
 
 
 def _evidence(discrepancy: Discrepancy, view: ResultsView) -> list[str]:
-    """Lines on the attempt that illustrates a discrepancy: what was done, and how its profile changed or why
-    it failed."""
+    """Lines on the attempt that illustrates a discrepancy: what was done (from the authors' descriptions in
+    `view`), and how its profile changed or why it failed."""
     sample = _shown(discrepancy)
     if sample.step.failure is not None:
         said = one_line(outcome_feedback(sample.child.outcome, ""), LETTERS)
@@ -84,8 +84,8 @@ def _evidence(discrepancy: Discrepancy, view: ResultsView) -> list[str]:
 
 
 def _difference(sample: Sample, view: ResultsView) -> str:
-    """The unified diff of the sources before and after an attempt, at most LINES lines of it, quoted as data;
-    empty if a source is not known or nothing differs."""
+    """The unified diff of the sources (from `view`) before and after the attempt `sample`, at most LINES
+    lines of it, quoted as data; empty if a source is not known or nothing differs."""
     old, new = (view.source(code) for code in (sample.step.parent, sample.step.child))
     if old is None or new is None:
         return ""
@@ -95,15 +95,16 @@ def _difference(sample: Sample, view: ResultsView) -> str:
 
 
 def _done(sample: Sample, summaries: Mapping[str, str]) -> list[str]:
-    """The author's description of an attempt as one line in a list; an empty list if it gave none."""
+    """The author's description of the attempt `sample`, found in `summaries` by the code of its candidate, as
+    one line in a list; an empty list if there is none."""
     said = one_line(summaries.get(sample.step.child, ""), LETTERS)
     return [f"   done: {said}"] if said else []
 
 
 def _effect(sample: Sample, state: str, now: Content) -> str:
-    """A line on what an attempt changed: the techniques before it, the kernel's share of the time and own
-    speedup, the performance state it is in afterwards (by its name in the knowledge base `now`) if that is
-    not `state`, and metrics."""
+    """A line on what the attempt `sample` changed: the techniques before it, the kernel's share of the time
+    and own speedup, the performance state it is in afterwards (by its name in the knowledge base `now`) if
+    that is not `state`, and metrics."""
     before = f"after {one_line(', '.join(sample.step.before), 120)}" if sample.step.before else "at first"
     contrast = contrast_of(sample)
     if contrast is None:
@@ -118,14 +119,14 @@ def _effect(sample: Sample, state: str, now: Content) -> str:
 
 
 def _changes(contrast: Contrast) -> list[str]:
-    """Phrases such as `device memory 13% to 67%` on the metrics that changed most and on those in ALWAYS, as
-    far as both profiles have them."""
+    """Phrases such as `device memory 13% to 67%` on the metrics of a kernel that changed most in a step, and
+    on those in ALWAYS, as far as the profiles before and after (in `contrast`) have them."""
     old, new = contrast.before.state.metrics, contrast.after.state.metrics
     names = dict.fromkeys([*list(contrast.moved)[:MOVED], *ALWAYS])
     return [change(name, old[name], new[name]) for name in names if name in old and name in new]
 
 
 def _gain(sample: Sample) -> float:
-    """The natural logarithm of the speedup of a valid attempt."""
+    """The natural logarithm of the speedup that a valid attempt reached."""
     assert sample.step.log_speedup is not None
     return sample.step.log_speedup

@@ -22,8 +22,8 @@ class Refusal(Exception):
 
 
 def apply_edits(source: str, edits: Sequence[SourceEdit]) -> str:
-    """The source after all replacements, each searched in the result of those before. Raises `Refusal` if the
-    text to replace does not occur exactly once."""
+    """The source after all replacements in `edits`, each searched for in the result of those before. Raises
+    `Refusal` if the text to replace does not occur exactly once."""
     for number, edit in enumerate(edits, 1):
         count = source.count(edit.search) if edit.search else 0
         if count != 1:
@@ -33,9 +33,9 @@ def apply_edits(source: str, edits: Sequence[SourceEdit]) -> str:
 
 
 def changed(source: str, whole: str, edits: Sequence[SourceEdit], *, all_shown: bool) -> str:
-    """The new source from a model's answer: `whole` (a complete file; blank if not given) or `edits`.
-    `all_shown`: the prompt showed the entire old source. Raises `Refusal` if neither or both are given, if a
-    whole file would drop parts that were not shown, or if nothing changes."""
+    """The new version of `source` from a model's answer: `whole` (a complete file; blank if not given) or
+    `edits`. `all_shown`: the prompt showed the entire old source. Raises `Refusal` if neither or both are
+    given, if a whole file would drop parts that were not shown, or if nothing changes."""
     if bool(whole.strip()) == bool(edits):
         raise Refusal("give either `edits` or the whole file as `source`, and not both")
     if whole.strip() and not all_shown:

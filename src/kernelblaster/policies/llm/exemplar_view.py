@@ -17,9 +17,10 @@ IMPORTANCE = 34  # of the first; less for the second
 def exemplar_pieces(
     around: Neighbourhood, family: str | None, techniques: Sequence[str], source: str
 ) -> list[Piece]:
-    """Prompt pieces with up to MOST exemplars (best candidates of earlier searches) for a kernel, those first
-    that share most with it (its family, its bottleneck, the techniques to apply), each with where it comes
-    from. The candidate's own `source` is not among them. A long prompt may leave out any of them."""
+    """Texts for a prompt on up to MOST exemplars (best candidates of earlier searches), each with where it
+    comes from. `around` finds them in the knowledge base: those first that share most with the kernel in
+    question (its `family`, its bottleneck, the `techniques` to apply), and not the candidate's own `source`.
+    A long prompt may leave out any of them."""
     pieces: list[Piece] = []
     for one in around.exemplars(family, techniques, (source,)):
         text = _text(one)
@@ -29,8 +30,8 @@ def exemplar_pieces(
 
 
 def _text(one: RetrievedExemplar) -> str:
-    """An exemplar's source quoted as data, under a line on what it is; only its kernels if the whole takes
-    more than TOKENS tokens, and empty if these do too."""
+    """The source of the exemplar `one` (a best candidate of an earlier search) quoted as data, under a line
+    on what it is; only its kernels if the whole takes more than TOKENS tokens, and empty if these do too."""
     exemplar = one.exemplar
     code = exemplar.source
     if tokens_of(code) > TOKENS:

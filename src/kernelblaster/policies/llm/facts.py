@@ -20,9 +20,9 @@ SAME = (
 
 
 def contract(task: Task) -> str:
-    """The rules for a candidate of this task: the system message of roles that write one from nothing. The
-    text is the same for all of these roles, so that a server can cache it, and does not depend on the task
-    file's path, so that recorded answers can be replayed."""
+    """The rules for a candidate of this task: the system message of all questions that ask for one from
+    nothing. It is the same text for all of them, so that a server can cache it, and does not depend on the
+    task file's path, so that recorded answers can be replayed."""
     sections = {
         "header": declaration(task.signature, PurePath(task.name).name).strip(),
         "dtype": task.dtype,
@@ -36,8 +36,8 @@ def contract(task: Task) -> str:
 
 
 def change_contract(task: Task) -> str:
-    """The shorter rules for candidates of this task: the system message of roles that change an existing
-    candidate, whose source shows the rest."""
+    """The shorter rules for candidates of this task: the system message of questions that ask for changes to
+    an existing candidate, whose source shows the rest."""
     sections = {
         "dtype": task.dtype,
         "tf32": precision(task),
@@ -76,8 +76,8 @@ def _brief(workloads: Sequence[Workload]) -> str:
 
 
 def compared_at(task: Task, *, modelled: bool) -> str:
-    """The sizes at which the judge compared a candidate's results with the reference, as text. `modelled`:
-    the device is the emulator, which compares at one small workload only."""
+    """The sizes at which the judge compared a candidate's results with those of the task's reference, as
+    text. `modelled`: the device is the emulator, which compares at one small workload only."""
     if not modelled:
         return _brief([w for w in task.workloads if w.name != "small" or task.small_declared])
     compared, timed = (_brief([w]) for w in (task.small or task.smallest, task.primary))
@@ -85,7 +85,7 @@ def compared_at(task: Task, *, modelled: bool) -> str:
 
 
 def _fixed(workloads: Sequence[Workload]) -> dict[str, int]:
-    """The sizes that have the same value in every workload, by name."""
+    """Those sizes, by name, that have the same value in all of the workloads."""
     sizes = workloads[0].sizes
     return {
         name: value for name, value in sizes.items() if all(w.sizes.get(name) == value for w in workloads)

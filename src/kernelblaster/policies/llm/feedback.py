@@ -29,8 +29,9 @@ def feedback(evaluation: Evaluation, source: str) -> str:
 
 
 def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> str:
-    """As `feedback`, from the outcome alone. `source` may be empty: then no lines are quoted. For a correct
-    candidate it is a sentence with the speedup over the baseline, which `rival` names."""
+    """What the judge's `outcome` says, for the model that wrote `source`: why a candidate was not accepted,
+    as in `feedback`, or for a correct one its speedup over the baseline, which `rival` names. `source` may be
+    empty: then none of its lines are quoted."""
     match outcome:
         case CompileFailed(reason=reason, log=log):
             said = "It does not compile:\n" + (_errors(log, source) or f"- {one_line(reason, LETTERS)}")

@@ -31,7 +31,8 @@ def figure(name: str, value: float) -> str:
 
 
 def change(name: str, old: float, new: float) -> str:
-    """A metric before and after a change, such as `device memory 13% to 67%`; values as for `figure`."""
+    """A metric before and after a change, such as `device memory 13% to 67%`; `old` and `new` are fractions
+    of 1, as for `figure`."""
     return f"{figure(name, old)} to {_number(name, new)}"
 
 

@@ -28,10 +28,10 @@ class Explanations(BaseModel):
 
 
 def explain_by_model(scene: Scene, evaluation: PolicyEvaluation, now: Content, key: str) -> list[Gap]:
-    """One gap (an explained discrepancy between expected and measured gain) for each surprising discrepancy,
-    in the same order, with the model's cause and sentence, which is also its lesson; where it gave none,
-    those of the expert's rules. The changed metrics in a gap are always the measured ones. `now` is the
-    current knowledge base; `key` identifies the question in the run."""
+    """Asks the model why measured gains differ from expected ones: one explanation (gap) for each surprising
+    discrepancy in `evaluation`, in the same order, with the model's cause and sentence, which is also its
+    lesson; where it gave none, those of the expert's rules. The changed metrics in a gap are always the
+    measured ones. `now` is the current knowledge base; `key` identifies the question in the run."""
     evaluation = replace(evaluation, discrepancies=[d for d in evaluation.discrepancies if d.surprising])
     expert = [explain_gap(discrepancy, now) for discrepancy in evaluation.discrepancies]
     answer = scene.asker.ask(analyst_question(scene, evaluation, now, key)) if expert else None
@@ -47,9 +47,9 @@ def explain_by_model(scene: Scene, evaluation: PolicyEvaluation, now: Content, k
 def analyst_question(
     scene: Scene, evaluation: PolicyEvaluation, now: Content, key: str
 ) -> Question[Explanations]:
-    """The question for the causes of the discrepancies in `evaluation`; an answer refers to them by their
-    position. `now` is the knowledge base by whose names states are called, `key` identifies the question in
-    the run."""
+    """The question to the model for the causes of the discrepancies (expected against measured gains) in
+    `evaluation`; an answer refers to them by their position. `now` is the knowledge base, whose names of
+    performance states are used; `key` identifies the question in the run."""
     return Question(
         role="gap-analyst",
         key=key,

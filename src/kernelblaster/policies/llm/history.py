@@ -26,10 +26,10 @@ class Tried:
 
 
 def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
-    """Prompt lines on earlier steps, each with its result: those from the candidate `code`, those that led to
-    it, then those that failed on other candidates of the run, then others in the same `state`; at most SHOWN
-    of each kind, the latest first. `kernel` is the kernel that the prompt is about: a step names its kernel
-    only if it is another."""
+    """Lines for a prompt on earlier steps of the run, each with its result: those from the candidate `code`,
+    those that led to it, then those that failed on other candidates of the run, then others in the same
+    `state`; at most SHOWN of each kind, the latest first. `kernel` is the kernel that the prompt is about: a
+    step names its kernel only if it is another."""
     way = path_steps(tried.steps, code)
     here = [step for step in tried.steps if step.parent == code]
     others = [step for step in tried.steps if step.parent != code and step not in way]
@@ -48,8 +48,8 @@ def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
 
 
 def path_steps(steps: Sequence[Step], code: str) -> list[Step]:
-    """The steps that led from the first candidate to the candidate `code` (a digest), the last one first;
-    empty for the first candidate."""
+    """Those of `steps` that led from the first candidate to the candidate `code` (a digest), the last one
+    first; empty for the first candidate."""
     by_child = {step.child: step for step in reversed(steps) if step.taken and step.child != step.parent}
     way: list[Step] = []
     while (step := by_child.get(code)) is not None and step not in way:
@@ -59,8 +59,8 @@ def path_steps(steps: Sequence[Step], code: str) -> list[Step]:
 
 
 def _line(tried: Tried, step: Step, where: str, kernel: str) -> str:
-    """The prompt line on one step; `where` says in words how it relates to the candidate that the prompt is
-    about, and the step's kernel is named if it is not `kernel`."""
+    """The prompt's line on one step of the run so far (`tried`); `where` says in words how the step relates
+    to the candidate that the prompt is about, and its kernel is named if it is not `kernel`."""
     changed = f", {one_line(step.kernel, 60)}" if step.kernel not in ("", kernel) else ""
     said = one_line(tried.summaries.get(step.child, ""), LETTERS)
     ended = _ended(step, tried.evaluations.get(step.child)) + (f". Done: {said}" if said else "")

@@ -31,14 +31,15 @@ class FirstDraft(BaseModel):
 
 
 def draft(scene: Scene, seed: int = 0) -> str | None:
-    """The model's source for a first candidate, not yet judged; None if the answer is unusable. Another
-    `seed` asks for another draft."""
+    """The source that the model writes for a first candidate of the task, not yet judged; None if the answer
+    is unusable. Another `seed` asks for another draft."""
     answer = scene.asker.ask(draft_question(scene, seed))
     return answer.source if answer else None
 
 
 def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
-    """The question for a whole first candidate, written from the reference."""
+    """The question to the model for a whole first candidate, written from the task's reference; another
+    `seed` asks for another answer."""
     return Question(
         role="initial-writer",
         key=f"draft{seed}",
@@ -55,8 +56,8 @@ def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
 
 
 def write_initial(scene: Scene) -> Candidate:
-    """A candidate that the judge found correct: the model's draft, corrected up to MENDED times with the
-    judge's feedback. Raises `NoFirstCandidate` if it is still not correct or an answer is unusable."""
+    """A first candidate that the judge found correct: the model's draft, corrected up to MENDED times with
+    the judge's feedback. Raises `NoFirstCandidate` if it is still not correct or an answer is unusable."""
     source = draft(scene)
     said = "the model gave no usable answer"
     for number in range(MENDED + 1):

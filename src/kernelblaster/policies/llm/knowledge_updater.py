@@ -49,15 +49,16 @@ class KnowledgeUpdate(BaseModel):
 def update_by_model(
     scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
 ) -> KnowledgeUpdate | None:
-    """What the model wants the knowledge base `now` to remember of these gaps (explained differences between
-    expected and measured gains); None if there are no gaps or no usable answer. `key` identifies the question
-    in the run."""
+    """What the model wants the knowledge base `now` to remember of the `gaps` (explained differences between
+    expected and measured gains) found by `evaluation`; None if there are no gaps or no usable answer. `key`
+    identifies the question in the run."""
     return scene.asker.ask(updater_question(scene, evaluation, gaps, now, key)) if gaps else None
 
 
 def changes_of(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> list[Change]:
-    """The model's update as changes to the texts in the knowledge base `now`, and new techniques; what refers
-    to no gap, is empty or known already is left out. The scores of known techniques are not changed."""
+    """The model's `answer` as changes to the texts in the knowledge base `now`, and new techniques. Its notes
+    refer to `gaps` (explained differences between expected and measured gains) by number; what refers to
+    none, is empty or known already is left out. The scores of known techniques are not changed."""
     working = now.copy()
     changes = []
     for change in _changes(answer, gaps, working):
@@ -67,8 +68,8 @@ def changes_of(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> li
 
 
 def _changes(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterator[Change]:
-    """The changes of `changes_of`, one at a time; the caller must apply each to `now` before it takes the
-    next."""
+    """Yields the changes that `answer` makes to the knowledge base, one at a time; the caller must apply each
+    to `now` before it takes the next. The answer's notes refer to `gaps` by number."""
     yield from _dropped(answer, gaps, now)
     for entry, note in _of(answer.notes, gaps, now, LETTERS):
         yield from noted(now, entry.state, note, entry.technique)
@@ -87,8 +88,9 @@ def _changes(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iter
 def _of(
     notes: Sequence[Note], gaps: Sequence[Gap], now: Content, letters: int
 ) -> Iterator[tuple[OptimizationEntry, str]]:
-    """(entry of the technique that the note's gap is about, note on one line of at most `letters` characters)
-    for each note. Only the first note for a gap counts; empty ones and those for no gap are left out."""
+    """For each of the model's `notes`, which refer to `gaps` by number: (entry of the gap's technique in the
+    knowledge base `now`, the note on one line of at most `letters` characters). Only the first note for a gap
+    counts; empty ones and those for no gap are left out."""
     for one in {note.number: note for note in reversed(notes)}.values():
         text = one_line(one.note, letters)
         if 0 <= one.number < len(gaps) and text:
@@ -97,8 +99,8 @@ def _of(
 
 
 def _dropped(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterator[Change]:
-    """Changes that remove notes which the model calls outdated from their techniques' entries; a note is
-    found by its text, regardless of spaces."""
+    """Changes that remove notes which the model's `answer` calls outdated from the knowledge base's entries
+    for the techniques of `gaps`; a note is found by its text, regardless of spaces."""
     for entry, text in _of(answer.outdated, gaps, now, LETTERS):
         kept = tuple(note for note in entry.notes if one_line(note, LETTERS) != text)
         if kept != entry.notes:
@@ -106,8 +108,8 @@ def _dropped(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iter
 
 
 def _added(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterator[Change]:
-    """Changes that add up to NEW new techniques, each to the state of its gap; those with an invalid name or
-    known there are left out."""
+    """Changes that add up to NEW new techniques from the model's `answer`, each to the performance state of
+    the gap that it refers to by number; those with an invalid name or known there are left out."""
     low, high = PREDICTED
     for one in answer.new_techniques[:NEW]:
         name = technique_name(one.technique)
@@ -127,8 +129,9 @@ def _added(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterat
 def updater_question(
     scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
 ) -> Question[KnowledgeUpdate]:
-    """The question for what the knowledge base should remember of these gaps, with what it already says on
-    their techniques and states."""
+    """The question to the model what the knowledge base `now` should remember of the `gaps` (explained
+    differences between expected and measured gains) found by `evaluation`, with what it already says on their
+    techniques and states. `key` identifies the question in the run."""
     findings = [
         Piece(
             f"{number}. {one_line(gap.discrepancy.technique, 80)} in {one_line(gap.discrepancy.state, 80)}: "

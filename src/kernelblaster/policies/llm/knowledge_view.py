@@ -22,8 +22,9 @@ EVIDENCE, MEANING, PAST = 50, 35, 48  # importance of a technique's line, of wha
 
 
 def state_text(state: State, around: Neighbourhood | None = None, *, figures: bool = False) -> str:
-    """Lines on a performance state: its name and description, and the latest notes on it and on similar
-    states (`around`) with the same bottleneck. `figures` adds its metrics, for prompts without a profile."""
+    """Lines for a prompt on a performance state: its name and description, and the latest notes on it and on
+    similar states with the same bottleneck, which `around` has. `figures` adds its metrics, for prompts
+    without a profile."""
     name = around.name if around else None
     known_as = f" (known as {one_line(name)})" if name is not None and name != state.name else ""
     evidence = _evidence(state) if figures else ""
@@ -45,8 +46,8 @@ def _evidence(state: State) -> str:
 
 
 def helps(content: Content, state: str, architecture: str) -> str:
-    """An indented line with the most promising techniques in a known state, each with its expected speedup
-    and number of attempts; empty if it has none."""
+    """An indented line with the most promising techniques in the known `state`, each with its expected
+    speedup on the GPU `architecture` and number of attempts; empty if the knowledge base has none for it."""
     best = content.optimizations(state, architecture)[:HELPFUL]
     entries = content.entries.get(content.resolve(state), {})
     named = [
@@ -63,8 +64,8 @@ def _tried(evidence: Evidence) -> str:
 
 
 def entry_text(entry: OptimizationEntry, architecture: str) -> str:
-    """All lines on a technique in a state: its expected speedup on `architecture`, what it does and needs,
-    and its latest notes."""
+    """All lines on a technique in a state, as the knowledge base has them in `entry`: its expected speedup on
+    the GPU `architecture`, what it does and needs, and its latest notes."""
     scored = entry.scored(architecture)
     optimization = scored.optimization
     lines = [f"{_expected(scored)}{_tried(entry.evidence)}"]
@@ -77,8 +78,8 @@ def entry_text(entry: OptimizationEntry, architecture: str) -> str:
 
 
 def _expected(scored: Scored) -> str:
-    """A technique's name with its expected speedup, the interval, and the chance of a valid candidate if that
-    is below 70 %."""
+    """A technique's name with its expected speedup, the interval of that, and the chance of a valid candidate
+    if it is below 70 %."""
     low, high = scored.prediction.interval
     chance = scored.prediction.valid_chance
     valid = f"; {chance:.0%} valid" if chance < 0.7 else ""
@@ -96,15 +97,16 @@ def meaning(optimization: Optimization) -> str:
 
 
 def results(precedents: Sequence[Precedent]) -> list[str]:
-    """Indented lines on what came of a technique, for the PRECEDENTS nearest states in which it was tried or
-    noted: the mean speedup, how many of how many attempts were valid, the failures, and the latest notes."""
+    """Indented lines on what came of a technique in earlier attempts, for the first PRECEDENTS of the states
+    (the nearest first) in which it was tried or noted: the mean speedup, how many of how many attempts were
+    valid, the failures, and the latest notes."""
     told = [p for p in precedents if p.entry.evidence.total.attempts >= 1 or p.entry.notes]
     return [line for one in told[:PRECEDENTS] for line in _result(one)]
 
 
 def _result(precedent: Precedent) -> list[str]:
-    """The lines on what came of a technique in one known state; empty if it has neither an attempt nor a note
-    there."""
+    """The lines on what came of a technique in one state that the knowledge base knows; empty if it has
+    neither an attempt nor a note there."""
     entry, tally = precedent.entry, precedent.entry.evidence.total
     where = "in this state" if precedent.distance == 0 else f"in {one_line(entry.state, 80)}"
     gained = f"{exp(entry.evidence.of_one_clock.total.mean):.2f}x" if tally.seen >= 1 else "nothing valid"
@@ -119,8 +121,9 @@ def _result(precedent: Precedent) -> list[str]:
 
 
 def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
-    """Prompt pieces on techniques, in the given order: what is expected of each, what came of it here and in
-    other states, and what it is. In a long prompt the last techniques are left out first."""
+    """Texts for a prompt on the techniques that were `retrieved` from the knowledge base, in their order:
+    what is expected of each, what came of it here and in other states, and what it is. In a long prompt the
+    last techniques are left out first."""
     return [
         piece
         for rank, one in enumerate(retrieved)
@@ -134,8 +137,8 @@ def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
 
 
 def technique_text(one: Retrieved) -> str:
-    """All lines on one technique: its expected speedup, what it does and needs, and what came of it in this
-    and similar states."""
+    """All lines of a prompt on one technique: its expected speedup, what it does and needs, and what came of
+    it in this and similar states."""
     optimization = one.scored.optimization
     lines = [_expected(one.scored)]
     if optimization.description:
@@ -146,8 +149,8 @@ def technique_text(one: Retrieved) -> str:
 
 
 def pays(one: Retrieved) -> bool:
-    """Whether a technique was valid at least once in this state or in one with the same bottleneck, and is
-    expected to gain more than 10 %."""
+    """Whether a technique gave a valid candidate at least once in this state or in one with the same
+    bottleneck, and is expected to gain more than 10 %."""
     tried = [p for p in one.precedents if p.entry.evidence.total.seen >= 1]
     near = any(p.distance < OTHER_BOTTLENECK for p in tried)
     return near and one.scored.prediction.mean > WORTH_SAYING

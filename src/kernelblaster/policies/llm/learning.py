@@ -35,16 +35,18 @@ class MixedLearning:
         theta: Content,
         architecture: str,
     ) -> PolicyEvaluation:
-        """As `Policy.evaluate`: the discrepancies found by the expert's rules; if the model plays the
-        evaluator, those of them that it chooses, with its remark."""
+        """Compares the gains of the attempts in `fresh` and `earlier` with those that the knowledge base
+        `theta` expected on the GPU `architecture`, by the expert's rules; if the model plays the policy
+        evaluator, only the differences that it chooses, with its remark. `scene` is the context for its
+        prompt."""
         found = self._expert.evaluate(fresh, earlier, theta, architecture)
         if not self._cast.llm("policy-evaluator"):
             return found
         return evaluate_by_model(scene, found.discrepancies, f"version {theta.version}")
 
     def explain(self, scene: Scene, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
-        """As `Policy.explain`: a cause for each surprising discrepancy, by the model or by the expert's
-        rules."""
+        """A cause for each surprising difference between expected and measured gain in `evaluation`, by the
+        model if it plays the gap analyst, else by the expert's rules. `now` is the current knowledge base."""
         if not self._cast.llm("gap-analyst"):
             return self._expert.explain(evaluation, now)
         return explain_by_model(scene, evaluation, now, f"version {now.version}")
@@ -52,9 +54,9 @@ class MixedLearning:
     def update(
         self, scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content
     ) -> list[Change]:
-        """As `Policy.update`: the model's changes, and from the expert's rules new priors, the lessons of
-        gaps on which the model has no note, and the remark on states on which it has none. Without a usable
-        answer only the rules' changes."""
+        """The changes to make to the knowledge base `now`: the model's and, by the expert's rules, new
+        priors, the lessons of gaps on which the model has no note, and the evaluation's remark on states on
+        which it has none. Without a usable answer of the model only the rules' changes."""
         asked = self._cast.llm("knowledge-updater")
         answer = update_by_model(scene, evaluation, gaps, now, f"version {now.version}") if asked else None
         if answer is None:
@@ -69,9 +71,9 @@ class MixedLearning:
 
 
 def inapplicable(declined: dict[tuple[str, str], State], now: Content) -> list[Change]:
-    """Changes that record techniques which the model found impossible as tried and `Inapplicable`. `declined`
-    holds their states, by (state's name, technique); techniques that the knowledge base `now` does not have
-    in that state are left out."""
+    """Changes to the knowledge base `now` that record techniques which the model found impossible as tried
+    and `Inapplicable`. `declined` holds the states in which it did so, by (state's name, technique);
+    techniques that the knowledge base does not have in that state are left out."""
     changes: list[Change] = []
     for (_, technique), state in declined.items():
         name = known_state(now, state)

@@ -32,21 +32,23 @@ class Lowering:
 
     @property
     def key(self) -> str:
-        """The text that identifies the question about this lowering in the run's log."""
+        """The text that identifies this request in the run's log, so that a resumed run does not ask it
+        again."""
         key = f"{self.parent.code}/{self.target.kernel}/{self.technique}"
         return f"{key}/sample{self.sample}" if self.sample else key
 
 
 def lower(scene: Scene, lowering: Lowering, described: dict[str, str]) -> Rewritten:
-    """The parent's source with the technique applied by the model; the result's `source` is None if it
-    declined or gave no usable answer. `described` are descriptions, by name, of techniques that the model
-    itself proposed in this run."""
+    """Asks the model to apply the technique of `lowering` to its candidate: the new source, or None as
+    `source` if it declined or gave no usable answer. `described` are descriptions, by name, of techniques
+    that the model itself proposed in this run."""
     work = _work(scene, lowering, lowering.key, lowering.parent)
     return rewrite(scene, work, "lowerer.md", sections(scene, lowering, described))
 
 
 def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dict[str, str | list[Piece]]:
-    """The sections of the lowerer's prompt, except the source; `described` as for `lower`."""
+    """What the prompt that asks the model to apply a technique says, section by section, except the source.
+    `described` are descriptions, by name, of techniques that the model itself proposed in this run."""
     target, around = lowering.target, scene.around(lowering.target.state)
     names = techniques_of(lowering.technique)
     words = [technique_words(around, name, scene, target.family, described.get(name, "")) for name in names]
@@ -71,9 +73,9 @@ def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dic
 
 
 def mend_lowering(scene: Scene, lowering: Lowering, failed: Candidate, said: str) -> Rewritten:
-    """The model's correction of `failed`, a candidate that it wrote for this lowering; `said` is the judge's
-    feedback on it. The result's `source` is None if it gave none; its summary is that of the failed
-    candidate, with what was corrected."""
+    """The model's correction of `failed`, the candidate that it wrote for the request `lowering`; `said` is
+    the judge's feedback on it. The result's `source` is None if it gave none; its summary is that of the
+    failed candidate, with what was corrected."""
     work = _work(scene, lowering, f"{lowering.key}/{failed.code}", failed)
     done = scene.summaries.get(failed.code, "")
     what = f"the same computation with {lowering.technique} applied to {lowering.target.kernel}"
@@ -83,8 +85,8 @@ def mend_lowering(scene: Scene, lowering: Lowering, failed: Candidate, said: str
 
 
 def _work(scene: Scene, lowering: Lowering, key: str, start: Candidate) -> RewritingTask:
-    """The rewriting task that starts from the source of `start`; `key` identifies its questions in the
-    run."""
+    """What to rewrite for `lowering`: the source of the candidate `start`, around the kernel to be changed;
+    `key` identifies the questions in the run."""
     kernels = [lowering.target.kernel]
     return RewritingTask("lowerer", key, start.source, kernels, scene.change_contract, lowering.sample)
 
@@ -92,8 +94,9 @@ def _work(scene: Scene, lowering: Lowering, key: str, start: Candidate) -> Rewri
 def technique_words(
     around: Neighbourhood, technique: str, scene: Scene, family: str | None, described: str
 ) -> str:
-    """The prompt's text on a technique: what the knowledge base has on it in this state and in similar ones,
-    or else `described`, the words of the model that proposed it in this run (may be empty)."""
+    """The prompt's text on a technique for a kernel of a `family`: what the knowledge base has on it in the
+    kernel's state and in similar ones (`around`), or else `described`, the words of the model that proposed
+    it in this run (may be empty)."""
     known = around.techniques(scene.architecture, (), family)
     one = next((one for one in known if one.technique == technique), None)
     if one is None:

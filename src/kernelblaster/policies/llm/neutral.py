@@ -83,8 +83,8 @@ def _plain(name: str, names: dict[str, str]) -> str:
 
 
 def _silenced(match: re.Match[str]) -> str:
-    """The replacement for a row of three or more words: `words` if more than two of them are neither keywords
-    nor CUDA names (so no code), else the words themselves."""
+    """The replacement for a row of three or more words, matched in a source: `words` if more than two of them
+    are neither keywords nor CUDA names (so no code), else the words themselves."""
     words = match[0].split()
     foreign = [word for word in words if not KEYWORD.fullmatch(word) and not OWN.fullmatch(word)]
     return "words" if len(foreign) > 2 else match[0]

@@ -27,7 +27,8 @@ class _Proposal:
     family: str | None
 
     def fits(self, target: Target) -> bool:
-        """Whether the technique was proposed for this kernel, or for one of the same family."""
+        """Whether the technique may be tried on the kernel `target`: it was proposed for this kernel, or for
+        one of the same family."""
         return self.kernel == target.kernel or (self.family is not None and self.family == target.family)
 
 
@@ -41,10 +42,10 @@ class Offers:
         self._mine: dict[str, _Proposal] = {}
 
     def techniques(self, scene: Scene, inquiry: Inquiry, can: Sequence[str]) -> list[str]:
-        """Names of techniques to try on the inquiry's kernel; `can` are those that the expert can apply by
+        """Names of techniques to try on the kernel of `inquiry`; `can` are those that the expert can apply by
         itself. The model is asked for more if few are left to try, and whenever `inquiry.again` says that all
-        of them are used up; its new ones are added to the knowledge base. If the model does not write the
-        code (plays no lowerer), exactly `can`."""
+        of them are used up; its new ones are added to the knowledge base. If it is not the model's role to
+        write code, exactly `can`."""
         steps, target, code = scene.session.log.steps, inquiry.target, inquiry.candidate.code
         applied = _applied(path_steps(steps, code))
         tried = {step.technique for step in steps if step.parent == code}
@@ -75,6 +76,6 @@ class Offers:
 
 
 def _applied(path: Iterable[Step]) -> tuple[str, ...]:
-    """The names of the techniques of the steps on a path, in the order of application; `path` has the last
-    step first."""
+    """The names of the techniques that the steps in `path` applied, in the order of application; `path` has
+    the last step first."""
     return tuple(name for step in reversed(list(path)) for name in techniques_of(step.technique))

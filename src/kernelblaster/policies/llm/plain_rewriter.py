@@ -21,9 +21,9 @@ class NewSource(BaseModel):
 
 @dataclass(frozen=True)
 class Draft:
-    """A candidate to rewrite. `step` identifies the question in the run. `profile` is shown in full; None:
-    only the time is shown. `feedback` is the judge's on a failed version, empty if none failed. Another
-    `seed` asks for another answer."""
+    """A candidate that the model is to rewrite. `step` identifies the question in the run. `profile` is shown
+    in full; None: only the time is shown. `feedback` is the judge's on a failed version, empty if none
+    failed. Another `seed` asks for another answer."""
 
     step: str
     candidate: Candidate
@@ -33,13 +33,15 @@ class Draft:
 
 
 def rewrite_plainly(scene: Scene, draft: Draft) -> str | None:
-    """The model's whole new source for a candidate, not yet judged; None if there is no usable answer."""
+    """The whole new source that the model writes for the candidate in `draft`, not yet judged; None if there
+    is no usable answer."""
     answer = scene.asker.ask(plain_question(scene, draft))
     return answer.source if answer and answer.source.strip() else None
 
 
 def plain_question(scene: Scene, draft: Draft) -> Question[NewSource]:
-    """The question for a whole new source: reference, time, profile and source, without a token limit."""
+    """The question to the model for a whole new source, given reference, time, profile and source of the
+    candidate in `draft`; it has no token limit."""
     profile = data("profile", whole_profile(draft.profile)) if draft.profile else ""
     return Question(
         role="lowerer",

@@ -41,9 +41,10 @@ DECLINED = 3  # techniques that the model may find impossible on a kernel before
 
 @dataclass(frozen=True)
 class Written:
-    """The `form` of an attempt whose candidate a model wrote. `families` are the computation families (like
-    "gemm") of its kernels by name, None where unknown; `family` is that of all other kernels. `lowering` is
-    the request that the candidate answers, which a retry repeats; None for a first candidate."""
+    """What the policy keeps of a candidate that a model wrote (the `form` of an attempt). `families` are the
+    kinds of computation (such as "row_reduction") of its kernels by name, None where unknown; `family` is
+    that of all other kernels. `lowering` is the request that the candidate answers, which a retry repeats;
+    None for a first candidate."""
 
     families: Mapping[str, str | None] = field(default_factory=dict)
     lowering: Lowering | None = None
@@ -52,7 +53,8 @@ class Written:
 
 @dataclass
 class _Seen:
-    """The profile of a candidate, and the least memory traffic of the task in bytes."""
+    """What is kept of a candidate for later prompts: its profile, and the least memory traffic of the task in
+    bytes."""
 
     profile: Profile
     floor_bytes: int
@@ -94,9 +96,9 @@ class MixedPolicy:
         return self._scene
 
     def begin(self, task: Task) -> Scene:
-        """Set the task that later questions are about: creates its prompt context with an asker that records
-        into the session's log, and returns it. `initial` calls this; strategies that only use the prompts
-        call it alone."""
+        """Sets the task that later questions to the model are about, and returns the context for its prompts;
+        questions and answers are recorded in the session's log. `initial` calls this; strategies that only
+        use the prompts call it alone."""
         asker = Asker(self._model, self._session.log.once, task.name, self._session.steering)
         self._scene = Scene(task, self._session, asker, self._detail)
         return self._scene
@@ -127,9 +129,9 @@ class MixedPolicy:
                 raise failed from None
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """As `Policy.moves`: the model's candidates, as many as the search wants samples, then the expert's.
-        A recipe (several techniques) on the expert's own kernels is applied by the expert, and by the model
-        only where the expert cannot."""
+        """Yields the candidates that one application of `technique` to the kernel `target` gives: the
+        model's, as many as the search wants samples, then the expert's. A recipe (several techniques) on the
+        expert's own kernels is applied by the expert, and by the model only where the expert cannot."""
         planned = isinstance(attempt.form, Form)
         if planned and is_recipe(technique):
             known = list(self._expert.moves(attempt, technique, target))
@@ -144,8 +146,9 @@ class MixedPolicy:
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
-        """As `Policy.retry`: for a candidate that the model wrote, its correction given the judge's feedback,
-        None if it has none; for others, what the expert returns."""
+        """A corrected version of `failed`, which applied `technique` to `parent` and was judged with this
+        evaluation: for a candidate that the model wrote, its correction given the judge's feedback, for
+        others the expert's. None if there is none."""
         if not isinstance(failed.form, Written) or failed.form.lowering is None:
             return self._expert.retry(parent, technique, failed, evaluation)
         said = feedback(evaluation, failed.candidate.source)
@@ -153,10 +156,10 @@ class MixedPolicy:
         return self._written(lowering, mend_lowering(self.scene, lowering, failed.candidate, said), parent)
 
     def _samples(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """The model's candidates for a technique, each another answer to the same question. Yields nothing if
-        the model declines or gives no usable answer; nor, without asking, after it declined DECLINED
-        techniques on this kernel since it was last asked for proposals. A declined technique is remembered as
-        inapplicable in the state."""
+        """The model's candidates for `technique` on the kernel `target`, each another answer to the same
+        question. Yields nothing if the model declines or gives no usable answer; nor, without asking, after
+        it declined DECLINED techniques on this kernel since it was last asked for proposals. A declined
+        technique is remembered as inapplicable in the state."""
         kernel_of = (attempt.candidate.code, target.kernel)
         if self._declined[kernel_of] >= DECLINED:
             return
@@ -173,9 +176,10 @@ class MixedPolicy:
                 yield written
 
     def _written(self, lowering: Lowering, rewritten: Rewritten, parent: Attempt) -> Attempt | None:
-        """The model's source as an attempt, with those values of its tunable constants that are fastest by
-        the emulator's model of the GPU; its summary is kept for later prompts. None if there is no source or
-        no technique was applied. New kernels get the family of the kernel that was to be changed."""
+        """The source that the model wrote for the request `lowering`, as a child of `parent`, with those
+        values of its tunable constants that are fastest by the emulator's model of the GPU; its summary is
+        kept for later prompts. None if there is no source or no technique was applied. New kernels get the
+        family of the kernel that was to be changed."""
         applied = tuple(t for t in techniques_of(lowering.technique) if t not in rewritten.not_applied)
         if rewritten.source is None or not applied:
             return None
@@ -191,9 +195,11 @@ class MixedPolicy:
     # Naming states, proposing
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """As `Policy.targets`, with performance states named by the model or the expert's rules, as the cast
-        says, from the part of the profile that `detail` lets through. That part is kept for later prompts on
-        this candidate, so this must be called before `moves` and `proposals`."""
+        """The kernels of a profiled candidate that can be optimized, the one with the largest possible gain
+        first. Their performance states are named by the model or the expert's rules, as the cast says, from
+        the part of the profile that `detail` lets through. That part is kept for later prompts on this
+        candidate, so this must be called before `moves` and `proposals`. `floor_bytes` is the least memory
+        traffic of the task."""
         profile = self.scene.visible(profile)
         self._seen[attempt.candidate.code] = _Seen(profile, floor_bytes)
         if self._cast.llm("state-extractor"):
@@ -211,8 +217,9 @@ class MixedPolicy:
         return found
 
     def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
-        """As `Policy.proposals`: names of techniques of the expert, of the knowledge base and of the model
-        (see `Offers`)."""
+        """Names of techniques to try on the kernel `target` of a candidate: those that the expert can apply,
+        those of the knowledge base, and those that the model proposes. `again` counts how often all of them
+        were already used up; the model is then asked for more."""
         can = list(self._expert.proposals(attempt, target)) if isinstance(attempt.form, Form) else []
         seen = self._seen[attempt.candidate.code]
         if again:
@@ -235,7 +242,8 @@ class MixedPolicy:
         return self._learning.explain(self.scene, evaluation, now)
 
     def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """As `Policy.update`; techniques that the model declined since the last update are recorded as
+        """The changes to make to the knowledge base `now`: what the model and the expert's rules have learned
+        from `evaluation` and `gaps`, and techniques that the model declined since the last update, as
         `Inapplicable`."""
         changes = self._learning.update(self.scene, evaluation, gaps, now)
         changes += inapplicable(self._inapplicable, now)
@@ -243,7 +251,8 @@ class MixedPolicy:
         return changes
 
     def _visible(self, sample: Sample) -> Sample:
-        """The sample with its two profiles reduced to what the policy's `detail` lets it see."""
+        """The sample (an attempt with the evaluations before and after it) with its two profiles reduced to
+        what the policy's `detail` lets it see."""
         parent, child = (
             one
             if one.profile is None
@@ -263,7 +272,8 @@ class MixedPolicy:
 
 
 def _families(attempt: Attempt) -> Mapping[str, str | None]:
-    """The kernels of a candidate by name with their computation families; None where unknown."""
+    """The kinds of computation (such as "row_reduction") of a candidate's kernels, by the kernel's name; None
+    where unknown."""
     form = attempt.form
     if isinstance(form, Form):
         return {kernel.name: kernel.family for kernel in form.kernels}

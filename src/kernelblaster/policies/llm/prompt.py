@@ -31,8 +31,9 @@ class PromptTooLong(Exception):
 
 @dataclass(frozen=True)
 class Piece:
-    """Text that a prompt shows whole or not at all. Pieces of lower `importance` are left out first, those
-    with NEEDED never; `instead` is shown in place of a piece that was left out."""
+    """A part of a prompt that is shown whole or not at all. Where the prompt is too long, pieces of lower
+    `importance` are left out first, those with NEEDED never; `instead` is shown in place of a piece that was
+    left out."""
 
     text: str
     importance: int = NEEDED
@@ -40,7 +41,8 @@ class Piece:
 
     @property
     def saved(self) -> int:
-        """The estimated number of tokens that leaving the piece out saves."""
+        """By how many tokens, estimated, the prompt is shorter without this piece, with `instead` in its
+        place."""
         return tokens_of(self.text) - tokens_of(self.instead)
 
 
@@ -49,24 +51,24 @@ Sections = Mapping[str, str | Sequence[Piece]]
 
 @dataclass(frozen=True)
 class Room:
-    """Limits of a prompt in tokens: less important pieces are left out until it takes at most `comfortable`;
-    the needed ones alone may take up to `most`."""
+    """The limits of a prompt in tokens: less important parts are left out until it takes at most
+    `comfortable`; the parts that it needs may take up to `most`."""
 
     comfortable: int
     most: int
 
 
 def less_room(room: Room | int, tokens: int) -> Room | int:
-    """The limits `room` lowered by `tokens`, which another part of the prompt takes."""
+    """The token limits `room` of a prompt, lowered by the `tokens` that another part of it takes."""
     if isinstance(room, int):
         return room - tokens
     return Room(room.comfortable - tokens, room.most - tokens)
 
 
 def render(template: str, role: str, room: Room | int, sections: Sections) -> str:
-    """The text of `template` (a file beside this one) with its sections filled in. Pieces are left out, the
-    least important first and among equals the longest, until it fits `room` (an int: both limits). `role` is
-    for the error message. Raises `PromptTooLong`."""
+    """The text of `template` (a file beside this one) with its `sections` filled in. Pieces of them are left
+    out, the least important first and among equals the longest, until it fits `room` (an int: both limits, in
+    tokens). `role` is for the error message. Raises `PromptTooLong`."""
     room = Room(room, room) if isinstance(room, int) else room
     pieces = {name: _pieces(section) for name, section in sections.items()}
     droppable = sorted(
@@ -94,11 +96,11 @@ def _pieces(section: str | Sequence[Piece]) -> list[Piece]:
 
 
 def _spare(piece: Piece) -> bool:
-    """Whether leaving the piece out is allowed and saves anything."""
+    """Whether a prompt may leave this piece out, and would be shorter for it."""
     return piece.importance < NEEDED and piece.saved > 0
 
 
 def _filled(template: str, pieces: Mapping[str, Sequence[Piece]]) -> str:
-    """The rendered template, with each section replaced by the texts of its pieces, one per line."""
+    """The template with each section replaced by the texts of its pieces, one per line."""
     texts = {name: "\n".join(p.text for p in listed if p.text) for name, listed in pieces.items()}
     return _templates.get_template(template).render(**texts).strip() + "\n"

@@ -92,8 +92,8 @@ class Proposed:
 
 
 def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
-    """What the model proposes for the inquiry's kernel; empty if it has no usable answer. Asked once for each
-    `Inquiry.key` of a run: later calls return the recorded answer."""
+    """The techniques that the model proposes for the kernel of `inquiry`; empty if it has no usable answer.
+    Asked once for each `Inquiry.key` of a run: later calls return the recorded answer."""
     answer = scene.asker.ask(proposer_question(scene, inquiry))
     if answer is None:
         return Proposed([])
@@ -102,8 +102,8 @@ def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
 
 
 def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
-    """The question for new techniques for a kernel; it lists those that the knowledge base has for its state
-    and similar ones."""
+    """The question to the model for new techniques for the kernel of `inquiry`; it lists those that the
+    knowledge base has for its state and similar ones."""
     target, candidate = inquiry.target, inquiry.candidate
     around = scene.around(target.state)
     known = scene.techniques(target.state, inquiry.applied, target.family)[:KNOWN]
@@ -142,9 +142,9 @@ def technique_name(text: str) -> str | None:
 
 
 def usable(answer: Proposals, most: float) -> list[Optimization]:
-    """The proposals as optimizations, the combination as a recipe last: names normalized, invalid ones
-    dropped, the last of equal names kept. Predicted speedups are clamped to LEAST and `most`, the speedup at
-    which the call would reach the roofline floor (the least time that the GPU allows)."""
+    """The techniques in the model's answer, a combination of several as a recipe last: names normalized,
+    invalid ones dropped, the last of equal names kept. Predicted speedups are clamped to LEAST and `most`,
+    the speedup at which the call would reach the roofline floor (the least time that the GPU allows)."""
     by_name: dict[str, Optimization] = {}
     for proposal in answer.proposals[:MOST]:
         name = technique_name(proposal.technique)
@@ -158,7 +158,7 @@ def usable(answer: Proposals, most: float) -> list[Optimization]:
 
 
 def _names(techniques: Sequence[str]) -> list[str]:
-    """The texts that can be technique names, in lower case with underscores; others are left out."""
+    """Of `techniques`, the texts that can be names of techniques, in lower case with underscores."""
     return [name for text in techniques if (name := technique_name(text)) is not None]
 
 

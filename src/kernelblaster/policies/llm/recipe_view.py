@@ -14,9 +14,10 @@ IMPORTANCE = 46  # of the first; less for each further one
 
 
 def recipe_pieces(scene: Scene, target: Target, applied: tuple[str, ...]) -> list[Piece]:
-    """Prompt pieces on the recipes (sets of techniques) that the knowledge base offers for a kernel, the best
-    first: the speed that each reached, as a fraction of the roofline floor's (the fastest that the GPU
-    allows), and how often it was tried. `applied` are techniques that the candidate already has."""
+    """Texts for a prompt on the recipes (sets of techniques) that the knowledge base offers for the kernel
+    `target`, the best first: the speed that each reached, as a fraction of the roofline floor's (the fastest
+    that the GPU allows), and how often it was tried. `applied` are techniques that the candidate already
+    has."""
     content = scene.session.memory.now()
     name = scene.around(target.state).name or target.state.name
     recipes = recipes_for(content, name, scene.architecture, applied, target.family)
@@ -26,8 +27,8 @@ def recipe_pieces(scene: Scene, target: Target, applied: tuple[str, ...]) -> lis
 
 
 def _text(recipe: str, content: Content) -> str:
-    """A line on a recipe: its best mean result in any state, if it was tried, and its latest note, if it has
-    one."""
+    """A line on a recipe (a set of techniques, by its name) from the knowledge base: its best mean result in
+    any state, if it was tried, and its latest note, if it has one."""
     entries = [e for e in content.living_entries if e.technique == recipe]
     tried = [e for e in entries if e.evidence.total.seen >= 1]
     text = one_line(recipe, 200)
@@ -43,6 +44,6 @@ def _text(recipe: str, content: Content) -> str:
 
 
 def _mean(entry: OptimizationEntry) -> float:
-    """The mean natural log of the speed that a recipe reached relative to the roofline floor's: of measured
-    attempts, or of modelled ones if none was measured."""
+    """The mean natural logarithm of the speed that the recipe of this entry reached, relative to the roofline
+    floor's: of measured attempts, or of modelled ones if none was measured."""
     return entry.evidence.of_one_clock.total.mean

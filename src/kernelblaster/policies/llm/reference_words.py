@@ -18,7 +18,7 @@ MODES = re.compile(r"(batch|instance)_?norm|dropout|training|register_buffer", r
 
 
 def reference(task: Task) -> str:
-    """The task's whole source, marked as data."""
+    """The task's whole source, quoted as data for a prompt."""
     return data(_title(task), task.source)
 
 
@@ -47,8 +47,8 @@ def rival_of(timing: Timing | None) -> str:
 
 
 def precision(task: Task) -> str:
-    """The end of the sentence on forbidden precisions: the rule on TF32 if the task may contain matrix
-    products in float32, else empty."""
+    """How the sentence of a prompt on forbidden precisions ends for this task: with a rule on TF32 if the
+    task may contain matrix products in float32, else empty."""
     if task.dtype != "float32" or (task.kind == "module" and not PRODUCT.search(task.source)):
         return ""
     if expected_rounding(task) == "none":
@@ -57,8 +57,8 @@ def precision(task: Task) -> str:
 
 
 def module_rules(task: Task) -> str:
-    """Sentences on how a module's parameters, constructor arguments and training mode reach the candidate;
-    empty if it has none of them."""
+    """Sentences on how the parameters, constructor arguments and training mode of the task's module reach the
+    candidate; empty if it has none of them."""
     rules = []
     if task.signature.parameters:
         rules.append(

@@ -38,7 +38,8 @@ class Rewrite(BaseModel):
 
     @property
     def full_summary(self) -> str:
-        """The summary, with the other techniques that were applied."""
+        """The model's summary of its change, with the names of other techniques that necessarily came
+        along."""
         return f"{self.summary} (also: {', '.join(self.also_changed)})" if self.also_changed else self.summary
 
 
@@ -104,8 +105,9 @@ def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[
 
 
 def mend(scene: Scene, work: RewritingTask, what: str, said: str) -> Rewritten:
-    """As `rewrite`, for a candidate that failed: `what` says what it should compute, `said` is the judge's
-    feedback."""
+    """Asks the model to correct a candidate that failed, whose source is in `work`, as `rewrite` does: `what`
+    says what it should compute, `said` is the judge's feedback. The result's `source` is None if the model
+    declined or gave nothing usable."""
     sections = {
         "reference": [Piece(reference(scene.task), REFERENCE)],
         "what": what,

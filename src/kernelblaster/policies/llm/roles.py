@@ -72,18 +72,18 @@ class Cast:
     players: Mapping[Role, Player]
 
     def llm(self, role: Role) -> bool:
-        """Whether the model plays this role."""
+        """Whether the language model plays this role, and not the expert's rules."""
         return self.players[role] == "llm"
 
     def without(self, roles: Sequence[Role]) -> "Cast":
-        """The cast with `roles` played by the expert's rules, and all others as before."""
+        """The same distribution of roles, but with `roles` played by the expert's rules."""
         return Cast({**self.players, **dict.fromkeys(roles, "expert")})
 
 
 def cast_of(texts: Sequence[str], *, usual: bool = True) -> tuple[Cast, list[str]]:
-    """(cast, texts that name a model for one role) from texts `ROLE=expert`, `ROLE=llm` or `ROLE=KIND:NAME`,
-    of which the last names a model that plays the role. Roles that are not mentioned are as in WITH_A_MODEL,
-    or all the expert's if not `usual`. Raises KernelBlasterError for a malformed text."""
+    """(who plays each role, texts that name a model for one role) from texts `ROLE=expert`, `ROLE=llm` or
+    `ROLE=KIND:NAME`, of which the last names a model that plays the role. Roles that are not mentioned are as
+    in WITH_A_MODEL, or all the expert's if not `usual`. Raises KernelBlasterError for a malformed text."""
     players: dict[Role, Player] = dict(WITH_A_MODEL) if usual else dict.fromkeys(ROLES, "expert")
     named = []
     for text in texts:

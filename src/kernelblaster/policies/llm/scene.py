@@ -27,8 +27,9 @@ PromptDetail = Literal["digest", "whole", "cycles"]
 @dataclass(frozen=True)
 class Scene:
     """The context of all prompts about one task of one run: what they say on the GPU, times, history and
-    techniques. `detail` is how much they show of profiles. `summaries` are the model's own descriptions of
-    its changes, by the `code` (a digest) of the resulting candidates; filled during the run."""
+    techniques, and the `asker` that asks the model. `detail` is how much they show of profiles. `summaries`
+    are the model's own descriptions of its changes, by the `code` (a digest) of the resulting candidates;
+    filled during the run."""
 
     task: Task
     session: Session
@@ -38,22 +39,25 @@ class Scene:
 
     @cached_property
     def contract(self) -> str:
-        """The system message of roles that write a candidate from nothing."""
+        """The rules for a candidate of the task: the system message of questions that ask for one from
+        nothing."""
         return contract(self.task)
 
     @cached_property
     def change_contract(self) -> str:
-        """The system message of roles that change a candidate."""
+        """The shorter rules for candidates of the task: the system message of questions that ask to change
+        one."""
         return change_contract(self.task)
 
     @cached_property
     def gpu(self) -> str:
-        """The prompt's description of the GPU: limits of an SM, rates, instructions."""
+        """The description of the GPU in prompts: limits of an SM, rates, instructions."""
         return gpu(self.session.gpu, modelled=self.modelled)
 
     @property
     def prompt_tokens(self) -> int | None:
-        """The limit in tokens of prompts that show profiles; None: that of the role."""
+        """The limit in tokens of prompts that show profiles; None where the limit of the kind of question
+        applies."""
         return UNLIMITED if self.detail == "whole" else None
 
     def visible(self, profile: Profile) -> Profile:
@@ -61,9 +65,9 @@ class Scene:
         return profile if self.detail != "cycles" else profile.only("Duration")
 
     def profile(self, profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-        """A profile (as `visible` returns it) as pieces of a prompt: a digest, or all metrics if `detail` is
-        `whole`. `floor_bytes` is the least memory traffic of the task; `kernel` is the one that the prompt is
-        about, None: all."""
+        """A profile (as `visible` returns it) as texts for a prompt: a digest, or all metrics if `detail` is
+        `whole`. `floor_bytes` is the least memory traffic of the task in bytes; `kernel` is the one that the
+        prompt is about, None: all."""
         if self.detail == "whole":
             return [Piece(data("profile", whole_profile(profile)), 50, "(left out: too long)")]
         return digest(profile, floor_bytes, kernel)
@@ -80,8 +84,8 @@ class Scene:
         return platform(self.session.gpu.architecture, modelled=self.modelled)
 
     def times(self, code: str) -> str:
-        """A sentence on the time of the candidate `code` in us, the baseline's and the roofline floor's, and
-        the run's best if that is another candidate's; `not timed` if there is no timing."""
+        """A sentence on the time of the candidate `code` (a digest) in us, the baseline's and the roofline
+        floor's, and the run's best if that is another candidate's; `not timed` if there is no timing."""
         evaluations = self.session.judging.evaluations
         timing = evaluations[code].timing if code in evaluations else None
         correct = [e.timing for e in evaluations.values() if e.timing and isinstance(e.outcome, CORRECT)]
@@ -95,12 +99,12 @@ class Scene:
         return floor_words(self.session.gpu, self.task, self.session.judging.floor)
 
     def around(self, state: State) -> Neighbourhood:
-        """What the present knowledge base has on `state` and on similar states."""
+        """What the present knowledge base has on the performance state `state` and on similar states."""
         return Neighbourhood(self.session.memory.now(), state)
 
     def techniques(self, state: State, applied: tuple[str, ...], family: str | None) -> list[Retrieved]:
-        """The techniques that the knowledge base has for `state` and similar ones, with predictions after the
-        techniques `applied` (see `Neighbourhood.techniques`); without those made for a family of tasks that
+        """The techniques that the knowledge base has for a kernel of a `family` in `state` and in similar
+        states, with predictions after the techniques `applied`; without those made for a family of tasks that
         this task is not of."""
         known = self.around(state).techniques(self.architecture, applied, family)
         return [one for one in known if may_use(self.task, one.technique)]
@@ -113,7 +117,7 @@ class Scene:
         return timing.candidate_us / timing.floor_us if timing and timing.floor_us > 0 else None
 
     def history(self, code: str, state: str, kernel: str) -> list[Piece]:
-        """Prompt lines on what was tried from the candidate `code`, on the path to it, and elsewhere in the
-        same `state`; `kernel` is the one that the prompt is about."""
+        """Lines for a prompt on what was tried from the candidate `code` (a digest), on the path to it, and
+        elsewhere in the same `state`; `kernel` is the one that the prompt is about."""
         tried = Tried(self.session.log.steps, self.session.judging.evaluations, self.summaries)
         return history(tried, code, state, kernel)

@@ -40,7 +40,7 @@ class Review:
 
 
 def review_by_rules(scene: Scene, candidate: Candidate) -> Review:
-    """The review of a candidate by the rules in structure.py alone, without a model."""
+    """The review of a candidate's code by the fixed rules in structure.py alone, without a model."""
     return _review(structure(scene.task, candidate.source), None, "")
 
 
@@ -56,8 +56,8 @@ def review_by_model(scene: Scene, candidate: Candidate) -> Review:
 
 
 def verifier_question(scene: Scene, candidate: Candidate, found: list[StructureFinding]) -> Question[Opinion]:
-    """The question for objections to a candidate; `found` are those that the rules have found. Raises
-    `UnreadableSource` if the source can be read in two ways."""
+    """The question to the model for objections to a candidate; `found` are those that the rules of
+    structure.py have found. Raises `UnreadableSource` if the source can be read in two ways."""
     code = neutral(candidate.source)
     return Question(
         role="soft-verifier",
@@ -77,9 +77,9 @@ def verifier_question(scene: Scene, candidate: Candidate, found: list[StructureF
 
 
 def _review(found: list[StructureFinding], opinion: Opinion | None, code: str) -> Review:
-    """Combine the rules' findings with the model's opinion (None: not asked, or unusable). The model can
-    reject only with a finding whose quoted line occurs in `code`, the text that it saw; otherwise it
-    flags."""
+    """The result of a review from the objections `found` by rules and the model's opinion (None: not asked,
+    or unusable). The model can reject only with a finding whose quoted line occurs in `code`, the text that
+    it saw; otherwise it flags."""
     texts = [f"{finding.kind}: {finding.text}" for finding in found]
     shown = opinion.findings if opinion and opinion.verdict != "nothing-found" else []
     texts += [f"{s.kind}: {one_line(s.why, 300)} ({one_line(s.line, 120)})" for s in shown]

@@ -34,7 +34,7 @@ def parts_of(source: str) -> list[SourcePart]:
 
 
 def kernel_names(source: str) -> list[str]:
-    """The names of the kernels that a source defines, in its order, each once."""
+    """The names of the `__global__` functions that a source defines, in its order, each once."""
     return list(dict.fromkeys(part.name for part in parts_of(source) if part.kernel and part.name))
 
 
@@ -52,8 +52,8 @@ def used_by(parts: Sequence[SourcePart], names: set[str]) -> set[str]:
 
 
 def _split(source: str) -> Iterator[str]:
-    """The source in texts of whole lines, each ending after a definition or declaration at the outermost
-    level."""
+    """The source in texts of whole lines, each ending with the end of a definition or declaration at the
+    outermost level."""
     begin = depth = 0
     ended = False
     for match in LEXEME.finditer(source):
@@ -73,7 +73,8 @@ def _split(source: str) -> Iterator[str]:
 
 
 def _part(text: str) -> SourcePart:
-    """The `SourcePart` for a text of whole lines, with the name of the function that it defines, if any."""
+    """The part of a source that `text`, some whole lines of it, is: with the name of the function that it
+    defines, if any."""
     kernel = KERNEL.search(text)
     if kernel:
         bounded = [name for name in KERNEL_NAME.findall(text) if name not in NOT_NAMES]

@@ -12,17 +12,18 @@ CALLED, OTHER = 70, 20  # importance of what a kernel calls, and of other functi
 
 @dataclass(frozen=True)
 class SourceView:
-    """A source as prompt pieces, in its order, between the marks that declare it as data."""
+    """A source as the pieces of a prompt, each of which a long prompt may leave out, in their order, between
+    the marks that declare it as data."""
 
     pieces: list[Piece]
 
     def all_shown(self, prompt: str) -> bool:
-        """Whether `prompt` contains every piece, so that the model saw the entire source."""
+        """Whether `prompt` contains every piece of the source, so that the model saw all of it."""
         return all(piece.text in prompt for piece in self.pieces)
 
 
 def view(title: str, source: str, kernels: Collection[str], *, needed: bool = True) -> SourceView:
-    """The source as prompt pieces, one for each function, under `title`. `kernels` are those that the
+    """The source for a prompt, under `title`, in one piece for each function. `kernels` are those that the
     question is about. If `needed`, they, the launch function and text outside functions are never left out of
     a long prompt; otherwise everything may be."""
     clean = INVISIBLE.sub("", source)
@@ -36,8 +37,9 @@ def view(title: str, source: str, kernels: Collection[str], *, needed: bool = Tr
 
 
 def _piece(part: SourcePart, kernels: Collection[str], called: Collection[str]) -> Piece:
-    """The prompt piece for a part of a source. In a long prompt, functions in `called` (used by the `kernels`
-    in question) are left out after other functions; a comment then says how many lines are missing."""
+    """One part of a source as a piece of a prompt. Where the prompt is too long, functions in `called` (used
+    by the `kernels` in question) are left out after other functions; a comment then says how many lines are
+    missing."""
     text, named = part.text.removesuffix("\n"), part.name or "more"
     instead = f"// {named}: {part.lines} lines are not shown; they stay as they are"
     if part.name is None or part.name == ENTRY or part.name in kernels:

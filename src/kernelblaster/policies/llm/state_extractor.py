@@ -31,9 +31,9 @@ class NamedStates(BaseModel):
 def states_by_model(
     scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
 ) -> tuple[KernelState, ...]:
-    """The state of each profiled kernel, in launch order, named by the model; its metrics are the measured
-    ones. Kernels that the model does not name, or all without a usable answer, are named by the expert's
-    rules. `floor_bytes` is the least memory traffic of the task."""
+    """The performance state of each profiled kernel of a candidate, in launch order, named by the model; its
+    metrics are the measured ones. Kernels that the model does not name, or all without a usable answer, are
+    named by the expert's rules. `floor_bytes` is the least memory traffic of the task in bytes."""
     found = extract_states(profile, floor_bytes)
     answer = scene.asker.ask(extractor_question(scene, candidate, profile, floor_bytes))
     named = {one.kernel: one for one in answer.kernels} if answer else {}
@@ -48,7 +48,8 @@ def states_by_model(
 def extractor_question(
     scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
 ) -> Question[NamedStates]:
-    """The question for the bottleneck of each kernel of a profiled candidate."""
+    """The question to the model what the bottleneck of each kernel of a profiled candidate is. `floor_bytes`
+    is the least memory traffic of the task in bytes."""
     return Question(
         role="state-extractor",
         key=candidate.code,

@@ -21,9 +21,9 @@ class Matched(BaseModel):
 
 
 def match_by_model(scene: Scene, state: State) -> State:
-    """The state, renamed to the known state that the model finds to be the same. Unchanged if none is, if its
-    own name is known already, or if there is no usable answer (then the nearest by distance is used
-    later)."""
+    """The performance state, renamed to the state of the knowledge base that the model finds to be the same.
+    Unchanged if none is, if its own name is known already, or if there is no usable answer (then the nearest
+    by distance is used later)."""
     content = scene.session.memory.now()
     if state.name in content.states or not content.living:
         return state
@@ -34,8 +34,8 @@ def match_by_model(scene: Scene, state: State) -> State:
 
 
 def matcher_question(scene: Scene, state: State, near: list[State], content: Content) -> Question[Matched]:
-    """The question which of the known states in `near`, the nearest first, is the same as `state`; `content`
-    is the knowledge base, which says what helps in them."""
+    """The question to the model which of the known performance states in `near`, the nearest first, is the
+    same as `state`; `content` is the knowledge base, which says what helps in them."""
     known = [
         piece
         for rank, s in enumerate(near)
@@ -55,6 +55,6 @@ def matcher_question(scene: Scene, state: State, near: list[State], content: Con
 
 
 def _nearest(state: State, content: Content) -> list[State]:
-    """The NEAREST states of the knowledge base by distance from `state`, the closest first."""
+    """The NEAREST states of the knowledge base `content` by distance from `state`, the closest first."""
     living = [entry.state for entry in content.living]
     return sorted(living, key=lambda other: (distance(state, other), other.name))[:NEAREST]

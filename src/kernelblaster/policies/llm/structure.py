@@ -17,7 +17,8 @@ EXACTLY = re.compile(r"\b(\w+)\s*==\s*(\d+)|\b(\d+)\s*==\s*(\w+)")
 
 @dataclass(frozen=True)
 class StructureFinding:
-    """One objection. A `grave` one rejects the candidate; others are shown to the user."""
+    """One objection to a candidate's code. A `grave` one rejects the candidate; others are shown to the
+    user."""
 
     kind: Literal[
         "forbidden-library", "no-work", "unread-argument", "special-case", "kept-state", "unreadable"
@@ -27,9 +28,9 @@ class StructureFinding:
 
 
 def structure(task: Task, source: str) -> list[StructureFinding]:
-    """Objections to a candidate, found without a model: forbidden libraries, no launch, tensors that the
-    launch function never mentions, special cases for the timed sizes, state kept between calls. Empty if
-    there are none; an unreadable source is itself a grave finding."""
+    """Objections to a candidate's `source` for this task, found without a model: forbidden libraries, no
+    launch, tensors that the launch function never mentions, special cases for the timed sizes, state kept
+    between calls. Empty if there are none; an unreadable source is itself a grave finding."""
     try:
         code = neutral(source)
     except UnreadableSource as problem:
@@ -53,8 +54,8 @@ def structure(task: Task, source: str) -> list[StructureFinding]:
 
 
 def _special(task: Task, code: str) -> list[str]:
-    """Sentences on comparisons of a size with exactly its value in the timed workload; values up to 16 are
-    ignored."""
+    """Sentences on places in `code` that compare a size with exactly its value in the task's timed workload;
+    values up to 16 are ignored."""
     findings = []
     for one in EXACTLY.finditer(code):
         name, value = (one[1], one[2]) if one[1] else (one[4], one[3])

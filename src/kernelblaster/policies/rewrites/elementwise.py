@@ -43,8 +43,8 @@ class Elementwise:
     nodes: tuple[Node, ...]
 
     def written(self, work: str, indent: int) -> str:
-        """`work` (statements, one or more lines) for insertion into a block: every line but the first is
-        indented by `indent` spaces."""
+        """`work` (statements, one or more lines) as text to be inserted into a block of a kernel: every line
+        but the first is indented by `indent` spaces."""
         return textwrap.indent(work, " " * indent).lstrip()
 
 
@@ -72,8 +72,8 @@ def elementwise(source: OwnSource, kernel: Function) -> Elementwise | None:
 
 
 def _guarded(guard: Node, variable: str, rest: list[Node]) -> tuple[str, list[Node]] | None:
-    """The index bound, and the statements for indices below it: inside `if (i < n)`, or `rest`, those after
-    `if (i >= n) return;`. None if the guard is neither."""
+    """The bound of the index `variable`, and the statements for indices below it: those inside `if (i < n)`,
+    or `rest`, those after `if (i >= n) return;`. None if the statement `guard` is neither."""
     found, then = _bound(guard, variable), guard.child_by_field_name("consequence")
     if found is None or then is None:
         return None
@@ -86,7 +86,8 @@ def _guarded(guard: Node, variable: str, rest: list[Node]) -> tuple[str, list[No
 
 
 def _lines(source: OwnSource, nodes: list[Node]) -> str:
-    """The text of consecutive statements, without their common indent; empty if there are none."""
+    """The source's text of the consecutive statements `nodes`, without their common indent; empty if there
+    are none."""
     if not nodes:
         return ""
     begin = source.tree.bytes.rfind(b"\n", 0, nodes[0].start_byte) + 1
@@ -123,8 +124,9 @@ def _is_global_index(node: Node) -> bool:
 
 
 def _bound(guard: Node, variable: str) -> tuple[bool, str] | None:
-    """(whether the guarded statement is for indices below the bound, the bound's text), from a comparison of
-    `variable` with it; None for other conditions."""
+    """What the condition of the `if` statement `guard` says, if it compares `variable` with a bound: (True if
+    it holds for indices below the bound, False if for the others; the bound's text). None for other
+    conditions."""
     condition = guard.child_by_field_name("condition")
     inner = next(iter(condition.named_children), None) if condition is not None else None
     pair = sides(inner) if inner is not None else None
@@ -139,13 +141,13 @@ def _bound(guard: Node, variable: str) -> tuple[bool, str] | None:
 
 
 def _sound_bound(bound: str, variable: str) -> bool:
-    """Whether the bound is made of names, numbers and products only, without the index itself, so that it can
-    be evaluated elsewhere in the kernel."""
+    """Whether the text `bound` is made of names, numbers and products only, without the index `variable`
+    itself, so that it can be evaluated elsewhere in the kernel."""
     return re.fullmatch(r"[\w\s*()]+", bound) is not None and variable not in re.findall(r"\w+", bound)
 
 
 def subscripts(root: Node, pointer: str) -> Iterator[Node]:
-    """The syntax nodes of all accesses `pointer[...]` below the node `root`."""
+    """The syntax nodes of all expressions `pointer[...]` below the node `root`."""
     for access in walk(root, "subscript_expression"):
         if text(access.child_by_field_name("argument")) == pointer:
             yield access

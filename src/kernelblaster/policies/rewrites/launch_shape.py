@@ -23,8 +23,9 @@ WHOLE = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Constant:
-    """A whole number in the source: the node of the literal, and the name that it is given, None if it is
-    written out. `shared`: it is defined outside functions, so kernels may use the name too."""
+    """A whole number in the source: its `value`, the syntax node of the literal, and the `name` that it is
+    given, None if it is written out. `shared`: it is defined outside functions, so kernels may use the name
+    too."""
 
     value: int
     node: Node
@@ -49,13 +50,14 @@ def constants(source: CudaSource) -> list[Constant]:
 
 
 def block_of(source: CudaSource, launch: LaunchSyntax) -> list[Constant] | None:
-    """The block dimensions of a launch as constants, x first; None if one of them is not constant."""
+    """The dimensions of a launch's block as constants of the source, x first; None if one of them is not
+    constant."""
     found = [_resolved(source, launch, part) for part in dimensions(launch, launch.block)]
     return None if None in found else [constant for constant in found if constant is not None]
 
 
 def numbers(root: Node, changes: dict[int, int]) -> Iterator[Edit]:
-    """Edits that replace whole-number literals below the node `root`; `changes` maps old values to new
+    """Edits that replace whole-number literals below the syntax node `root`; `changes` maps old values to new
     ones."""
     for node in walk(root, "number_literal"):
         if WHOLE.fullmatch(text(node)) and int(text(node)) in changes:
@@ -63,8 +65,8 @@ def numbers(root: Node, changes: dict[int, int]) -> Iterator[Edit]:
 
 
 def _resolved(source: CudaSource, launch: LaunchSyntax, node: Node) -> Constant | None:
-    """The constant that a launch dimension is: a literal, a local variable of the launching function or a
-    global constant; None if it is none of them."""
+    """The constant that the expression `node`, a dimension of a launch, is: a literal, a local variable of
+    the launching function or a global constant; None if it is none of them."""
     node = bare(node)
     if node.type == "number_literal" and WHOLE.fullmatch(text(node)):
         return Constant(int(text(node)), node)
@@ -75,7 +77,8 @@ def _resolved(source: CudaSource, launch: LaunchSyntax, node: Node) -> Constant 
 
 
 def _initialized(root: Node) -> Iterator[Constant]:
-    """The variables below the node `root` that are initialized to a whole number, as constants."""
+    """The variables declared below the syntax node `root` that are initialized to a whole number, as
+    constants."""
     for node in walk(root, "init_declarator"):
         value = node.child_by_field_name("value")
         if value is not None and WHOLE.fullmatch(text(value)):

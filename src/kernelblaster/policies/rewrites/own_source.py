@@ -11,7 +11,7 @@ from kernelblaster.tasks.cuda_source import CudaSource, Edit
 @dataclass(frozen=True)
 class OwnKernel:
     """A kernel of a user's source by its name. What it computes is not known, so its family (kind of
-    computation, like "gemm") is None."""
+    computation, such as "row_reduction") is None."""
 
     name: str
     family: None = None
@@ -28,7 +28,7 @@ class OwnSource:
 
     @cached_property
     def tree(self) -> CudaSource:
-        """The parsed source."""
+        """The syntax tree of the source, parsed once."""
         return CudaSource(self.text)
 
     @cached_property

@@ -48,7 +48,7 @@ def _functor(name: str, value: str, truth: bool) -> DeviceFunction:
 
 @dataclass(frozen=True)
 class Arithmetic(Combine):
-    """The combine of one binary operation, by `name`: sum, product, max, min, any, all."""
+    """A reduction by one binary operation; its `name` is sum, product, max, min, any or all."""
 
     name: str
 

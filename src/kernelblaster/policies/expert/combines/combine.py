@@ -1,5 +1,5 @@
-"""`Combine`, the interface of every reduction operator: the type of its running result, how elements and
-other running results are taken into it, and how the final result follows."""
+"""`Combine`, the interface of every reduction operator: the C++ type of its accumulator, how an element is
+added to it, how two accumulators become one, and how the result follows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from kernelblaster.policies.expert.expression import Expression, Gather, Kind, L
 
 @dataclass(frozen=True)
 class Running:
-    """A stage's running result (accumulator) in a kernel, where a stage is one reduction. `stage` is the
-    stage's name, `element` the type of its elements, `place` the index of the current element within the
-    reduction, `count` how many there are. A `wide` sum is kept in double."""
+    """The accumulator in which a kernel keeps the result so far of one reduction (a stage). `stage` is the
+    reduction's name; `element` is the C++ type of its elements and `kind` says whether they are real, whole
+    or truth values; `place` is the current element's index within the reduction and `count` the number of
+    elements, as C++ expressions. With `wide`, a sum of float32 elements is kept in double."""
 
     stage: str
     kind: Kind
@@ -30,8 +31,9 @@ class Running:
 
 @dataclass(frozen=True)
 class VectorTake:
-    """Statements by which a thread takes vectors of elements into its running result: `first` once before all
-    vectors, `before` and `after` around each vector, `last` once after all; `element` takes one element."""
+    """The statements by which a thread adds vectors of elements to its accumulator: `first` once before all
+    vectors, `before` and `after` around each vector, `last` once after all. `element` gives the statements
+    that add one element, from its C++ value."""
 
     element: Callable[[Term], list[Statement]]
     first: tuple[Statement, ...] = ()
@@ -42,9 +44,11 @@ class VectorTake:
 
 @dataclass(frozen=True)
 class PartResults:
-    """The results of a reduction that was split into parts, to be combined: `own` reads the stage's result of
-    a part, `beside` the companion stage's name and result, `members` is the number of elements of a part,
-    `whole` of all parts. `chosen` gives the stage's result in the part whose number a given stage finds."""
+    """What is read where the parts of a split reduction are combined; a kernel before has written it for each
+    part. `name` is that of the reduction and `own` the load of a part's result; `beside` is name and load of
+    what each part computed in addition (see `Combine.companion`), if anything; `members` is the number of
+    elements of a part, `whole` of all parts. `chosen(stage)` loads the result of the part whose number the
+    reduction named `stage` gives."""
 
     name: str
     own: Load
@@ -59,67 +63,75 @@ PartStage = tuple[str, "Combine", Expression]  # a stage over the parts: name, c
 
 @dataclass(frozen=True)
 class Combine:
-    """How the elements of a reduction become one result. It is associative, so that elements may be grouped
-    in any way, but their order must be kept."""
+    """How the elements of a reduction become one result. The operation must be associative, so that elements
+    may be grouped in any way; their order is kept, so that it need not be commutative."""
 
     each: ClassVar[bool] = False  # whether it has a result for each element of its axes (prefix.py)
 
     @property
     def placed(self) -> bool:
-        """Whether the combine needs the index of each element (as argmax does)."""
+        """True if the result depends on the index of each element, as that of argmax does."""
         return False
 
     @property
     def may_be_wide(self) -> bool:
-        """Whether its running result of float32 elements may be kept in double."""
+        """True if the accumulator of float32 elements may be a double, as that of a sum."""
         return False
 
     @property
     def companion(self) -> "tuple[str, Combine] | None":
-        """What each part of a split reduction must compute besides its own result, so that the whole can be
-        combined: the suffix of the companion stage's name, and its combine over the same elements. None
-        when nothing is needed."""
+        """What each part of a split reduction must compute besides its own result, so that the parts can be
+        combined (for a variance, the sum): the suffix that is added to the reduction's name, and the combine
+        over the same elements. None when nothing is needed."""
         return None
 
     def result_kind(self, body: Kind) -> Kind:
         return body
 
     def type(self, running: Running) -> CudaType:
-        """The C++ type of the running result."""
+        """The C++ type of the accumulator that `running` describes: that of an element, unless overridden."""
         return running.element
 
     def start(self, running: Running) -> Term:
-        """The running result before any element was taken (the identity)."""
+        """The C++ value with which the accumulator begins (the identity), such as 0 for a sum; `running`
+        tells the type of the elements."""
         raise NotImplementedError
 
     @property
     def join(self) -> DeviceFunction:
-        """The functor that combines two running results, the earlier one first."""
+        """The C++ functor that makes one accumulator of two; its first argument is the one of the earlier
+        elements."""
         raise NotImplementedError
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
-        """Statements that take the element `value` into the running result `into`."""
+        """C++ statements that add the element `value` to the variable `into`, an accumulator as described by
+        `running`."""
         raise NotImplementedError
 
     def single(self, running: Running, value: Term) -> Term:
-        """The running result after the single element `value`."""
+        """The C++ value of an accumulator, as described by `running`, that has seen the single element
+        `value`."""
         return cast(self.type(running), value)
 
     def take_vector(self, running: Running, width: str) -> VectorTake:
-        """Statements that take whole vectors of `width` elements (a constant's name in the kernel), where
-        possible more cheaply than one by one."""
+        """The statements that add vectors of elements to the accumulator that `running` describes: one
+        element after the other, unless overridden by something cheaper. `width` is the name of the C++
+        constant with the number of elements of a vector."""
         return VectorTake(lambda value: self.take(running, running.name, value))
 
     def given(self, other: "Combine") -> str | None:
-        """The field of this running result that equals the running result of `other` over the same elements;
-        None when there is none."""
+        """The name of the C++ field of this combine's accumulator that equals the accumulator of `other` over
+        the same elements (online softmax also keeps the maximum), so that `other` need not be computed; None
+        when there is none."""
         return None
 
     def result(self, running: Running, of: Term) -> Declaration:
-        """Declares the stage's final result, computed from the running result `of`."""
+        """Declares the C++ constant with the reduction's result, named `running.stage` and computed from
+        `of`, the final value of its accumulator."""
         return const(running.element, running.stage, of)
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """The stages that combine the results of a split reduction's parts, and the expression of the whole's
-        result."""
+        """How the result of a split reduction follows from those of its parts, which `parts` reads: the
+        reductions over the parts that this takes, as (name, combine, element), and the expression of the
+        final result."""
         return [(parts.name, self, parts.own)], Reduced(parts.name, self.result_kind(parts.own.kind))

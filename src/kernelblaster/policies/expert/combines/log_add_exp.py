@@ -24,7 +24,8 @@ struct LogAddExp {
 
 @dataclass(frozen=True)
 class LogAddExp(Combine):
-    """Combines two running results a and b to log(exp(a) + exp(b))."""
+    """The reduction to log(exp(x1) + exp(x2) + ...), two values at a time: log(exp(a) + exp(b)), without
+    overflow."""
 
     def start(self, running: Running) -> Term:
         return LiteralTerm("-INFINITY")

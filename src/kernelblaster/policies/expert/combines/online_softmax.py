@@ -29,7 +29,8 @@ HEADER = header("exponentials")
 
 @dataclass(frozen=True)
 class OnlineSoftmax(Combine):
-    """Keeps the largest element and the sum of exp(element - largest); the result is that sum."""
+    """The sum of exp(element - largest element). The accumulator has the largest element so far and the sum
+    relative to it."""
 
     @property
     def companion(self) -> tuple[str, Combine]:
@@ -63,7 +64,8 @@ class OnlineSoftmax(Combine):
         return const(running.element, running.stage, of.field("sum"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Sums the parts' results, each scaled by exp(its largest - the largest of all)."""
+        """As `Combine.of_parts`: adds the sums of the `parts`, each times exp(its largest element - the
+        largest of all)."""
         assert parts.beside is not None
         name, largest = parts.beside
         scale = operation("exp", operation("sub", largest, Reduced(name, "real")))

@@ -47,8 +47,8 @@ def _functor(name: str, better: str, tie: str) -> DeviceFunction:
 
 @dataclass(frozen=True)
 class PlaceOf(Combine):
-    """The index of the largest (or smallest) element. Of equal ones the first wins; with `last` (as in cummax
-    and cummin), the last wins, and NaN beats every number."""
+    """The index of the largest element or, without `largest`, of the smallest. Of equal ones the first wins;
+    with `last` (as in cummax and cummin), the last wins, and NaN beats every number."""
 
     largest: bool
     last: bool = False
@@ -80,9 +80,9 @@ class PlaceOf(Combine):
         return _functor(f"First{name}", f"b.value {sign} a.value", tie)
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
-        """Statements that take the element `value` into the running result `into`. They rely on each thread
-        taking its elements in ascending order, so that the index of a later equal element need not be
-        compared."""
+        """C++ statements that replace the value and index in the accumulator `into` by the element `value`
+        and its index `running.place` where the element is better. Each thread must take its elements in
+        ascending order: the index of a later equal element is not compared."""
         if self.last:
             return [assign(into, Call(self.join(), (into, self.single(running, value))))]
         found = Local(f"{running.stage}_value")
@@ -101,7 +101,8 @@ class PlaceOf(Combine):
         return const(INT64, running.stage, of.field("place"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Finds the part with the best value, and reads the index that this part has found."""
+        """As `Combine.of_parts`: finds the part with the best value among the `parts`, and reads the index
+        that it found."""
         assert parts.beside is not None
         winner = f"{parts.name}_part"
         return [(winner, self, parts.beside[1])], parts.chosen(winner)

@@ -1,5 +1,4 @@
-"""The combine of scans (cumsum and the like): for each element, the result of it and all elements before
-it."""
+"""The combine of scans (cumsum and the like): for each element, the reduction of all elements up to it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ from kernelblaster.policies.expert.expression import Kind
 
 @dataclass(frozen=True)
 class Prefix(Combine):
-    """Gives the running result of another combine, `of`, after each element; with `reverse`, from the last
-    element backwards. Its result differs from element to element, so only stores that write every element can
-    use it."""
+    """A scan: for each element, the result of the reduction `of` over it and all elements before it or, with
+    `reverse`, after it. As there is a result for each element, only stores that write every element can use
+    it."""
 
     of: Combine
     reverse: bool = False
@@ -49,12 +48,13 @@ class Prefix(Combine):
 
 
 class HasCombine(Protocol):
-    """Anything with a combine, such as a stage of a kernel."""
+    """An object with a `combine` (how elements become one result), such as a reduction in a kernel."""
 
     @property
     def combine(self) -> Combine: ...
 
 
 def is_reversed(stages: Iterable[HasCombine]) -> bool:
-    """Whether any of the stages is a scan that runs from the last element backwards."""
+    """Whether any of `stages` (the reductions and scans of a kernel) is a scan from the last element
+    backwards."""
     return any(isinstance(stage.combine, Prefix) and stage.combine.reverse for stage in stages)

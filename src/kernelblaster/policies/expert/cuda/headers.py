@@ -14,7 +14,8 @@ INCLUDE = '#include "'
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """A piece of device code: its name, its CUDA text, and the headers it includes."""
+    """A piece of device code that emitted kernels may need: its name, its CUDA text, and the other pieces
+    that it includes."""
 
     name: str
     text: str

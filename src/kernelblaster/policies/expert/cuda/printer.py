@@ -1,5 +1,5 @@
-"""Writes trees of terms and statements as CUDA text: two spaces per scope, lines of readable length,
-parentheses only where they are needed."""
+"""Writes the syntax trees of C++ expressions (terms.py) and statements (statements.py) as CUDA text: two
+spaces per scope, lines of readable length, parentheses only where they are needed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -22,8 +22,9 @@ class TemplateParameter:
 
 @dataclass(frozen=True)
 class Variant:
-    """One instance of a kernel template: its template `arguments`, the run-time `condition` under which the
-    host launches it (None: always), and its grid size in `blocks`, both C++ expressions of the host."""
+    """One instance of a kernel template that the host may launch: its template `arguments`, the `condition`
+    on the sizes under which it is launched (None: always), and its grid size in `blocks`. All are C++
+    expressions; the last two are evaluated by the host."""
 
     arguments: tuple[Term, ...]
     condition: Term | None
@@ -32,10 +33,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Emitted:
-    """A kernel's body and launch: `threads` per block, grid size in `blocks` (a C++ expression of the host),
-    `shared` bytes of dynamic shared memory, `blocks_per_sm` that must fit on an SM (0: any), `cluster` size
-    in blocks, and the comment `remark` above it. With `parameters` it is a template, launched as the first of
-    its `variants` whose condition holds."""
+    """What an emitter gives for a kernel: its `body`, and its launch with `threads` per block, grid size in
+    `blocks` (a C++ expression of the host), `shared` bytes of dynamic shared memory, `blocks_per_sm` that
+    must fit on an SM (0: any), `cluster` size in blocks, and the comment `remark` above it. With `parameters`
+    it is a template, launched as the first of its `variants` whose condition holds."""
 
     body: Body
     blocks: Term
@@ -61,9 +62,10 @@ class FunctionText:
 def kernel_text(
     name: str, emitted: Emitted, types: Mapping[str, str], constants: Mapping[str, int]
 ) -> FunctionText:
-    """The text of the kernel `name`. `types` maps every parameter that it may have to its C++ type; those
-    that the body uses become its parameters. With `constants` (size to value) the kernel is a template on a
-    bool: if true, these sizes are compiled in."""
+    """The text of the `__global__` function `name`, with the body, launch bounds and cluster size of
+    `emitted`. `types` maps every parameter that it may have to its C++ type; those that the body uses become
+    its parameters. With `constants` (name of a size to its value) the kernel is a template on a bool: if
+    true, these sizes are compiled in."""
     templates = [parameter.name for parameter in emitted.parameters]
     renamed, printer, lines = printed(emitted.body, types, (CONSTANT.name, *templates))
     given = [found for found in types if found in printer.given]
@@ -91,8 +93,8 @@ def _constant(name: str, value: int, otherwise: str) -> str:
 
 
 def host_function_text(head: str, body: Body, types: Mapping[str, str], last: str) -> FunctionText:
-    """The text of a host function that begins with `head` (return type and name) and has all of `types` (name
-    to C++ type) as parameters, and `last` ("type name") after them."""
+    """The text of a host function: `head` is its return type and name; its parameters are all of `types`
+    (name to C++ type) and after them `last`, such as "cudaStream_t stream"; its statements are `body`."""
     renamed, printer, lines = printed(body, types, (last.rpartition(" ")[2],))
     parameters = [f"    {kind} {renamed.get(name, name)}" for name, kind in types.items()]
     text = "\n".join([f"{head}(", ",\n".join([*parameters, f"    {last}"]) + ") {", *lines, "}"])
@@ -102,9 +104,9 @@ def host_function_text(head: str, body: Body, types: Mapping[str, str], last: st
 def printed(
     body: Body, given: Iterable[str], declared: Iterable[str]
 ) -> tuple[dict[str, str], Printer, list[str]]:
-    """Prints `body`; returns the renamings, the printer used, and the lines. The parameters `given` that the
-    body also declares, or that are in `declared`, get a new name (x becomes x_given), which the renamings map
-    them to."""
+    """Prints the statements `body` of a function: (renamed parameters, the printer used, the lines).
+    Parameters in `given` get a new name (x becomes x_given) where the body declares one of the same name, or
+    `declared` has it."""
     printer = Printer({})
     lines = printer.body(body)
     taken = printer.declared | set(declared)

@@ -62,7 +62,8 @@ class Do:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """A branch; with `constexpr` it is an `if constexpr`, decided when the kernel is compiled."""
+    """A branch: `body` if the condition holds, else the statements `otherwise`. With `constexpr` it is an `if
+    constexpr`, decided when the kernel is compiled."""
 
     condition: Term
     body: Body
@@ -84,7 +85,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Statements in braces, `{ ... }`."""
+    """A block of statements in braces, whose declarations are not visible outside."""
 
     body: Body
 
@@ -101,7 +102,7 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A comment on a line of its own."""
+    """A comment in the generated source, on a line of its own."""
 
     text: str
 
@@ -148,7 +149,8 @@ BARRIER = Do(Call(Local("__syncthreads"), ()))
 
 
 def declare(type_: CudaType, name: str, value: Operand | None = None, *extents: Operand) -> Declaration:
-    """Declares a variable, or with `extents` an array; without `value` it is uninitialized."""
+    """Declares the variable `name` of the type `type_` or, with `extents`, an array; without `value` it is
+    uninitialized."""
     given = None if value is None else term(value)
     return Declaration(type_, (Declarator(name, given, tuple(term(extent) for extent in extents)),))
 
@@ -158,7 +160,8 @@ def const(type_: CudaType, name: str, value: Operand, remark: str = "") -> Decla
 
 
 def consts(type_: CudaType, **values: Operand) -> Declaration:
-    """Declares several constants of one type on one line."""
+    """Declares several constants of the type `type_` on one line; `values` maps their names to their
+    values."""
     return Declaration(type_, tuple(Declarator(name, term(v)) for name, v in values.items()), "const")
 
 
@@ -167,15 +170,15 @@ def constexpr(name: str, value: Operand, remark: str = "") -> Declaration:
 
 
 def shared(type_: CudaType, name: str, *extents: Operand, align: int = 0) -> Declaration:
-    """Declares an array (a variable without `extents`) in static shared memory, aligned to `align` bytes if
-    not 0."""
+    """Declares the array `name` in static shared memory, with elements of `type_` (a single variable without
+    `extents`), aligned to `align` bytes if not 0."""
     qualifiers = f"__shared__ __align__({align})" if align else "__shared__"
     return Declaration(type_, (Declarator(name, None, tuple(term(e) for e in extents)),), qualifiers)
 
 
 def shared_memory(type_: CudaType, name: str, align: int = 0) -> Declaration:
-    """Declares the dynamic shared memory of a launch as an array without extent (`extern __shared__`),
-    aligned to `align` bytes if not 0."""
+    """Declares `name` as the dynamic shared memory of a launch: an array of `type_` without extent (`extern
+    __shared__`), aligned to `align` bytes if not 0."""
     qualifiers = f"extern __shared__ __align__({align})" if align else "extern __shared__"
     return Declaration(type_, (Declarator(name, None, (LiteralTerm(""),)),), qualifiers)
 
@@ -202,7 +205,8 @@ def loop(
     type_: CudaType = INT,
     unroll: int | Literal["all"] = 0,
 ) -> For:
-    """The loop `for (type_ name = start; name < end; name += step)`; see `For` on `unroll`."""
+    """The loop `for (type_ name = start; name < end; name += step) { body }`. `unroll` is the factor of
+    `#pragma unroll`, "all" for a full one, 0 for no pragma."""
     counter = Local(name)
     first = Declaration(type_, (Declarator(name, term(start)),))
     further = Prefixed("++", counter) if step == 1 else add_to(counter, step)
@@ -210,7 +214,7 @@ def loop(
 
 
 def unrolled(name: str, count: Operand, body: Iterable[Statement]) -> For:
-    """A loop from 0 to `count` that the compiler unrolls fully."""
+    """The loop `for (int name = 0; name < count; ++name) { body }`, which the compiler unrolls fully."""
     return loop(name, 0, count, body, unroll="all")
 
 

@@ -110,7 +110,7 @@ class LiteralTerm(Term):
 
 @dataclass(frozen=True, slots=True)
 class Prefixed(Term):
-    """A prefix operator (one of - ! * & ++) and its operand."""
+    """The C++ expression of a prefix operator (one of - ! * & ++) and its operand."""
 
     operator: str
     operand: Term
@@ -134,7 +134,8 @@ class Choice(Term):
 
 @dataclass(frozen=True, slots=True)
 class CudaType:
-    """A C++ type as text, and the header that defines it (None for CUDA's own types)."""
+    """A C++ type as text, and the header (a piece of device code) that defines it; None for types of C++ and
+    CUDA."""
 
     text: str
     needs: Header | None = None
@@ -203,7 +204,7 @@ class Reinterpreted(Term):
 
 @dataclass(frozen=True, slots=True)
 class TypeTerm(Term):
-    """A C++ type where an expression stands: as a template argument, or in sizeof."""
+    """A C++ type in a place where an expression is expected: as a template argument, or in sizeof."""
 
     type: CudaType
 
@@ -222,8 +223,7 @@ def terms(values: Sequence[Operand]) -> tuple[Term, ...]:
 
 
 def kind(text: str) -> CudaType:
-    """The type that C++ or CUDA itself calls `text`, such as `int64_t`; it needs no header of this
-    project."""
+    """The C++ type `text` that C++ or CUDA itself defines, such as `int64_t`."""
     return CudaType(text)
 
 
@@ -237,7 +237,7 @@ def cast(to: str | CudaType, operand: Operand) -> Conversion:
 
 
 def read(pointer: Term) -> Term:
-    """The value that a pointer points to (`*pointer`)."""
+    """The C++ expression `*pointer`."""
     return Prefixed("*", pointer)
 
 
@@ -260,7 +260,7 @@ def all_of(conditions: Sequence[Term]) -> Term | None:
 
 
 def _joined(condition: Term) -> list[Term]:
-    """The operands of a chain of &&; the condition alone when it is no such chain."""
+    """The operands of a C++ expression `a && b && ...`; the condition alone when it is no such chain."""
     if isinstance(condition, Infix) and condition.operator == "&&":
         return [*_joined(condition.left), condition.right]
     return [condition]

@@ -1,5 +1,5 @@
-"""Accumulators: the C++ variables in which the stages (reductions) of an emitted kernel keep their running
-results while they go over elements; used by all emitters of reductions and scans."""
+"""Accumulators: the C++ variables in which the reductions of an emitted kernel (its stages) collect elements;
+used by all emitters of reductions and scans."""
 
 from dataclasses import dataclass
 
@@ -17,8 +17,9 @@ from kernelblaster.policies.expert.schedules.reductions import Accumulating
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A stage (one reduction of a kernel) with `running`, its running result; the methods give the C++ that
-    declares it, adds elements to it, and computes the final result from it."""
+    """The C++ variable in which one reduction of a kernel, `stage`, collects elements; `running` has its name
+    and element type. The methods give the C++ that declares it, adds elements to it, and computes the final
+    result from it."""
 
     stage: Stage
     running: Running
@@ -37,17 +38,17 @@ class Accumulator:
 
     @property
     def join(self) -> Term:
-        """The C++ functor that combines two running results."""
+        """The C++ functor that makes one accumulator of two, such as those of two threads."""
         return self.stage.combine.join()
 
     @property
     def is_wide(self) -> bool:
-        """Whether the running result is kept in double although its elements are float32."""
+        """Whether the C++ variable is a double although the elements are float32."""
         return self.running.wide
 
     def declared(self, *extents: Operand) -> Statement:
-        """The declaration of the running result's variable with its start value; with `extents`, of an
-        uninitialized array of running results."""
+        """The C++ declaration of the variable, with its start value (such as 0 for a sum); with `extents`, of
+        an array of such variables, uninitialized."""
         return declare(self.type, self.name.name, None if extents else self.start, *extents)
 
     def take(self, into: Term, value: Term) -> list[Statement]:
@@ -57,8 +58,9 @@ class Accumulator:
         return self.stage.combine.take_vector(self.running, width)
 
     def given(self, stage: Stage) -> Term | None:
-        """The C++ field of this running result that is also the running result of `stage` (the maximum in an
-        online softmax), so that `stage` is not computed; None when there is none or the elements differ."""
+        """The field of this C++ variable that already has what the reduction `stage` computes (an online
+        softmax also keeps the maximum), so that `stage` needs no variable; None when there is none or the two
+        reduce different elements."""
         part = self.stage.combine.given(stage.combine) if stage.body == self.stage.body else None
         return self.name.field(part) if part is not None else None
 
@@ -67,7 +69,8 @@ class Accumulator:
 
 
 def accumulators(kernel: Kernel, plan: Plan) -> list[Accumulator]:
-    """The accumulators of a kernel's stages, one each, in their order."""
+    """One accumulator for each reduction (stage) of `kernel`, in their order; a sum is in double where the
+    kernel's schedule says so. `plan` has the sizes' names and the type of arithmetic."""
     sizes, values, schedule = plan.sizes[0], values_of(plan), kernel.schedule
     extents = [axis.extent for axis in kernel.reduced]
     place = index_term(indices.row_major((axis.index for axis in kernel.reduced), extents), sizes)

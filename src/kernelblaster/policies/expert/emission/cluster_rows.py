@@ -67,8 +67,8 @@ THREAD_IN_ROW = Local("thread")
 
 
 def blocks(schedule: ClusterRows, total: Term) -> Term:
-    """The number of blocks of a launch for `total` rows, as a C++ expression of the host: one cluster for
-    each row; if the schedule is persistent, at most as many clusters as the GPU runs at once."""
+    """The grid size of a launch for `total` rows, as a C++ expression of the host: one cluster for each row;
+    if the schedule is persistent, at most as many clusters as the GPU runs at once."""
     most = schedule.resident
     return (Choice(total < most, total, term(most)) if schedule.persistent else total) * schedule.blocks
 
@@ -108,8 +108,9 @@ def _wait(remark: str) -> Statement:
 
 
 def slice_of_row(number: CudaType, elements: Term) -> list[Statement]:
-    """Declares which vectors of a row of `elements` this block of the cluster has: from number `begin` to
-    below `packs`, in whole cache lines. Both variables have the type `number`."""
+    """Declares which vectors of the row this block of the cluster has: those with numbers from `begin` to
+    below `packs`, in whole cache lines. `elements` is the length of the row, `number` the C++ type of the two
+    variables."""
     row_packs, share, line = local("row_packs", "share", "LINE")
     return [
         constexpr("LINE", term(LINE) / WIDTH),
@@ -121,17 +122,18 @@ def slice_of_row(number: CudaType, elements: Term) -> list[Statement]:
 
 @dataclass(frozen=True)
 class Resident:
-    """A tensor of which each block of a cluster keeps its slice of the row on chip: `pack` is the type of its
-    vectors, `place` the address in global memory of the vector number `at`."""
+    """A tensor of which each block of a cluster keeps its slice of the row on chip: `pack` is the C++ type of
+    its vectors, `place` the address in global memory of the vector whose number is in the variable `at`."""
 
     pack: CudaType
     place: Term
 
 
 def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, Resident]) -> list[Statement]:
-    """Statements that start to read this block's slice of the row from each tensor: the first vectors of a
-    thread into registers, the next ones into shared memory by asynchronous copies; then they wait until all
-    blocks of the cluster have started."""
+    """Statements that start to read this block's slice of the row of each tensor in `packs` (by name): as
+    many vectors of each thread as `schedule` says go to registers, the next ones to shared memory by
+    asynchronous copies. Then they wait until all blocks of the cluster have started. `number` is the C++ type
+    of vector numbers."""
     found: list[Statement] = []
     start = BEGIN + THREAD_IN_ROW
     if packs and schedule.register_elements:
@@ -169,9 +171,10 @@ def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, 
 def over_registers(
     number: CudaType, start: Term, take: Statement, following: Mapping[str, Term]
 ) -> Statement:
-    """The loop that does `take` for each vector that a thread keeps in registers, without bounds checks where
-    every thread has all of them. `following` maps tensors to addresses in the next row: after its use each
-    vector is overwritten by the one there."""
+    """The loop that does the statement `take` for each vector that a thread has in registers, from vector
+    number `start` on (of the C++ type `number`); without bounds checks where every thread has all of them.
+    `following` maps tensors to addresses in the next row: after its use each vector is overwritten by the one
+    there."""
     held = [when(MORE, assign(Local(f"{n}_held")[K], read(place))) for n, place in following.items()]
     taken = [take, *held]
     sure, unsure = (over_packs(number, HELD, start, found) for found in (taken, [when(AT < PACKS, *taken)]))
@@ -181,10 +184,11 @@ def over_registers(
 def over_shared(
     number: CudaType, before: Term | None, take: Statement, following: Mapping[str, Term]
 ) -> list[Statement]:
-    """The loops that do `take` for each vector that a thread keeps in shared memory; they start `before`
-    vectors after its first one. They go in batches, each processed as soon as its copies have arrived. With
-    addresses in `following` (the next row's vectors), each vector is copied over after its use by the next
-    row's, and nothing is waited for."""
+    """The loops that do the statement `take` for each vector that a thread has in shared memory, from
+    `before` vectors after its first one on (None: from the first). They go in batches, each processed as soon
+    as its asynchronous copies have arrived. With addresses in `following` (by tensor, in the next row),
+    nothing is waited for, and after its use each vector is overwritten by the next row's. `number` is the C++
+    type of vector numbers."""
     moved: Operand = 0 if before is None else before
     here = const(number, "at", BEGIN + THREAD_IN_ROW + moved + K * THREADS)
     copies = [
@@ -217,8 +221,8 @@ def over_packs(number: CudaType, count: Term, start: Term, body: Sequence[Statem
 
 
 def _places(packs: Mapping[str, Resident]) -> list[Statement]:
-    """Declares the dynamic shared memory, and for each tensor a pointer to this thread's first vector in
-    it."""
+    """Declares the dynamic shared memory of the block, and for each tensor in `packs` (by name) a pointer to
+    this thread's first vector of it there."""
     found: list[Statement] = [shared_memory(kind("uint4"), "kept")]
     start: Term = Local("kept")
     for name, one in packs.items():
@@ -230,8 +234,9 @@ def _places(packs: Mapping[str, Resident]) -> list[Statement]:
 
 
 def combine(slots: Mapping[int, Accumulator]) -> list[Statement]:
-    """Statements that combine the running results of all blocks of the cluster, so that every thread has the
-    total, with a single cluster barrier. The keys of `slots` number the shared memory used for each."""
+    """Statements that combine the accumulators of all blocks of the cluster, so that every thread has the
+    total in its own, with a single cluster barrier. The key of each in `slots` numbers the shared memory that
+    it is exchanged through."""
     tell = [Do(tell_cluster.of(THREADS, BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     hear = [Do(hear_cluster.of(BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     return [*tell, Do(meet_cluster()), *hear]

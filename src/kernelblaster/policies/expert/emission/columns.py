@@ -67,8 +67,9 @@ WARPS, WIDTH, INSIDE, ROW, TURN = local("WARPS", "WIDTH", "inside", "row", "turn
 
 @dataclass(frozen=True)
 class ColumnWriter:
-    """A kernel with a `Columns` schedule, ready to be written: `access` says what moves in vectors, `values`
-    writes its expressions as C++, `found` are the running results of its stages (reductions)."""
+    """A reduction across memory (over rows, a result for each column), ready to be written as CUDA: `access`
+    says which loads and stores can be vectors, `values` writes its expressions as C++, `found` are the
+    accumulators of its reductions."""
 
     kernel: Kernel
     plan: Plan
@@ -121,7 +122,8 @@ def _nest(columns: ColumnWriter, width: int) -> Nest:
 
 
 def _place(columns: ColumnWriter) -> list[Statement]:
-    """Declares which columns this thread has; `inside` is false for threads beyond the last column."""
+    """Statements that compute the first column of this thread's vector; the variable `inside` is false for
+    threads beyond the last column."""
     *outer, last = columns.kernel.axes
     narrow = fits(columns.plan, indices.product(axis.extent for axis in columns.kernel.axes))
     kind = UNSIGNED if narrow else INT64
@@ -142,8 +144,9 @@ def _place(columns: ColumnWriter) -> list[Statement]:
 
 @dataclass(frozen=True)
 class ShortSums:
-    """Statements that sum a few rows in the elements' own type before the sum goes to the accumulator in
-    double: `before` sets the short sums to 0, `body` adds a row, `after` adds them to the accumulator."""
+    """Statements that sum a few rows in the elements' own type, before that sum goes to the accumulator in
+    double: `before` sets the short sums to 0, `body` adds a row to them, `after` adds them to the
+    accumulator."""
 
     before: Sequence[Statement]
     body: Sequence[Statement]
@@ -156,8 +159,9 @@ def _over_rows(
     body: Sequence[Statement],
     short: ShortSums | None = None,
 ) -> Statement:
-    """The loop over this warp's rows: for each it reads the vectors that `expressions` need, then does
-    `body`. With `short`, the rows of one unrolled step are summed in the elements' own type first."""
+    """The loop over this warp's rows: for each row it reads the vectors that occur in `expressions`, then
+    does the statements `body`. With `short`, all rows of an unrolled step are summed in the elements' own
+    type first."""
     unroll = columns.schedule.unroll
     early, packs = _packs(columns, expressions)
     rows = _row_loop(columns)
@@ -190,8 +194,8 @@ def _over_rows(
 
 
 def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[Statement], list[Statement]]:
-    """Declarations that read the vectors the expressions need: first those that are the same in all rows,
-    then those that differ by row."""
+    """Declarations that read the vectors which occur in `expressions`: first those that are the same in all
+    rows, then those that differ by row."""
     kernel = columns.kernel
     used = {load for expression in expressions for load in loads(expression)}
     reduced = {axis.name for axis in kernel.reduced}
@@ -239,8 +243,8 @@ def _row_loop(columns: ColumnWriter) -> RowLoop:
 
 
 def _lanes(columns: ColumnWriter, expressions: list[Expression], body: Sequence[Statement]) -> Statement:
-    """A loop over the columns of a thread's vector, with declarations of the earlier stages' results and the
-    column's number where the expressions use them."""
+    """The unrolled loop over the columns of a thread's vector, with `body` for each. Where `expressions` use
+    them, it declares the results of earlier reductions and the column's number."""
     along = columns.access.along.name
     needed = {part.stage for e in expressions for part in walk(e) if isinstance(part, Reduced)}
     named: list[Statement] = [a.result(a.name[LANE]) for a in columns.found if a.stage.name in needed]
@@ -250,8 +254,8 @@ def _lanes(columns: ColumnWriter, expressions: list[Expression], body: Sequence[
 
 
 def _pass(columns: ColumnWriter, group: list[Stage]) -> list[Statement]:
-    """One pass over the rows for stages that do not depend on each other; afterwards every thread has their
-    results."""
+    """Statements of one pass over the rows for the reductions in `group`, none of which needs another's
+    result; afterwards every thread has their results for its columns."""
     found = [accumulator for accumulator in columns.found if accumulator.stage in group]
     bodies = [stage.body for stage in group]
     starts = [assign(a.name[LANE], a.start) for a in found]
@@ -268,7 +272,7 @@ def _pass(columns: ColumnWriter, group: list[Stage]) -> list[Statement]:
 def _taken(
     columns: ColumnWriter, found: Sequence[Accumulator], short: Sequence[Accumulator] = ()
 ) -> Statement:
-    """Statements that add a row's vectors to the running results `found`; those also in `short` are added to
+    """The loop that adds the elements of a row to the accumulators `found`; those also in `short` add them to
     their short sums (see `ShortSums`) instead."""
     lane: list[Statement] = []
     for a in found:
@@ -282,9 +286,9 @@ def _here(accumulator: Accumulator) -> Local:
 
 
 def _short(columns: ColumnWriter, found: Sequence[Accumulator]) -> ShortSums | None:
-    """Short sums: the rows of one unrolled step are summed in float and added to the double accumulator once,
-    because an addition in double takes longer than a load. None when nothing is unrolled or kept in
-    double."""
+    """For those of the accumulators `found` that are in double: the rows of one unrolled step are summed in
+    float and added to the accumulator once, because an addition in double takes longer than a load. None when
+    nothing is unrolled, or nothing in double."""
     wide = [a for a in found if a.is_wide]
     if columns.schedule.unroll == 1 or not wide:
         return None
@@ -308,8 +312,8 @@ def _column_stores(columns: ColumnWriter) -> list[Statement]:
 
 
 def _stored(columns: ColumnWriter, stores: list[Store]) -> list[Statement]:
-    """Statements that write the stores' results: as vectors where they are contiguous, otherwise one by
-    one."""
+    """Statements that write what `stores` compute for the columns of this thread: as vectors where they are
+    contiguous, otherwise one by one."""
     before: list[Statement] = []
     after: list[Statement] = []
     for store in stores:

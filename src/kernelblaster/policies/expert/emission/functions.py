@@ -10,7 +10,7 @@ SPLIT_TERMS, CUDA_PIPELINE = header("split_terms"), Header("cuda_pipeline", "#in
 
 
 def _own(name: str) -> DeviceFunction:
-    """The device function `name`, which the header `name`.cuh defines."""
+    """The device function `name`, defined by the file of the same name in device_code/."""
     return DeviceFunction(name, header(name))
 
 

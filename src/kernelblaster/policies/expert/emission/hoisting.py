@@ -21,9 +21,9 @@ from kernelblaster.policies.expert.expression import (
 def hoisted(
     expressions: Sequence[Expression], moving: set[str], values: Values, prefix: str
 ) -> tuple[list[Statement], list[Expression]]:
-    """Constants for the subexpressions that do not depend on the loop variables `moving`, as declarations to
-    be placed before the loop, and the `expressions` rewritten to use them. The names of the constants begin
-    with `prefix`; `values` writes their values."""
+    """Moves what does not depend on the loop variables `moving` in front of their loop: the declarations of a
+    C++ constant for each such subexpression, and the `expressions` rewritten to use them. The names of the
+    constants begin with `prefix`; `values` writes expressions as C++."""
     found = dict.fromkeys(part for expression in expressions for part in _invariant(expression, moving))
     names = {part: Reduced(f"{prefix}_fixed{place}", part.kind) for place, part in enumerate(found)}
     declared: list[Statement] = [
@@ -34,8 +34,8 @@ def hoisted(
 
 def _invariant(expression: Expression, moving: set[str], *, sure: bool = True) -> Iterator[Expression]:
     """Yields the largest subexpressions that do not depend on the loop variables `moving`. Without `sure`,
-    the expression is computed only under a condition: parts that read memory are then left out, because a
-    read before the loop might be out of bounds."""
+    the expression is computed only under a condition: subexpressions that read memory are then left out,
+    because a read before the loop might be out of bounds."""
     if not used_names([expression], []) & moving:
         gathered = any(isinstance(part, Gather) for part in walk(expression))
         there = sure or not loads(expression)

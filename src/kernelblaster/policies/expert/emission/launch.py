@@ -1,5 +1,5 @@
-"""`launched`, by which every emitter turns a kernel's body and its loop nest into a kernel with its
-launch."""
+"""`launched`, by which every emitter gives a kernel's body its launch: grid and block size follow from the
+kernel's loops."""
 
 from collections.abc import Collection, Sequence
 
@@ -21,9 +21,11 @@ def launched(
     parameters: tuple[TemplateParameter, ...] = (),
     variants: tuple[Variant, ...] = (),
 ) -> Emitted:
-    """The kernel with this `body`, whose grid and block sizes follow from `nest` (where its loops run);
-    `blocks` replaces the grid size, as for persistent kernels. `sizes` are the tensor sizes known to the
-    host, `shared` is in bytes; for the others see `Emitted`."""
+    """The kernel with this `body` and its launch. `nest` says where its loops run, from which block, cluster
+    and grid size follow; `blocks` replaces the grid size, as for persistent kernels. `sizes` are the names of
+    the tensor sizes, which the host knows; `shared` is the dynamic shared memory in bytes; `blocks_per_sm`,
+    if not 0, goes into the launch bounds. With template `parameters`, `variants` are the instances that the
+    host chooses from."""
     return Emitted(
         body=tuple(body),
         blocks=index_term(nest.blocks(), sizes) if blocks is None else blocks,

@@ -89,8 +89,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 class TensorKernel:
-    """Writes the parts of a matrix product on packed operands that are the same for `mma` and `wgmma`
-    instructions."""
+    """Writes the parts of a matrix product on tensor cores that are the same for `mma` and `wgmma`
+    instructions. Its operands are packed: split into half-precision numbers, and stored in the order in which
+    tiles are read."""
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         tile, product = kernel.schedule, as_product(kernel, plan)
@@ -114,7 +115,8 @@ class TensorKernel:
 
     def shape(self) -> tuple[int, ...]:
         """The template arguments of the device functions that multiply tiles: rows and columns of a block's
-        results, stages in shared memory, and half-precision terms of an element."""
+        results, tiles of the K axis in shared memory at once, and half-precision numbers of which each
+        element is the sum."""
         return self.tile.block_m, self.tile.block_n, self.tile.stages, self.left.terms
 
     def counts(self) -> list[Statement]:
@@ -130,9 +132,9 @@ class TensorKernel:
         return [const(INT64, name, self._index(value)) for name, value in found.items()]
 
     def block_place(self) -> list[Statement]:
-        """Statements that compute a block's tile of the result (`block_row`, `block_column`, `batch`) from
-        its number. RASTER rows of tiles are walked column by column, so that blocks that run together share
-        operands in the L2 cache."""
+        """Statements that compute which tile of the result (`block_row`, `block_column`, `batch`) the block
+        with the number `block` has. Tiles are walked in bands of RASTER rows, column by column, so that
+        blocks that run together share operands in the L2 cache."""
         product = self.product
         outer = ([product.part] if product.part else []) + list(product.batch)
         found: list[Statement] = []
@@ -152,8 +154,8 @@ class TensorKernel:
         ]
 
     def _piece(self) -> list[Statement]:
-        """Where the K axis is cut into pieces (split-K), statements that compute the first tile and the
-        number of tiles of the block's piece; none where it is not cut."""
+        """Where the K axis is cut into pieces (split-K), of which each block has one: statements that compute
+        the first tile and the number of tiles of this block's piece. None where it is not cut."""
         if self.product.part is None:
             return []
         cut = self.product.k_axis.part
@@ -188,7 +190,8 @@ class TensorKernel:
 
     def scales(self) -> Term:
         """The C++ value of type `Scales`: pointers to the scale factors of a block's rows and columns, and
-        their strides; empty where operands have a single term and are not scaled."""
+        their strides; empty where operands are of a half precision themselves, so that they are neither split
+        nor scaled."""
         if self.left.terms == 1:
             return Braces((), SCALES_TYPE)
 
@@ -206,14 +209,14 @@ class TensorKernel:
         return Braces((rows, columns, all_rows, all_columns), SCALES_TYPE)
 
     def _batch(self) -> Term:
-        """The C++ number of the block's matrix within the batch, without the number of its piece of the K
-        axis."""
+        """The number of the block's matrix within the batch, as a C++ expression; where the K axis is cut,
+        without the number of the piece that the same variable counts."""
         return BATCH % self._index(self.product.extent(self.product.batch)) if self.product.part else BATCH
 
     def results(self, *, parts: int, row: Term, elements: int, column: Term, result: Term) -> Statement:
-        """The loops over a thread's results, `parts` rows with `elements` results each, that compute what is
-        fused behind the product and store it. `row`, `column` and `result` are C++ expressions of the loop
-        variables `part` and `e`."""
+        """The loops over the results that a thread has in registers, `parts` rows with `elements` results
+        each: they compute what is fused behind the product, and store it. `row` and `column` say which result
+        it is and `result` where its sum is, as C++ expressions of the loop variables `part` and `e`."""
         product = self.product
         inner: list[Statement] = [
             const(INT64, "column", column),

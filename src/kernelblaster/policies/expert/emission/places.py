@@ -16,9 +16,9 @@ Sizes = Collection[str]
 def unravel(
     linear: str, axes: Sequence[Axis], sizes: Sizes, wanted: set[str] | None = None
 ) -> list[Statement]:
-    """Declares the variables of `axes` from the linear index variable `linear`, the last axis fastest; only
-    those in `wanted` unless that is None. Axes of extent 1 have no variable. `sizes` are the names of tensor
-    sizes."""
+    """Declares the variables of the loops `axes` from the variable `linear`, their row-major running number
+    (the last axis fastest); only those in `wanted` unless that is None. Axes of extent 1 have no variable.
+    `sizes` are the names of tensor sizes."""
     found: list[Statement] = []
     for place, axis in enumerate(axes):
         inner = indices.product(a.extent for a in axes[place + 1 :])
@@ -33,9 +33,9 @@ def unravel(
 def unravel_term(
     linear: Term, axes: Iterable[Axis], names: set[str], sizes: Sizes, *, narrow: bool
 ) -> list[Statement]:
-    """Declares the variables of those `axes` that are in `names` from the linear index `linear`, any C++
-    expression, the last axis fastest. With `narrow` all numbers fit in 32 bits, and divisors are cast to
-    unsigned."""
+    """Declares the variables of those `axes` that are in `names` from `linear`, a C++ expression of their
+    row-major running number (the last axis fastest). With `narrow` all numbers fit in 32 bits, and divisors
+    are cast to unsigned. `sizes` are the names of tensor sizes."""
     found: list[Statement] = []
     inner = indices.ONE
     listed = list(axes)
@@ -58,16 +58,16 @@ def unravel_term(
 
 
 def running(default: str, axes: Sequence[Axis], sizes: Sizes) -> tuple[str, list[Statement]]:
-    """The name of a linear index variable over all `axes`, and the declarations of the axes' variables from
-    it. If only one axis has an extent other than 1, its own variable is that index and nothing is declared;
-    else the name is `default`."""
+    """The name of a variable for the running number over all `axes`, and the declarations of the axes' own
+    variables from it. If only one axis has an extent other than 1, its variable is that number and nothing is
+    declared; else the name is `default`. `sizes` are the names of tensor sizes."""
     moving = [axis for axis in axes if not axis.once]
     return (moving[0].name, []) if len(moving) == 1 else (default, unravel(default, axes, sizes))
 
 
 def nested(axes: Sequence[Axis], sizes: Sizes, body: Sequence[Statement]) -> list[Statement]:
-    """The statements `body` within one loop for each axis, the last axis innermost; axes of extent 1 have no
-    loop."""
+    """The statements `body` within one C++ loop for each axis, the last axis innermost; axes of extent 1 have
+    no loop. `sizes` are the names of tensor sizes."""
     found = list(body)
     for axis in reversed([axis for axis in axes if not axis.once]):
         first, last = index_term(axis.begin, sizes), index_term(axis.end, sizes)

@@ -1,9 +1,10 @@
 """Emits reductions and matrix products in their first form, before any technique: each result is computed by
 one thread, or by the threads of a block together.
 
-Each stage (reduction) of the kernel walks over the elements anew, and stores for single elements are done in
-a last pass. Techniques change the schedule to rows (rows.py), columns (columns.py) or tiles
-(tiled_product.py)."""
+Each reduction of the kernel (stage) walks over the elements anew, and what is stored for every element is
+computed in a last walk. Techniques change the schedule to rows (rows.py), columns (columns.py) or tiles
+(tiled_product.py).
+"""
 
 from kernelblaster.policies.expert.cuda.source import Emitted
 from kernelblaster.policies.expert.cuda.statements import Return, Statement, assign, const, loop, when

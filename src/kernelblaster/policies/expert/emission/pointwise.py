@@ -62,7 +62,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 def _element(kernel: Kernel, plan: Plan, values: Values) -> list[Statement]:
-    """Statements that compute and store the element with the linear index `i` of every result."""
+    """Statements that compute one element of every result of the kernel and store it: that with the linear
+    index `i`. `values` writes expressions as C++."""
     whole = whole_position(kernel, plan)
     values = replace(values, whole=whole)
     found = unravel("i", kernel.axes, plan.sizes[0], variables(kernel, whole))
@@ -70,9 +71,9 @@ def _element(kernel: Kernel, plan: Plan, values: Values) -> list[Statement]:
 
 
 def _vectors(kernel: Kernel, schedule: FlatVectors, plan: Plan, total: Term, each: int) -> list[Statement]:
-    """Statements of a thread that moves vectors: all its loads, then its computations and stores. `total` is
-    the number of elements, `each` that of a block; the last block, if not full, does its elements one by
-    one."""
+    """Statements of the kernel where a thread moves `schedule.coarsening` vectors: it loads all of them, then
+    computes and stores. `total` is the number of elements of a result, `each` that of a block; in a last
+    block that is not full, threads do single elements."""
     values = replace(values_of(plan), whole_element=lambda buffer: Local(f"{buffer}_pack").field("at")[LANE])
     together = schedule.threads * schedule.coarsening
 

@@ -1,6 +1,6 @@
 """The parts of emitted row kernels (rows.py) that move vectors, groups of neighbouring elements of a row:
 which vectors a thread has, how it reads them, keeps them between passes over the row, and hands them to a
-pass."""
+pass. In the emitted code, the variable `at` is the number of a vector within the row."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -66,8 +66,8 @@ REST = Local("REST")
 
 
 def pack_range(rows: RowWriter) -> list[Statement]:
-    """Declares which vectors of the row are walked: up to number `packs` (exclusive), and from `begin` on
-    where the row is cut into parts or shared by a cluster."""
+    """Declares which vectors of the row are processed here: up to number `packs` (exclusive) and, where the
+    row is cut into parts or shared by the blocks of a cluster, from number `begin` on."""
     outer, *rest = rows.kernel.reduced
     step = indices.product(axis.extent for axis in rest)
     end = rows.index(indices.multiply(outer.end, step))
@@ -90,8 +90,8 @@ def _start(rows: RowWriter) -> Term:
 
 
 def position(rows: RowWriter, names: set[str]) -> list[Statement]:
-    """Declares those loop variables of the reduced axes in `names`, with their values at the first element of
-    the vector number `at`."""
+    """Declares those loop variables along the row that are in `names`, with their values at the first element
+    of the vector whose number is in the variable `at`."""
     *outer, inner = rows.kernel.reduced
     if not outer:
         first = cast(INT64, AT) * WIDTH
@@ -112,8 +112,9 @@ def position(rows: RowWriter, names: set[str]) -> list[Statement]:
 
 
 def divides(rows: RowWriter) -> bool:
-    """Whether the kernel needs a `Divider` (a division by a fixed number as a multiplication): the row has
-    two axes, so that element numbers are divided by the length of the inner one, and they fit in 32 bits."""
+    """Whether the emitted code needs a `Divider` (it divides by a number that is fixed per launch with a
+    multiplication): the row has two axes, so that element numbers are divided by the extent of the inner one,
+    and they fit in 32 bits."""
     return len(rows.kernel.reduced) == 2 and rows.narrow
 
 
@@ -128,9 +129,9 @@ Moved = TypeVar("Moved", bound=Load | Gather | Store)
 
 
 def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
-    """The load or store `moved` as it addresses its vector, and the names of the loop variables that the
-    address needs: only the running element number where memory is walked in order over all axes of the
-    row."""
+    """The load or store `moved` with indices from which its vector is addressed, and the names of the loop
+    variables in them. Where the row is contiguous over all of its axes, that is only the element's running
+    number."""
     address = indices.row_major(moved.position, rows.plan.buffers[moved.buffer].shape)
     values = rows.straight(address)
     if values and not isinstance(moved, Gather) and moved not in rows.access.guards:
@@ -141,8 +142,8 @@ def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
 
 
 def axes(rows: RowWriter, names: set[str] | None = None) -> list[Statement]:
-    """Declares the variables of the kernel's axes from the row's number: all of them, or those in `names`;
-    nothing when there is a single axis, whose variable is the row's number itself."""
+    """Declares the variables of the loops over rows (the kernel's axes) from the row's number: all of them,
+    or those in `names`; nothing when there is a single axis, whose variable is the row's number itself."""
     kind, name = rows.row
     found = rows.kernel.axes
     if len(found) == 1:
@@ -157,7 +158,8 @@ def _takes_at(rows: RowWriter) -> LambdaParameter:
 
 def places(rows: RowWriter) -> list[Statement]:
     """Declares for each tensor that a cluster keeps on chip a lambda `place_<name>`, which gives the address
-    of the vector number `at`; nothing without a cluster."""
+    in global memory of the vector with a number (in a persistent cluster, of a row with a number); nothing
+    without a cluster."""
     found: list[Statement] = []
     row = (LambdaParameter(*rows.row),) if rows.persistent else ()
     for load, name in rows.kept.items() if rows.cluster > 1 else ():
@@ -170,16 +172,16 @@ def places(rows: RowWriter) -> list[Statement]:
 
 
 def _place(rows: RowWriter, name: str, row: Term | None = None) -> Term:
-    """The call of the lambda `place_<name>` for the vector number `at`: in the row number `row`, else (None)
-    in the current one."""
+    """The C++ call of the lambda `place_<name>`, which gives the address of the vector with the number `at`:
+    in the row with the number `row` or, if None, in the current one."""
     own = [row if row is not None else Local(rows.row[1])] if rows.persistent else []
     return call(f"place_{name}", *own, AT)
 
 
 def readers(rows: RowWriter) -> list[Statement]:
-    """Declares for each tensor that is read in vectors a lambda `read_<name>`, which reads the vector number
-    `at`, or gives zeros where the load's guards (bounds on the loop variable) fail. Where rows are unaligned,
-    a lambda `one_<name>` reads single elements too."""
+    """Declares for each tensor that is read in vectors a lambda `read_<name>` from a vector's number to the
+    vector. It gives zeros where a load that is needed on one side of a boundary only would be beyond it.
+    Where rows are unaligned, a lambda `one_<name>` reads single elements too."""
     found: list[Statement] = []
     streaming = rows.schedule.streaming
     for load, name in rows.access.reads.items():
@@ -202,15 +204,16 @@ def readers(rows: RowWriter) -> list[Statement]:
 
 
 def _fails(rows: RowWriter, guard: Guard) -> Term:
-    """The C++ condition under which the loop variable violates `guard` (a bound on one side), so that the
-    load must not be made."""
+    """The C++ condition under which a vector is on the wrong side of the boundary of `guard`, so that it must
+    not be loaded."""
     boundary = rows.index(guard.boundary)
     return FIRST >= boundary if guard.below else FIRST < boundary
 
 
 def keeping(rows: RowWriter) -> list[Statement]:
-    """Statements that read the vectors which several passes over the row need into registers (in a cluster,
-    also into shared memory); none without a cluster when nothing is kept."""
+    """Statements that load vectors which several passes over the row need, and keep them in registers (in a
+    cluster, also in shared memory). Nothing where the schedule keeps none, except that clusters wait for each
+    other."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
@@ -238,9 +241,9 @@ def keeping(rows: RowWriter) -> list[Statement]:
 def _kept_packs(
     rows: RowWriter, names: Sequence[str], at: Term, *, last: bool
 ) -> tuple[list[Statement], Term]:
-    """Loops that call `take` with position `at` and the vectors of the tensors `names` for all vectors kept
-    on chip, and the number of a thread's first vector that is not kept. With `last` in a cluster, each kept
-    vector is then overwritten by the next row's."""
+    """Loops that call the C++ function `take` for all vectors kept on chip, with `at` (the position) and the
+    vectors of the tensors `names`; and the number of the thread's first vector that is not kept. With `last`
+    in a cluster, each kept vector is then overwritten by the next row's."""
     start = _start(rows)
     if not rows.kept:
         return [], start
@@ -266,9 +269,9 @@ def _kept_packs(
 
 
 def each(rows: RowWriter, *, last: bool = False) -> Statement:
-    """Declares a lambda `each` that calls its argument `take` for every vector of the row that this thread
-    has. With `last` it is named `last`, for the last pass of a persistent cluster over a row: it also starts
-    to load the next row."""
+    """Declares the lambda `each`, which calls the function that it is given for every vector of the row that
+    this thread has. With `last` the lambda has that name and is for the last pass of a persistent cluster
+    over a row: it also starts to load the next row."""
     names = list(rows.access.reads.values())
     ends = rows.unaligned is not None
     at: Term = HEAD + cast(INT64, AT) * WIDTH if ends else AT
@@ -285,8 +288,8 @@ def each(rows: RowWriter, *, last: bool = False) -> Statement:
 
 
 def _rest(rows: RowWriter, start: Term, taken: Statement) -> Statement:
-    """The loop that does `taken` for the vectors that are not kept on chip, from number `start` on; compiled
-    out where the template argument REST says that all are kept."""
+    """The loop that does the statement `taken` for each vector that is not kept on chip, from number `start`
+    on; where the template argument REST is false, all vectors are kept and it is compiled out."""
     unroll = rows.schedule.unroll if rows.cluster == 1 else max(UNROLL, rows.schedule.unroll)
     found = loop(
         "at", start, PACKS, [taken], step=THREADS, type_=rows.number, unroll=unroll if unroll > 1 else 0

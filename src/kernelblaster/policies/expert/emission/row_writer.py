@@ -20,8 +20,8 @@ from kernelblaster.policies.expert.vector_access import fits
 
 @dataclass(frozen=True)
 class RowWriter(RowKernel):
-    """A kernel that works along rows, ready to be written: its schedule, `values` that writes its expressions
-    as C++, and `found`, the running results of its stages (reductions)."""
+    """A kernel that works along rows, ready to be written as CUDA: `schedule` is its layout on the GPU,
+    `values` writes its expressions as C++, and `found` are the accumulators of its reductions."""
 
     schedule: Rows
     values: VectorValues
@@ -32,18 +32,18 @@ class RowWriter(RowKernel):
 
     @property
     def number(self) -> CudaType:
-        """The C++ type of vector numbers within a row: int where 32 bits suffice, else int64_t."""
+        """The C++ type of the number of a vector within its row: int where 32 bits suffice, else int64_t."""
         return INT if self.narrow else INT64
 
     @property
     def unaligned(self) -> Index | None:
-        """The index of a row's first element in its tensors, if rows do not start at aligned addresses and
-        need the code of unaligned_rows.py; None where they do not."""
+        """The offset of a row's first element in its tensors, as a symbolic index, if rows do not start at
+        aligned addresses and need the code of unaligned_rows.py; None where they do not."""
         return self.start(self.schedule.vector_width)
 
     @property
     def cluster(self) -> int:
-        """The number of thread blocks of the cluster that share a row; 1 without a cluster."""
+        """How many thread blocks share a row: those of a cluster; 1 without a cluster."""
         return cluster_blocks(self.schedule)
 
     @property
@@ -56,8 +56,8 @@ class RowWriter(RowKernel):
 
     @property
     def row(self) -> tuple[CudaType, str]:
-        """The C++ type and name of the variable that holds the row's number: that of the axis if the kernel
-        has only one, else `row`."""
+        """The C++ type and the name of the variable with the number of the row that a thread works on: the
+        loop variable if the kernel has a single loop over rows, else `row`."""
         if len(self.kernel.axes) == 1:
             return INT64, self.kernel.axes[0].name
         total = indices.product(axis.extent for axis in self.kernel.axes)
@@ -66,7 +66,7 @@ class RowWriter(RowKernel):
     @property
     def kept(self) -> dict[Load | Gather, str]:
         """The loads whose vectors stay in registers or shared memory between passes over the row, with the
-        names of their vectors; empty when the schedule keeps none."""
+        names of these vectors in the emitted code; empty when the schedule keeps none."""
         return self.resident(self.schedule)
 
 

@@ -1,9 +1,10 @@
 """Emits row kernels: reductions, normalizations and pointwise maps along the contiguous elements of rows,
 each row done by lanes of a warp, a block or a cluster.
 
-Stages (the reductions of a kernel) that do not need each other's results share one pass over the row. Each
+Reductions (the stages of a kernel) that do not need each other's results share one pass over the row. Each
 thread moves vectors of neighbouring elements (row_vectors.py) and may keep some in registers, so that later
-passes need not read them again. The blocks of a cluster may share a long row (cluster_rows.py)."""
+passes need not read them again. The blocks of a cluster may share a long row (cluster_rows.py).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -127,9 +128,10 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 def _variants(rows: RowWriter, blocks: Term) -> Iterator[Variant]:
-    """The instances of the kernel template, in the order in which the host tries their conditions: with
-    vectors and without the loop over elements that are not kept on chip, if all of a row is; with vectors, if
-    they are aligned; with single elements otherwise."""
+    """The instances of the kernel template, in the order in which the host tests their conditions: if rows
+    are aligned and fit in what is kept on chip, with vectors and without a loop over further elements; if
+    they are aligned, with vectors; otherwise with single elements. `blocks` is the grid size of all of
+    them."""
     width = term(rows.schedule.vector_width)
     unaligned = rows.unaligned is not None
     condition = None if unaligned else aligned(rows.access, rows.schedule.vector_width, rows.plan)
@@ -145,13 +147,13 @@ def _variants(rows: RowWriter, blocks: Term) -> Iterator[Variant]:
 
 
 def _count(rows: RowWriter) -> Term:
-    """The number of rows (the product of the kernel's axes), as a C++ expression."""
+    """The number of rows of the whole tensor (the product of the kernel's axes), as a C++ expression."""
     return count((axis.extent for axis in rows.kernel.axes), rows.plan.sizes[0])
 
 
 def _row(rows: RowWriter) -> list[Statement]:
-    """Statements that compute which row this thread works on, and its number among the row's threads; warps
-    beyond the last row return."""
+    """Statements that compute the number of the row that this thread works on, and the thread's number among
+    those of the row; warps beyond the last row return."""
     kind, name = rows.row
     found: list[Statement] = [const(INT, "thread", THREAD)]
     if isinstance(rows.schedule, ClusterRows):
@@ -176,8 +178,8 @@ def _row(rows: RowWriter) -> list[Statement]:
 @dataclass
 class PassBody:
     """What a pass over a row does with each vector: the statements `before` its elements, for each `element`,
-    and `after` them. `values` are the expressions that it computes, `places` the names of loop variables that
-    it needs beside those in `values`."""
+    and `after` them. `values` are the expressions that these compute; `places` are names of loop variables
+    that they need beside those in `values`."""
 
     values: list[Expression]
     before: list[Statement] = field(default_factory=list)
@@ -205,14 +207,14 @@ def _over_packs(rows: RowWriter, taking: PassBody, giving: str = "each") -> Stat
 
 
 def _lanes(rows: RowWriter) -> str:
-    """The name of the constant in the kernel that holds the number of elements of the vector given to a
-    pass."""
+    """The name of the C++ constant with the number of elements of each vector that a pass over the row is
+    given."""
     return unaligned_rows.LANES if rows.unaligned is not None else "WIDTH"
 
 
 def _pass(rows: RowWriter, group: list[Stage]) -> list[Statement]:
-    """Statements of one pass over the row for the stages (reductions) of `group`, which do not need each
-    other's results, and the declarations of their results."""
+    """Statements of one pass over the row that does the reductions in `group`, none of which needs another's
+    result, and declares their results."""
     all_found = [accumulator for accumulator in rows.found if accumulator.stage in group]
     given = {
         a.stage.name: part
@@ -239,8 +241,8 @@ def _pass(rows: RowWriter, group: list[Stage]) -> list[Statement]:
 
 
 def _combined(rows: RowWriter, found: list[Accumulator]) -> list[Statement]:
-    """Statements that combine the running results `found` of all threads of a row, by the way that the
-    schedule says: warp shuffles, shared memory, or the cluster's."""
+    """Statements that combine the accumulators `found` of all threads of a row, in the way that the schedule
+    says: by warp shuffles, through shared memory, or over the cluster."""
     members: tuple[Term, ...] = ()
     match rows.schedule:
         case ClusterRows():

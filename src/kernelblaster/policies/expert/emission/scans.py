@@ -90,7 +90,7 @@ def _row_scan(kernel: Kernel, schedule: ScanRows, plan: Plan) -> "RowScan":
 
 
 def _walked(kernel: Kernel, plan: Plan, number: Term) -> Term:
-    """The position along the scanned axis after `number` steps of the scan: counted from the end where the
+    """The C++ index of the element that the scan reaches after `number` steps: counted from the end where the
     scan runs backwards, else `number` itself."""
     length = index_term(kernel.reduced[0].extent, plan.sizes[0])
     return length - 1 - number if is_reversed(kernel.stages) else number
@@ -121,8 +121,9 @@ def _by_thread(kernel: Kernel, schedule: ThreadPerScan, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class RowScan:
-    """Writes a scan along memory, chunk by chunk of a row. A chunk has `VECTORS` vectors for each lane of the
-    row's warps; within a warp's part of it, neighbouring lanes have neighbouring vectors."""
+    """Writes a scan along memory, one chunk of a row after another. A chunk has `VECTORS` vectors (a constant
+    of the emitted code) for each lane of the row's warps; within a warp's part of it, neighbouring lanes have
+    neighbouring vectors. `values` writes expressions as C++, `found` are the accumulators of the scans."""
 
     rows: RowKernel
     schedule: ScanRows
@@ -164,8 +165,8 @@ class RowScan:
         return launched(nest, sizes, body, parameters=parameters, variants=tuple(variants))
 
     def _row(self) -> list[Statement]:
-        """Statements that compute which row this thread works on, and the number of its first vector within a
-        chunk (`own`); warps beyond the last row return."""
+        """Statements that compute the number of the row that this thread works on, and the number of the
+        thread's first vector within a chunk (`own`); warps beyond the last row return."""
         sizes, axes = self.rows.plan.sizes[0], self.kernel.axes
         together = self.schedule.rows
         first, declared = running("row", axes, sizes)
@@ -180,8 +181,8 @@ class RowScan:
         return [*found, *declared, const(INT, "own", own)]
 
     def _first(self) -> Statement:
-        """Declares `first`, the position in the row of the first element of the vector number `at`; vectors
-        are counted from the row's end where the scan runs backwards."""
+        """Declares `first`, the index in the row of the first element of the vector whose number is in the
+        variable `at`; vectors are numbered from the row's end where the scan runs backwards."""
         number = cast(INT64, AT)
         length = self.index(self.kernel.reduced[0].extent)
         return const(INT64, FIRST.name, length - (number + 1) * WIDTH if self._reversed else number * WIDTH)
@@ -191,8 +192,8 @@ class RowScan:
         return is_reversed(self.kernel.stages)
 
     def _readers(self) -> list[Statement]:
-        """Declares for each tensor that is read in vectors a lambda `read_<name>`, which reads the vector
-        number `at` of the row."""
+        """Declares for each tensor that is read in vectors a lambda `read_<name>` from a vector's number in
+        the row to the vector."""
         found: list[Statement] = []
         for load, name in self.access.reads.items():
             once = self.schedule.streaming and self.rows.reads_own_rows(load)
@@ -206,7 +207,7 @@ class RowScan:
 
     def _chunk(self) -> list[Statement]:
         """Statements that read a chunk of the row, scan it, and store the results. Vectors behind the row's
-        end count as the identity of the operation and are not stored."""
+        end count as elements that change nothing (the operation's identity) and are not stored."""
         bodies = [a.stage.body for a in self.found]
         early = {load: name for load, name in self.access.reads.items() if load in _loads(bodies)}
         arrays = [
@@ -236,8 +237,8 @@ class RowScan:
     def _lanes(
         self, expressions: Sequence[Expression], body: Sequence[Statement], *, numbered: bool = False
     ) -> Statement:
-        """The loop that does `body` for each element of a vector, in the order of the scan. It declares the
-        element's position along the row where `expressions` use it, or where `numbered`."""
+        """The unrolled loop that does `body` for each element of a vector, in the order of the scan. It
+        declares the element's index along the row where `expressions` use it, or if `numbered`."""
         along = self.access.along.name
         found: list[Statement] = []
         lane: Term = WIDTH - 1 - TURN if self._reversed else TURN
@@ -276,8 +277,7 @@ def _values_of(a: Accumulator) -> Local:
 
 
 def _nothing(a: Accumulator) -> Term:
-    """The identity of the scan's operation (its result for no elements), as a C++ value of the running
-    result's type."""
+    """The C++ value of an accumulator `a` that has seen no element (the identity of the scan's operation)."""
     return Braces(a.start.items, a.type) if isinstance(a.start, Braces) else cast(a.type, a.start)
 
 
@@ -286,8 +286,8 @@ def _loads(expressions: Iterable[Expression]) -> set[Load | Gather]:
 
 
 def _named(names: Iterable[str]) -> list[Statement]:
-    """Declares references to the vectors number `k` of the tensors `names`, which were read into arrays
-    before."""
+    """Declares, for each tensor in `names`, a reference to element `k` of the array into which its vectors
+    were read before."""
     return [
         Declaration(CudaType("auto&"), (Declarator(vector_name(n).name, Local(f"{n}_packs")[K]),), "const")
         for n in names
@@ -295,8 +295,8 @@ def _named(names: Iterable[str]) -> list[Statement]:
 
 
 def _columns(kernel: Kernel, schedule: ScanColumns, plan: Plan) -> Emitted:
-    """The kernel of a scan across memory: a thread has a vector of neighbouring columns and walks down their
-    rows, in a loop that is unrolled so that loads of several rows overlap."""
+    """The kernel of a scan across memory: each thread has `schedule.vector_width` neighbouring columns and
+    walks down their rows, in a loop that is unrolled so that loads of several rows overlap."""
     kernel = flattened(kernel, plan)
     sizes, (scanned,) = plan.sizes[0], kernel.reduced
     *outer, last = kernel.axes

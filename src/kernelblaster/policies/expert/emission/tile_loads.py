@@ -63,8 +63,9 @@ TAKES_BUFFER, TAKES_FIRST = LambdaParameter(INT, "buffer"), LambdaParameter(INT6
 
 @dataclass(frozen=True)
 class TileLoads:
-    """The loads of one operand of a matrix product: `name` is "left" or "right", `line` what it has beside
-    the K axis ("row" or "column"), and `block` how many of these lines a tile has."""
+    """The loads of one operand of a matrix product, `name` being "left" or "right". Its tile in shared memory
+    has `block` rows of the left operand or columns of the right one (`line` is "row" or "column"), with
+    `tile.block_k` elements of each along the K axis."""
 
     name: str
     line: str
@@ -76,8 +77,8 @@ class TileLoads:
 
     @property
     def pad(self) -> int:
-        """The padding of each line of the shared-memory tile, in elements, so that stores across lines have
-        no bank conflicts."""
+        """The padding, in elements, behind each of the `block_k` lines of the tile in shared memory, so that
+        stores across these lines have no bank conflicts."""
         return 1 if self.tile.thread_m == 1 else LINE_PADDING
 
     @property
@@ -132,19 +133,19 @@ class TileLoads:
 
     @property
     def _moved(self) -> Term | int:
-        """How many lines lie between a thread's first line of the tile and the one that it loads in the
-        iteration `part`; 0 if there is only one iteration."""
+        """How many lines of the tile lie between the first one that a thread loads and the one that it loads
+        in the iteration `part` (a variable of the emitted loop); 0 if there is only one iteration."""
         return PART * self._step if self._parts > 1 else 0
 
     @property
     def _next(self) -> Term:
-        """The register variable that holds a fetched value (or vector) until it is stored to shared
-        memory."""
+        """The register variable (an element of an array) that holds a fetched value or vector until it is
+        stored to shared memory."""
         return Local(f"{self.name}_next")[self._part]
 
     @property
     def _type(self) -> CudaType:
-        """The C++ type of fetched elements in registers: that of the tensor for vectors, else that of the
+        """The C++ type of elements that wait in registers: the tensor's own for vectors, else that of the
         arithmetic."""
         if self.width > 1 and self.operand.plain is not None:
             return c_type(self.plan.buffers[self.operand.plain.buffer].dtype)
@@ -160,8 +161,8 @@ class TileLoads:
 
     @cached_property
     def _addresses(self) -> Mapping[Load, tuple[str, Index, Index]]:
-        """For each load of the operand: the name of the array that holds the part of its address which is the
-        same for all tiles, that part, and the part that changes along the K axis."""
+        """For each load that the operand's value needs: the name of the C++ array that holds the part of its
+        address which is the same for all tiles, that part, and the part that changes along the K axis."""
         found: dict[Load, tuple[str, Index, Index]] = {}
         for load in loads(self.operand.expression):
             if isinstance(load, Load) and load not in found:
@@ -198,7 +199,7 @@ class TileLoads:
         return found
 
     def functions(self) -> list[Statement]:
-        """Declares the lambdas that bring a tile: `copy_<name>` alone, which copies to shared memory
+        """Declares the C++ lambdas that bring a tile to shared memory: `copy_<name>` alone, which copies
         asynchronously, or `fetch_<name>`, which reads to registers, and `stash_<name>`, which stores these to
         shared memory."""
 
@@ -213,8 +214,8 @@ class TileLoads:
         ]
 
     def _guarded(self, body: list[Statement]) -> list[Statement]:
-        """The body under a condition that leaves out lines beyond the tile's last, where the threads of a
-        block can load more lines than it has."""
+        """The statements `body` under a condition that leaves out lines beyond the tile's last, if the
+        threads of a block load more lines than the tile has; else unchanged."""
         if self._lines % self._step == 0:
             return body
         slow = self._own_line if self.along_k else self._own_k
@@ -232,8 +233,8 @@ class TileLoads:
         return Infix("&&", Local(self.line) < lines, Local(self.k_axis.name) < Local("end"))
 
     def _place(self, lane: Term | int = 0) -> Term:
-        """The element of the shared-memory tile that this thread writes; `lane` is its number within a
-        vector."""
+        """The C++ lvalue of the element of the shared-memory tile that this thread writes; `lane` is its
+        number within a vector."""
         inner = self._own_k + (lane if self.along_k else self._moved)
         line = self._own_line + (self._moved if self.along_k else lane)
         return Local(f"{self.name}_tile")[BUFFER][inner][line]
@@ -248,8 +249,8 @@ class TileLoads:
         return indices.add(indices.element(name, part), moving)
 
     def _source(self) -> Term:
-        """The address in global memory of an element, or of a vector's first one, of an operand that is a
-        tensor as it is."""
+        """The C++ address in global memory of the element that this thread loads next, or of its vector's
+        first element; only for an operand that is a tensor as it is, not computed."""
         assert self.operand.plain is not None
         return Given(self.operand.plain.buffer) + self._index(self._at(self.operand.plain))
 
@@ -302,8 +303,8 @@ class TileLoads:
         return [unrolled("lane", self.width, [assign(self._place(LANE), value)])]
 
     def _copy(self) -> list[Statement]:
-        """Statements that copy this thread's elements to the tile asynchronously; elements outside the
-        operand are not read but filled with zeros."""
+        """Statements that copy this thread's elements to the tile asynchronously (`cp.async`); elements
+        outside the operand are not read but filled with zeros."""
 
         def copy(place: Term, source: Term, size: int) -> Statement:
             left_out = Choice(self._inside(), term(0), term(size))
@@ -316,8 +317,8 @@ class TileLoads:
         return [If(self._wide, tuple(whole), (single,))]
 
     def _singly(self, statement: Callable[[Term], Statement]) -> Statement:
-        """The loop over the elements of a vector that applies `statement` to each element, read from its own
-        address; for where vectors are not aligned."""
+        """For vectors that are not aligned: the loop over the elements of a vector with `statement(element)`
+        for each, where `element` is the C++ expression that reads it from its own address."""
         plain = self.operand.plain
         assert plain is not None
         element = values_of(self.plan).place(plain.buffer, plain.position)
@@ -325,14 +326,14 @@ class TileLoads:
 
 
 def divisible(found: Sequence[Index], plan: Plan) -> bool:
-    """Whether all of `found` are multiples of 4, the width of a vector, with the sizes of the primary
-    workload (the one that is timed)."""
+    """Whether all indices in `found` are multiples of 4, the number of elements of a vector, at the sizes of
+    the primary workload (the one that is timed)."""
     return all(plan.extent(index) % VECTOR_WIDTH == 0 for index in found)
 
 
 def condition(found: Sequence[Index], plan: Plan) -> Term:
-    """The C++ condition, tested at run time, that all of `found` (at least one) are multiples of 4, the width
-    of a vector."""
+    """The C++ condition that all indices in `found` (at least one) are multiples of 4, the number of elements
+    of a vector, at the sizes of the launch."""
     tests = [(index_term(index, plan.sizes[0]) % VECTOR_WIDTH).equals(0) for index in found]
     every = all_of(tests)
     assert every is not None

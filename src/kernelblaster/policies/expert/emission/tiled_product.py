@@ -95,8 +95,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class _Parts:
-    """Writes the body of one tiled matrix product; each method gives the statements of one part of it, in the
-    order in which they are executed."""
+    """Writes the body of one tiled matrix product: each method gives the statements of one section of it, in
+    the order in which they are executed."""
 
     kernel: Kernel
     plan: Plan
@@ -114,8 +114,8 @@ class _Parts:
         return index_term(index, self.plan.sizes[0])
 
     def block_place(self) -> list[Statement]:
-        """Statements that compute from the block's index which tile of the results it has: its first row, its
-        first column, and the variables of the batch axes."""
+        """Statements that compute, from the block's number, which tile of the results it has: its first row,
+        its first column, and the variables of the batch axes."""
         product, tile = self.product, self.tile
         down = indices.tiles(product.extent(product.rows), tile.block_m)
         across = indices.tiles(product.extent(product.columns), tile.block_n)
@@ -234,16 +234,16 @@ class _Parts:
         return [when(((FIRST - BEGIN) % self.tile.flush).equals(last), *self._flush())]
 
     def _flush(self) -> list[Statement]:
-        """Statements that add the thread's sums to its totals and set the sums to 0; none when the schedule
-        has no `flush`."""
+        """Statements that add the thread's sums to its totals and set the sums to 0, so that long sums lose
+        less precision; none when the schedule does without totals."""
         if self.tile.flush is None:
             return []
         each = [add_to(TOTALS[R][C], SUMS[R][C]), assign(SUMS[R][C], 0)]
         return [unrolled("r", self.tile.thread_m, [unrolled("c", self.tile.thread_n, each)])]
 
     def results(self) -> list[Statement]:
-        """Statements that compute, for each of a thread's results, what is fused behind the product, and
-        store it."""
+        """Statements that, for each result of this thread, compute what is fused behind the product from its
+        sum, and store that."""
         tile, product = self.tile, self.product
         packed = self._packed()
         body = self._result_pack() if packed else self._result(C)
@@ -258,8 +258,8 @@ class _Parts:
         return [*head, unrolled("r", tile.thread_m, row)]
 
     def _packed(self) -> tuple[Index, ...]:
-        """The extents that must be divisible by 4 for results to be written in vectors of 4; empty where they
-        are written one by one."""
+        """Indices that must be divisible by 4 at run time for results to be written in vectors of 4; empty
+        where they are always written one by one."""
         if self.tile.thread_n == 1:
             return ()
         last = self.product.columns[-1]
@@ -327,9 +327,9 @@ def _copy(side: TileLoads) -> list[Statement]:
 
 
 def _spread(place: Term, thread: Term, block: int, count: int) -> Term:
-    """The row (or column) within the block's tile of result number `place` out of `count` of a thread, whose
-    number is `thread` among those that share `block` rows. A thread's results come in groups of four
-    neighbours, with the groups of all other threads in between."""
+    """The row (or column) within the block's tile of a thread's result number `place` of `count`, as a C++
+    expression. `thread` is the thread's number among those that share the `block` rows of the tile. A
+    thread's results come in groups of four neighbours, with the groups of all other threads in between."""
     if count == 1:
         return thread
     own = thread * VECTOR_WIDTH + place % VECTOR_WIDTH

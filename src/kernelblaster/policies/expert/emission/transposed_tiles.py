@@ -87,8 +87,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 def _over_tile(down: Axis, along: Axis, body: Sequence[Statement]) -> Statement:
-    """The loops of a block over its square tile of the axes `down` and `along`, with `body` for each element;
-    the lanes of a warp are neighbours along the axis `along`."""
+    """The loops by which a block's threads go over its square tile of the axes `down` and `along`, with the
+    statements `body` for each element; the lanes of a warp are neighbours along the axis `along`."""
     place = [
         const(INT64, down.name, Local(f"{down.name}_first") + ROW),
         const(INT64, along.name, Local(f"{along.name}_first") + COLUMN),

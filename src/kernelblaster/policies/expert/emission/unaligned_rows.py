@@ -44,8 +44,8 @@ WIDTH, THREADS, THREAD_IN_ROW, RANK, ELEMENT = local("WIDTH", "THREADS", "thread
 
 
 def ends(start: Index, length: Index, plan: Plan) -> list[Statement]:
-    """Declares how many elements of a row lie before its vectors (`head`) and behind them (`tail`); `start`
-    is the row's first element in memory, `length` its number of elements."""
+    """Declares how many elements of a row lie before its first aligned vector (`head`) and behind its last
+    (`tail`). `start` is the offset of the row's first element in memory, `length` its number of elements."""
     line = term(LINE) if plan.extent(length) >= LONG else WIDTH
     sizes = plan.sizes[0]
     return [
@@ -56,8 +56,9 @@ def ends(start: Index, length: Index, plan: Plan) -> list[Statement]:
 
 
 def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
-    """Statements that read this thread's element before and behind the vectors of each tensor in `packs`
-    (name to element type) into registers; none where a thread may have several such elements."""
+    """Statements that read this thread's element before the first vector and behind the last one into
+    registers, for each tensor in `packs` (name to element type); none where a thread may have several such
+    elements, because fewer than LINE threads share a row in `schedule`."""
     if _several(schedule):
         return []
     found: list[Statement] = []
@@ -70,9 +71,10 @@ def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
 
 
 def single(which: str, names: Sequence[str], held: Collection[str], schedule: Rows) -> Statement:
-    """The statement that calls a pass's function `take` with this thread's element before or behind the
-    vectors (`which` is "head" or "tail") of the tensors `names`; those in `held` are in registers already.
-    Where so few threads share a row that one may have several such elements, it is a loop that reads them."""
+    """The statement that calls the C++ function `take` with this thread's element before the first vector
+    (`which` is "head") or behind the last one ("tail"), one of each tensor in `names`; those in `held` are in
+    registers already. Where fewer than LINE threads share a row in `schedule`, it is a loop that reads
+    several such elements."""
     if _several(schedule):
         place = _place(which, ELEMENT)
         given = Do(call("take", place, *(call(f"one_{name}", place) for name in names)))

@@ -110,8 +110,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @cache
 def _tiles_code(dtype: Dtype, columns: int) -> Header:
-    """The header with the device functions that fetch and multiply tiles, for operands of the half precision
-    `dtype` and tiles of `columns` results in width."""
+    """The device functions that fetch and multiply tiles, with the `wgmma` instruction for operands of the
+    half precision `dtype` and tiles that are `columns` results wide."""
     tiles = header("group_tiles")
     return Header(tiles.name, tiles.text, (_instruction(dtype, columns), *tiles.includes))
 

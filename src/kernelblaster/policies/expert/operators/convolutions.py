@@ -70,5 +70,5 @@ def _windows(builder: Builder, node: Node, places: tuple[Index, ...]) -> list[Wi
 
 
 def _share(builder: Builder, channels: Index, groups: Index) -> Index:
-    """The number of channels of each group, as an index."""
+    """The number of `channels` in each of `groups` groups, as a symbolic index."""
     return ONE if builder.same(channels, groups) else indices.divide(channels, groups)

@@ -30,8 +30,8 @@ def softmax(builder: Builder, node: Node) -> None:
 
 
 def _affine(builder: Builder, node: Node, value: Expression, position: Position) -> Expression:
-    """`value` multiplied by the node's weight and increased by its bias at `position`, as far as the node has
-    them."""
+    """The expression `value`, multiplied by the node's weight and increased by its bias, as far as it has
+    them; `position` is where they are read."""
     for name, step in (("weight", "mul"), ("bias", "add")):
         if node.arguments.get(name) is not None:
             value = operation(step, value, builder.value(node.arguments[name]).at(position))
@@ -41,9 +41,9 @@ def _affine(builder: Builder, node: Node, value: Expression, position: Position)
 def _normalize(
     builder: Builder, node: Node, found: Loops, affine: Position, stored: Position | None = None
 ) -> None:
-    """Adds a kernel that normalizes the operand over the reduced axes of `found`, (x - mean) / sqrt(variance
-    + eps), and applies weight and bias, read at position `affine`; it stores at `stored`, or else at the
-    operand's position."""
+    """Adds a kernel that normalizes the operand of `node`, (x - mean) / sqrt(variance + eps), over the
+    reduced loops of `found`, and applies weight and bias, read at the position `affine`. It stores at the
+    position `stored`, or else at the operand's."""
     operand = node.arguments.get("input", node.arguments.get("self"))
     element = builder.value(operand).at(found.position)
     stages, variance = moments(element, found, real(0))
@@ -75,7 +75,8 @@ def batch_norm(builder: Builder, node: Node) -> None:
 
 
 def _eval_batch_norm(builder: Builder, node: Node) -> None:
-    """Adds the kernel of a batch normalization with running statistics, which is pointwise."""
+    """Adds the pointwise kernel of a batch normalization in evaluation mode, which uses the module's running
+    mean and variance."""
     value = builder.value(node.arguments["input"])
     mean, variance = (builder.value(node.arguments[name]) for name in ("running_mean", "running_var"))
     eps = to_kind(as_expression(node.arguments["eps"]), "real")
@@ -91,8 +92,8 @@ def _eval_batch_norm(builder: Builder, node: Node) -> None:
 
 @lowers("native_group_norm.default")
 def group_norm(builder: Builder, node: Node) -> None:
-    """Adds the kernel of a group normalization: its axes are image and group; reduced are the group's
-    channels and their pixels."""
+    """Adds the kernel of a group normalization: it has one result per image and group, and reduces over the
+    group's channels and their pixels."""
     value = builder.value(node.arguments["input"])
     groups: Index = node.arguments["group"]
     each = indices.divide(value.shape[1], groups)

@@ -13,8 +13,8 @@ Body = Callable[..., Expression]
 
 
 def _map(builder: Builder, node: Node, operands: list[Any], body: Body, kind: Kind | None = None) -> None:
-    """Adds a pointwise kernel that stores `body` of the operands' elements, which are broadcast and converted
-    to `kind` (by default that of the result)."""
+    """Adds a pointwise kernel for `node`: it stores `body` of the elements of `operands`, which are broadcast
+    to the result's shape and converted to `kind` (by default that of the result)."""
     found = node.results[0]
     wanted = kind or kind_of(found.dtype)
     values = [builder.value(operand) for operand in operands]

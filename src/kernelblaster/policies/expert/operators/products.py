@@ -18,8 +18,8 @@ def _product(
     builder: Builder, node: Node, left: Value, right: Value, finish: Any = lambda total, position: total
 ) -> None:
     """Adds the kernel of left[..., m, k] @ right[..., k, n], with equal leading dimensions; m or n may be
-    missing or 1, and it is then scheduled as a reduction. `finish` makes the stored value from the sum and
-    its position."""
+    missing or 1, and the kernel then gets the layout of a reduction. `finish` makes the stored value from the
+    sum and its position."""
     inner = Axis("k", left.shape[-1])
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)

@@ -27,8 +27,8 @@ Body = Callable[[Expression], Expression]
 
 @dataclass(frozen=True)
 class Loops:
-    """The loops of a reduction of one tensor: `axes` of the results and `reduced` ones. `position` is where
-    the operand's element is read, `kept` where the result is stored."""
+    """The loops of a reduction of one tensor: `axes` over its results and, inside, `reduced` over the
+    elements of each. `position` is where the operand's element is read, `kept` where the result is stored."""
 
     axes: tuple[Axis, ...]
     reduced: tuple[Axis, ...]
@@ -41,8 +41,8 @@ class Loops:
 
 
 def loops(builder: Builder, node: Node, operand: str = "self", dims: str = "dim") -> Loops:
-    """The loops of a reduction node, from its `dim` and `keepdim`; it reduces all dimensions if it names
-    none."""
+    """The loops of the reduction `node`, from the shape of its argument `operand`, the dimensions in its
+    argument `dims`, and its `keepdim`; it reduces all dimensions if it names none."""
     shape = builder.value(node.arguments[operand]).shape
     given = node.arguments.get(dims)
     places = given if isinstance(given, tuple) else () if given is None else (given,)
@@ -134,8 +134,9 @@ def extreme_with_place(builder: Builder, node: Node) -> None:
 
 
 def moments(element: Expression, found: Loops, correction: Expression) -> tuple[list[Stage], Expression]:
-    """The stages of a variance (the sum, then the sum of squared deviations from the mean), and the
-    expression of the variance: the latter divided by the count minus `correction`."""
+    """The variance of `element` over the loops `found`: the two reductions that it takes (the sum, then the
+    sum of squared deviations from the mean), and its expression, the latter divided by the count minus
+    `correction`."""
     count, reduced = found.count, found.reduced
     middle = divided(Reduced("total", "real"), count)
     away = operation("sub", element, middle)

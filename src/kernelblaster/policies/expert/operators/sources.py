@@ -55,8 +55,9 @@ def gather(builder: Builder, node: Node) -> None:
 
 
 def _looked_up(node: Node, element: Expression, axis: int, where: Expression) -> Expression:
-    """The load `element` with its index along dimension `axis` replaced by the loaded value `where` (a
-    gather). Raises UncoveredOperators if `element` is no plain load with index 0 there, as for a view."""
+    """The expression that reads what `element` reads, but at the computed index `where` along dimension
+    `axis` (a gather). Raises UncoveredOperators if `element` is no plain load with index 0 there, as for a
+    view; its message names the operator `node`."""
     if not isinstance(element, Load) or element.position[axis] != ZERO:
         raise UncoveredOperators((f"{node.operator} of a view",))
     return Gather(element.buffer, element.position, axis, to_kind(where, "whole"), element.kind)

@@ -13,15 +13,16 @@ WHOLE_FACTORS = range(1, 17)  # by which PyTorch's own rounding finds the same n
 
 
 def axis(builder: Builder, node: Node, name: str = "dim", rank: int | None = None) -> int:
-    """The dimension that a node's argument `name` gives, counted from the front; `rank` is the number of
-    dimensions, that of the operand by default."""
+    """The dimension, counted from the front, that the argument `name` of the operator `node` gives; it may be
+    negative there. `rank` is the number of dimensions, that of the operand by default."""
     count = builder.value(node.arguments["self"]).rank if rank is None else rank
     place: int = node.arguments[name].value
     return place % max(count, 1)
 
 
 def _view(builder: Builder, node: Node, back: Callable[[Position], Position], result: int = 0) -> None:
-    """Defines a result whose element at p is the operand's element at back(p)."""
+    """Makes result number `result` of the operator `node` a view of its operand, without a kernel: the
+    element at the position p is the operand's element at back(p)."""
     source = builder.value(node.arguments["self"])
     found = node.results[result]
     builder.define(node, Value(found.shape, source.dtype, lambda p: source.at(back(p))), result)
@@ -109,8 +110,8 @@ def slice_scatter(builder: Builder, node: Node) -> None:
 
 @lowers("copy.default")
 def copy(builder: Builder, node: Node) -> None:
-    """Lowers the copy of a source over a whole tensor or view: the source broadcast to its shape, without a
-    kernel if the dtypes are equal, otherwise converted by one."""
+    """Handles the copy of a source over a whole tensor or view: the result is the source broadcast to its
+    shape, without a kernel if the dtypes are equal, otherwise converted by one."""
     source, found = builder.value(node.arguments["src"]), node.results[0]
     if source.dtype == found.dtype:
         builder.define(
@@ -161,7 +162,8 @@ def repeat(builder: Builder, node: Node) -> None:
 
 @lowers("unfold.default")
 def unfold(builder: Builder, node: Node) -> None:
-    """Defines the result as windows along a dimension, whose elements are along a new last dimension."""
+    """Makes the result of `Tensor.unfold` a view, without a kernel: windows along a dimension, whose elements
+    are along a new last dimension."""
     place, step = axis(builder, node, "dimension"), node.arguments["step"]
 
     def back(p: Position) -> Position:
@@ -172,8 +174,8 @@ def unfold(builder: Builder, node: Node) -> None:
 
 @lowers(*(f"upsample_nearest{count}d.default" for count in (1, 2, 3)))
 def upsample(builder: Builder, node: Node) -> None:
-    """Defines nearest-neighbour upsampling as an index map that repeats each element. Raises
-    UncoveredOperators unless the factors are whole numbers up to 16, the same in all workloads."""
+    """Makes the result of a nearest-neighbour upsampling a view that repeats each element, without a kernel.
+    Raises UncoveredOperators unless the factors are whole numbers up to 16, the same in all workloads."""
     source, shape = builder.value(node.arguments["self"]), node.results[0].shape
     pairs = [
         [builder.graph.values(extents[place]) for extents in (source.shape, shape)]
@@ -208,8 +210,9 @@ def diagonal(builder: Builder, node: Node) -> None:
 
 @lowers("view.default", "_unsafe_view.default", "reshape.default")
 def reshape(builder: Builder, node: Node) -> None:
-    """Defines a reshape as an index map. Dimensions are matched in groups with the same number of elements,
-    so that divisions and remainders occur only where dimensions are really split or merged."""
+    """Makes the result of a reshape a view, without a kernel. Dimensions are matched in groups with the same
+    number of elements, so that indices need divisions and remainders only where dimensions are really split
+    or merged."""
     old, new = builder.value(node.arguments["self"]).shape, node.results[0].shape
     groups = matched(builder.graph, old, new)
 
@@ -228,8 +231,9 @@ def reshape(builder: Builder, node: Node) -> None:
 
 
 def matched(graph: Graph, old: Sequence[Index], new: Sequence[Index]) -> list[tuple[list[int], list[int]]]:
-    """Groups of dimensions of two shapes of a reshaped tensor that cover the same elements, as (numbers in
-    `old`, numbers in `new`); dimensions of extent 1 are in no group."""
+    """Matches the dimensions of a tensor before (`old`) and after (`new`) a reshape: groups that cover the
+    same elements in all workloads of the graph, as (positions in `old`, positions in `new`). Dimensions of
+    extent 1 are in no group."""
     olds, news = (
         [place for place, extent in enumerate(shape) if set(graph.values(extent)) != {1}]
         for shape in (old, new)
@@ -294,7 +298,7 @@ def pad(builder: Builder, node: Node) -> None:
 
 
 def inside(index: Index, extent: Index) -> list[Expression]:
-    """Two tests, as expressions, that together say that an index lies from 0 to below `extent`."""
+    """Two tests, as expressions, that together say that `index` lies from 0 to below `extent`."""
     place = Counted(index)
     low = operation("ge", place, Counted(ZERO), kind="truth")
     return [low, operation("lt", place, Counted(extent), kind="truth")]

@@ -22,8 +22,8 @@ ALREADY_POSITIVE = ("relu", "sigmoid", "exp", "_softmax", "abs", "sqrt", "rsqrt"
 
 
 def repeated(graph: Graph, node: Node) -> Found:
-    """Drops an operation that changes nothing after the one before it: relu(relu(x)), |relu(x)|,
-    relu(exp(x)). None if the node is no such case."""
+    """For a node that changes nothing after the one before it, as in relu(relu(x)), |relu(x)| and
+    relu(exp(x)): its operand. None otherwise."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None:
         return None
@@ -34,7 +34,7 @@ def repeated(graph: Graph, node: Node) -> Found:
 
 
 def undone(graph: Graph, node: Node) -> Found:
-    """Replaces -(-x) and not(not x) by x; None if the node is neither."""
+    """For a node that is -(-x) or not(not x): x. None otherwise."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or inner.operator != node.operator or node.operator not in UNDOING:
         return None
@@ -45,7 +45,7 @@ def undone(graph: Graph, node: Node) -> Found:
 
 
 def neutral(graph: Graph, node: Node) -> Found:
-    """Replaces x + 0, x - 0, x * 1, x / 1 and x ** 1 by x; None if the node is none of these, or changes the
+    """For a node that is x + 0, x - 0, x * 1, x / 1 or x ** 1: x. None otherwise, and if it changes the
     dtype."""
     name = operator(node)
     if name not in ("add", "sub", "mul", "div", "pow"):
@@ -56,8 +56,8 @@ def neutral(graph: Graph, node: Node) -> Found:
 
 
 def scalings(graph: Graph, node: Node) -> Found:
-    """Merges two scalings by numbers into one multiplication: (x * a) * b, (x / a) * b, (x * a) / b, (x / a)
-    / b. None if the node is none of these, or a divisor is 0."""
+    """For a node that scales by a number what was already scaled by one, (x * a) * b, (x / a) * b, (x * a) /
+    b or (x / a) / b: a single multiplication. None otherwise, and if a divisor is 0."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or not is_scaling(node) or not is_scaling(inner):
         return None
@@ -68,9 +68,8 @@ def scalings(graph: Graph, node: Node) -> Found:
 
 
 def log_softmax(graph: Graph, node: Node) -> Found:
-    """Replaces log(softmax(x)) by log_softmax(x), which also keeps small probabilities, and
-    exp(log_softmax(x)) by softmax(x); None if the node is neither, or the inner result is also used
-    elsewhere."""
+    """For a node that is log(softmax(x)): log_softmax(x), which also keeps small probabilities; for
+    exp(log_softmax(x)): softmax(x). None otherwise, or if the inner result is also used elsewhere."""
     pairs = {"log.default": "_softmax.default", "exp.default": "_log_softmax.default"}
     inner = sole_producer(graph, node.arguments.get("self"))
     if inner is None or pairs.get(node.operator) != inner.operator:
@@ -91,7 +90,7 @@ def _divisor(node: Node) -> float | None:
 
 
 def _factor(node: Node) -> Expression:
-    """The number by which a scaling (a multiplication or division by a number) multiplies."""
+    """The number by which a node multiplies its operand; 1 / number if it divides by one."""
     other = to_kind(as_expression(node.arguments["other"]), "real")
     if operator(node) == "mul":
         return other

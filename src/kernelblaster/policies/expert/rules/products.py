@@ -31,9 +31,9 @@ PRODUCTS = ("mm.default", "bmm.default")
 
 
 def chain(graph: Graph, node: Node) -> Found:
-    """Rewrites (A B) C as A (B C), or the other way round, if that takes fewer multiplications in the primary
-    workload, above all where one of them is a vector; None otherwise. The first product counts as free if
-    others need it anyway."""
+    """For a node that is (A B) C: A (B C), or the other way round, if that takes fewer multiplications in the
+    primary workload, above all where one of them is a vector; None otherwise. The first product counts as
+    free if others need it anyway."""
     if node.operator not in PRODUCTS:
         return None
     for name in ("self", "mat2"):
@@ -55,8 +55,8 @@ def chain(graph: Graph, node: Node) -> Found:
 
 
 def weighted_sum(graph: Graph, node: Node) -> Found:
-    """Rewrites the sum over j of (A B)_ij v_j as the matrix-vector product (A B) v, so that `chain` can
-    reorder it to A (B v), which needs fewer multiplications; None if the node is something else."""
+    """For a node that sums (A B)_ij v_j over j: the matrix-vector product (A B) v, which `chain` can reorder
+    to A (B v) with fewer multiplications. None otherwise."""
     scaled = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "sum.dim_IntList" or scaled is None or scaled.operator != "mul.Tensor":
         return None
@@ -74,8 +74,9 @@ def weighted_sum(graph: Graph, node: Node) -> Found:
 
 
 def sum_of_product(graph: Graph, node: Node) -> Found:
-    """Rewrites the sum or mean of a product's rows or columns, or of groups of them, as the product of the
-    factors' sums; a bias is summed by itself. None if the node is something else or it does not save work."""
+    """For a node that is the sum or mean of a matrix product's rows or columns, or of groups of them: the
+    product of the factors' sums; a bias is summed by itself. None otherwise, or if that does not save
+    work."""
     if node.operator not in ("sum.dim_IntList", "mean.dim") or not keeps_type(graph, node):
         return None
     found = _summed_product(graph, node)
@@ -98,8 +99,8 @@ def sum_of_product(graph: Graph, node: Node) -> Found:
 
 
 def diagonal_of_product(graph: Graph, node: Node) -> Found:
-    """Rewrites the diagonal of A B as the sum of A's rows times B's columns, element by element, so that the
-    rest is not computed; None if the node is something else."""
+    """For a node that is the diagonal of A B: the sum of A's rows times B's columns, element by element, so
+    that the rest of the product is not computed. None otherwise."""
     product = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "diagonal.default" or product is None or product.operator not in PRODUCTS:
         return None
@@ -128,8 +129,8 @@ def diagonal_of_product(graph: Graph, node: Node) -> Found:
 
 
 def diagonal_factor(graph: Graph, node: Node) -> Found:
-    """Rewrites a product with diag(v) as a scaling of the other factor's rows or columns by v; None if
-    neither factor is such a matrix."""
+    """For a node that is a matrix product with diag(v): the other factor with its rows or columns scaled by
+    v. None if neither factor is such a matrix."""
     if node.operator != "mm.default":
         return None
     for name, other in (("self", "mat2"), ("mat2", "self")):
@@ -148,8 +149,9 @@ RULES: tuple[Rule, ...] = (weighted_sum, chain, sum_of_product, diagonal_of_prod
 
 @dataclass(frozen=True)
 class _Factor:
-    """One factor of a matrix product whose result is summed: dimension `place` holds its rows or columns,
-    `split` are the extents into which a view splits them, and `taken` says which of these are summed."""
+    """One factor of a matrix product whose result is summed. Its dimension number `place` holds its rows (of
+    the right factor: its columns); `split` are the extents into which a reshape of the product splits that
+    dimension, and `taken` the positions in `split` of those that are summed."""
 
     reference: Reference
     place: int
@@ -167,8 +169,8 @@ class _Factor:
 
 @dataclass(frozen=True)
 class _SummedProduct:
-    """A matrix product, possibly with a bias, whose result is viewed with this `shape` and then summed over
-    some dimensions. `needed`: the product itself is used elsewhere too."""
+    """A matrix product, possibly with a bias, whose result is reshaped to `shape` and then summed over some
+    dimensions. `needed`: other nodes use the product itself too."""
 
     operator: str
     rows: _Factor
@@ -178,8 +180,8 @@ class _SummedProduct:
     needed: bool
 
     def factor(self, graph: Graph, name: str, factor: _Factor) -> list[Node]:
-        """The nodes that sum groups of a factor's rows or columns, the last of them named `name`; only a view
-        if none are summed."""
+        """New nodes that compute `factor` with groups of its rows or columns summed, the last of them called
+        `name`; only a view if none are summed."""
         dtype, shape = dtype_of(graph, factor.reference), list(shape_of(graph, factor.reference))
         before, after = shape[: factor.place], shape[factor.place + 1 :]
         split = viewed(f"{name}_split", factor.reference, (*before, *factor.split, *after), dtype)
@@ -232,8 +234,8 @@ def _plain_bias(graph: Graph, product: Node) -> bool:
 
 
 def _biased(graph: Graph, found: _SummedProduct, product: Reference, shape: Shape, name: str) -> list[Node]:
-    """The nodes that add the summed bias to the summed product: the bias counts once for each element that
-    was summed."""
+    """New nodes that add the summed bias of `found` to `product`, which has this `shape` and is already
+    summed: the bias counts once for each element that was summed. Their names begin with `name`."""
     assert found.bias is not None
     dtype = dtype_of(graph, found.bias)
     bias = found.factor(graph, f"{name}_bias", replace(found.columns, reference=found.bias, place=0))
@@ -271,8 +273,8 @@ def _first_rows(name: str, reference: Reference, shape: Shape, length: Index, dt
 
 
 def _diagonal(graph: Graph, reference: Reference) -> Reference | None:
-    """The vector v if a matrix is diag(v), as traced: v where row and column number are equal, 0 elsewhere;
-    None otherwise."""
+    """The vector v if the tensor `reference` is diag(v), written as "v where row and column number are equal,
+    else 0"; None otherwise."""
     chosen = producer(graph, reference)
     if chosen is None or chosen.operator != "where.self":
         return None
@@ -291,8 +293,8 @@ def _diagonal(graph: Graph, reference: Reference) -> Reference | None:
 
 
 def _counts_along(graph: Graph, reference: Reference) -> int | None:
-    """0 if a tensor is a column with the numbers of the rows (an upright arange), 1 if it is a row with those
-    of the columns; None if it is no arange from 0 by 1."""
+    """0 if the tensor `reference` is a column with the numbers of the rows (an upright arange), 1 if it is a
+    row with those of the columns; None if it is no arange from 0 by 1."""
     shape = shape_of(graph, reference)
     upright = len(shape) == 2 and set(graph.values(shape[1])) == {1}
     node = producer(graph, reference)

@@ -23,8 +23,8 @@ NESTING = ("sum.dim_IntList", "mean.dim", "amax.default", "amin.default")
 
 
 def size_one(graph: Graph, node: Node) -> Found:
-    """Replaces a sum, mean or extreme over dimensions of extent 1 by its operand, or by a squeeze where the
-    dimensions are dropped; None if the node is something else."""
+    """For a node that sums, averages or takes the extreme over dimensions of extent 1: its operand, or a
+    squeeze of it where the dimensions are dropped. None otherwise."""
     if node.operator not in OVER_DIMENSIONS or not keeps_type(graph, node):
         return None
     shape, dims = shape_of(graph, node.arguments["self"]), dimensions(graph, node)
@@ -37,8 +37,8 @@ def size_one(graph: Graph, node: Node) -> Found:
 
 
 def nested(graph: Graph, node: Node) -> Found:
-    """Merges a sum of sums, a mean of means or an extreme of extremes into one reduction over all their
-    dimensions; None if the node is something else, or the inner result is also used elsewhere."""
+    """For a node that is a sum of sums, a mean of means or an extreme of extremes: one reduction over all
+    their dimensions. None otherwise, or if the inner result is also used elsewhere."""
     inner = sole_producer(graph, node.arguments.get("self"))
     if inner is None or node.operator not in NESTING or inner.operator != node.operator:
         return None
@@ -56,8 +56,8 @@ def nested(graph: Graph, node: Node) -> Found:
 
 
 def any_above_lowest(graph: Graph, node: Node) -> Found:
-    """Rewrites the question whether any element is not -inf as a test of the largest element, which a softmax
-    needs anyway; None if the node is something else."""
+    """For a node that asks whether any element is not -inf: a test of the largest element, which a softmax
+    needs anyway. None otherwise."""
     negated = producer(graph, node.arguments.get("self"))
     if node.operator != "any.dim" or negated is None or negated.operator != "logical_not.default":
         return None

@@ -22,7 +22,7 @@ VIEWS = (*RESHAPES, "permute.default", "expand.default")
 
 
 def unchanged(graph: Graph, node: Node) -> Found:
-    """Replaces a view, slice or permutation that changes nothing by its operand; None otherwise."""
+    """For a node that is a view, slice or permutation that changes nothing: its operand. None otherwise."""
     operand = node.arguments.get("self")
     if not isinstance(operand, Reference):
         return None
@@ -36,7 +36,7 @@ def unchanged(graph: Graph, node: Node) -> Found:
 
 
 def reshaped_twice(graph: Graph, node: Node) -> Found:
-    """Replaces a reshape of a reshape by one reshape; None if the node is something else."""
+    """For a node that reshapes a reshaped tensor: a single reshape. None otherwise."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or node.operator not in RESHAPES or inner.operator not in RESHAPES:
         return None
@@ -55,9 +55,9 @@ def transposed_twice(graph: Graph, node: Node) -> Found:
 
 
 def scaling_waits(graph: Graph, node: Node) -> Found:
-    """Moves a scaling by a number from the operand of a view, sum or product to its result, where it may be
-    fused for free; None if no operand is scaled. Not in half precisions, where the scaling may keep a sum
-    from overflowing."""
+    """For a node that is a view, sum or matrix product of something scaled by a number: the same of the
+    unscaled operand, scaled afterwards, where the scaling may be fused for free. None if no operand is
+    scaled; nor in half precisions, where the scaling may keep a sum from overflowing."""
     if node.operator not in (*VIEWS, *PRODUCTS, *SUMS) or node.results[0].dtype not in ("float32", "float64"):
         return None
     found = {name: _scaling(graph, node, name) for name in ("self", "mat2")}

@@ -18,7 +18,8 @@ from kernelblaster.policies.expert.schedules.schedule import Schedule
 
 @cache
 def all_schedules() -> tuple[type[Schedule], ...]:
-    """Every public schedule class of this folder, in the order of its files."""
+    """Every public class of this folder that is a way to lay out a kernel, in the alphabetical order of its
+    files."""
     names = [found.name for found in pkgutil.iter_modules(__path__)]
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     return tuple(

@@ -9,7 +9,8 @@ from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, F
 
 
 class _ColumnReduction(Schedule):
-    """Base of the schedules that reduce the rows of a row-major matrix to one result for each column."""
+    """Base class of the layouts of reductions over the rows of a row-major matrix, with one result for each
+    column."""
 
     family: ClassVar[Family] = "column_reduction"
     kind: ClassVar[str] = "across memory"
@@ -17,8 +18,8 @@ class _ColumnReduction(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerColumn(_ColumnReduction):
-    """The schedule before any technique: a thread for each column, which walks down its rows once for each
-    stage (reduction) of the kernel."""
+    """The first layout of a reduction across memory: a thread for each column, which walks down its rows once
+    for each reduction that the kernel does (its stages)."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -29,8 +30,8 @@ class ThreadPerColumn(_ColumnReduction):
 
 @dataclass(frozen=True)
 class Columns(_ColumnReduction):
-    """The tuned schedule: each lane of a warp has `vector_width` neighbouring columns, and the warps of a
-    block divide the rows among them."""
+    """The tuned layout of a reduction across memory: each lane of a warp has `vector_width` neighbouring
+    columns, and the warps of a block divide the rows among them."""
 
     vector_width: int = 1
     threads: int = 256

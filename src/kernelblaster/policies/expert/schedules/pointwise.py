@@ -22,7 +22,8 @@ STAGED_TILE = 64  # elements of a side of a tile that is transposed
 
 
 class _Map(Schedule):
-    """Base of the schedules of pointwise kernels, which compute each element of their results on its own."""
+    """Base class of the layouts of pointwise kernels, which compute each element of their results on its
+    own."""
 
     family: ClassVar[Family] = "pointwise"
     kind: ClassVar[str] = "pointwise"
@@ -30,7 +31,8 @@ class _Map(Schedule):
 
 @dataclass(frozen=True)
 class ElementPerThread(_Map):
-    """The schedule before any technique: one thread for each element of the result."""
+    """The first layout of a pointwise kernel: one thread for each element of the result, in blocks of
+    `threads`."""
 
     threads: int = 256
 
@@ -40,8 +42,8 @@ class ElementPerThread(_Map):
 
 @dataclass(frozen=True)
 class FlatVectors(_Map):
-    """All tensors are walked in the order of memory: a thread has `coarsening` vectors of `vector_width`
-    neighbouring elements, and issues the loads of all of them before it uses the first."""
+    """A pointwise kernel that walks all tensors in the order of memory: a thread has `coarsening` vectors of
+    `vector_width` neighbouring elements, and issues the loads of all of them before it uses the first."""
 
     vector_width: int
     threads: int = 256
@@ -55,8 +57,9 @@ class FlatVectors(_Map):
 
 @dataclass(frozen=True)
 class TransposedTiles(_Map):
-    """A tiled transposition: a block reads a square tile into shared memory along the axis in which the
-    inputs are contiguous, and computes and writes along the one in which the results are."""
+    """A pointwise kernel with a tiled transposition: a block reads a square tile into shared memory along the
+    axis in which the inputs are contiguous, and computes and writes along the one in which the results
+    are."""
 
     threads: int = 256
 
@@ -73,7 +76,8 @@ class TransposedTiles(_Map):
 
 @dataclass(frozen=True)
 class WarpRowMap(_Map):
-    """A pointwise kernel whose last axis is walked in rows, one warp for each row."""
+    """A pointwise kernel in which each warp goes along one row (the kernel's last axis), `vector_width`
+    elements of each lane at a time."""
 
     vector_width: int
     threads: int = 256
@@ -87,7 +91,8 @@ class WarpRowMap(_Map):
 
 @dataclass(frozen=True)
 class BlockRowMap(_Map):
-    """A pointwise kernel whose last axis is walked in rows, one block for each row."""
+    """A pointwise kernel in which each block goes along one row (the kernel's last axis), `vector_width`
+    elements of each thread at a time."""
 
     vector_width: int
     threads: int = 256

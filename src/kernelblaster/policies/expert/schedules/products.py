@@ -27,7 +27,7 @@ WGMMA_M, WARPGROUP = 64, 128  # rows of results of a warpgroup, and its threads
 
 
 class _Product(Schedule):
-    """Base of the schedules of matrix products."""
+    """Base class of the layouts of matrix products on the GPU."""
 
     family: ClassVar[Family] = "matrix_product"
     kind: ClassVar[str] = "product"
@@ -35,7 +35,8 @@ class _Product(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerResult(_Product):
-    """The schedule before any technique: a thread for each result of a matrix product."""
+    """The first layout of a matrix product (or convolution): a thread for each result, which reads all
+    factors of its sum from global memory."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -78,16 +79,17 @@ class TiledProduct(_Product):
         )
 
     def shared_bytes(self, element_bytes: int) -> int:
-        """Shared memory of a block in bytes, at most: all stages of both tiles, with the padding of their
-        lines."""
+        """Shared memory of a block in bytes, at most: all `stages` of both operands' tiles, with the padding
+        of their lines, where an element has `element_bytes`."""
         lines = self.block_m + self.block_n + 2 * LINE_PADDING
         return self.stages * self.block_k * lines * element_bytes
 
 
 @dataclass(frozen=True)
 class _PackedTile(_Product):
-    """Base of the matrix products on operands that were packed for tensor cores: a block computes `block_m` x
-    `block_n` results, and has `stages` tiles of the K axis in shared memory at once."""
+    """Base class of the matrix products on tensor cores whose operands were packed (arranged in tiles of
+    half-precision numbers) by a kernel before. A block computes `block_m` x `block_n` results, and has
+    `stages` tiles of the K axis in shared memory at once."""
 
     block_m: int = 128
     block_n: int = 128
@@ -101,8 +103,8 @@ class _PackedTile(_Product):
 
 @dataclass(frozen=True)
 class MmaProduct(_PackedTile):
-    """A matrix product by tensor cores on packed operands (packing.py), with the `mma` instructions of single
-    warps."""
+    """A matrix product by tensor cores with the `mma` instructions of single warps, on operands that kernels
+    before have packed (arranged in tiles of half-precision numbers)."""
 
     def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
         return Nest(
@@ -118,8 +120,9 @@ class MmaProduct(_PackedTile):
 
 @dataclass(frozen=True)
 class WgmmaProduct(_PackedTile):
-    """A matrix product by tensor cores on packed operands (packing.py), with the `wgmma` instructions of
-    warpgroups (sm_90a). Blocks are persistent, and one warpgroup of each only fetches tiles."""
+    """A matrix product by tensor cores with the `wgmma` instructions of warpgroups (sm_90a), on operands that
+    kernels before have packed (arranged in tiles of half-precision numbers). Blocks are persistent, and one
+    warpgroup of each only fetches tiles."""
 
     def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
         return Nest(

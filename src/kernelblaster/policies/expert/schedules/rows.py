@@ -10,7 +10,8 @@ from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, F
 
 
 class _RowReduction(Schedule):
-    """Base of the schedules that reduce the contiguous elements of each row of a row-major matrix."""
+    """Base class of the layouts of reductions over the contiguous elements of each row of a row-major
+    matrix."""
 
     family: ClassVar[Family] = "row_reduction"
     kind: ClassVar[str] = "along memory"
@@ -18,8 +19,8 @@ class _RowReduction(Schedule):
 
 @dataclass(frozen=True)
 class BlockPerRow(_RowReduction):
-    """The schedule before any technique: a block for each row, which passes over it once for each stage
-    (reduction) of the kernel and combines its threads' results in shared memory."""
+    """The first layout of a row reduction: a block for each row, which passes over it once for each reduction
+    that the kernel does (its stages) and combines its threads' results in shared memory."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -30,8 +31,9 @@ class BlockPerRow(_RowReduction):
 
 @dataclass(frozen=True)
 class WarpRows(_RowReduction):
-    """`lanes` lanes of a warp share a row; with fewer than 32, a warp has several rows. Each thread keeps the
-    first `register_elements` of its elements of the row in registers between passes over the row."""
+    """A row reduction in which `lanes` lanes of a warp share a row; with fewer than 32, a warp has several
+    rows. Each thread keeps the first `register_elements` of its elements of the row in registers between
+    passes over the row."""
 
     lanes: int = WARP
     register_elements: int = 0
@@ -48,9 +50,9 @@ class WarpRows(_RowReduction):
 
 @dataclass(frozen=True)
 class BlockRows(_RowReduction):
-    """A block for each row. Its threads combine their results by warp `shuffles`, else in shared memory only.
-    Each thread keeps the first `register_elements` of its elements of the row in registers between passes
-    over the row."""
+    """A row reduction with a block for each row. Its threads combine their results by warp `shuffles`, else
+    in shared memory only. Each thread keeps the first `register_elements` of its elements of the row in
+    registers between passes over the row."""
 
     shuffles: bool = False
     register_elements: int = 0
@@ -67,10 +69,10 @@ class BlockRows(_RowReduction):
 
 @dataclass(frozen=True)
 class ClusterRows(_RowReduction):
-    """A thread-block cluster of `blocks` for each row. Between passes over the row each thread keeps the
-    first `register_elements` of its elements in registers and the next `shared_elements` in shared memory. A
-    `persistent` cluster goes on to further rows. `blocks_per_sm` is how many blocks an SM must have room for,
-    `resident` how many clusters the GPU runs at once."""
+    """A row reduction with a thread-block cluster of `blocks` for each row. Between passes over the row each
+    thread keeps the first `register_elements` of its elements in registers and the next `shared_elements` in
+    shared memory. A `persistent` cluster does several rows in turn. `blocks_per_sm` is how many blocks an SM
+    must have room for, `resident` how many clusters the GPU runs at once."""
 
     blocks: int
     blocks_per_sm: int
@@ -97,8 +99,8 @@ Rows = RowMap | TunedRows
 
 
 def row_threads(schedule: Rows) -> int:
-    """How many threads of one block work on the same row: the lanes of a warp, or all threads of the
-    block."""
+    """How many threads of one block work on the same row under `schedule`: lanes of a warp, or all threads of
+    the block."""
     match schedule:
         case WarpRows():
             return schedule.lanes
@@ -108,11 +110,11 @@ def row_threads(schedule: Rows) -> int:
 
 
 def rows_per_block(schedule: Rows) -> int:
-    """How many rows a block works on at the same time; 1 unless warps or fewer lanes have rows of their
-    own."""
+    """How many rows a block works on at the same time under `schedule`; 1 unless warps or fewer lanes have
+    rows of their own."""
     return schedule.threads // row_threads(schedule)
 
 
 def cluster_blocks(schedule: Rows) -> int:
-    """The number of thread blocks of the cluster that share a row; 1 without a cluster."""
+    """How many thread blocks share a row under `schedule`: those of a cluster; 1 without a cluster."""
     return schedule.blocks if isinstance(schedule, ClusterRows) else 1

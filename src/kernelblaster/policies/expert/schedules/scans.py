@@ -18,8 +18,8 @@ from kernelblaster.policies.expert.schedules.schedule import Axes, Family, Sched
 
 
 class _Scan(Schedule):
-    """Base of the schedules of scans, which give a prefix result (such as a cumulative sum) for each element
-    along an axis."""
+    """Base class of the layouts of scans, which give a prefix result (such as a cumulative sum) for each
+    element along an axis."""
 
     family: ClassVar[Family] = "scan"
     kind: ClassVar[str] = "scan"
@@ -27,7 +27,7 @@ class _Scan(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerScan(_Scan):
-    """The schedule before any technique: each scan is done by one thread, which walks the whole axis."""
+    """The first layout of a scan: each is done by one thread, which walks the whole axis."""
 
     threads: int = 256
 

@@ -17,8 +17,8 @@ STATIC_SHARED_BYTES = 48 << 10  # of shared memory that a launch may have withou
 @dataclass(frozen=True)
 class Schedule:
     """How a kernel is laid out on the GPU. `family` is the kind of computation that the schedule is for, as
-    reports and the knowledge base name it; `kind` is its column in the table of techniques
-    (docs/expert.md)."""
+    reports and the knowledge base name it; `kind` is its column in the table that shows which technique
+    applies to what (docs/expert.md)."""
 
     family: ClassVar[Family]
     kind: ClassVar[str]

@@ -32,7 +32,8 @@ USUAL_GPU = "h200"  # whose data is taken where no GPU is named
 
 @dataclass(frozen=True)
 class Technique:
-    """One technique for one GPU, named after its file. Called with a plan, it yields changed plans."""
+    """One optimization technique for one GPU, named after its file. Called with a plan (the kernels of a
+    candidate), it yields changed plans."""
 
     name: str
     module: ModuleType

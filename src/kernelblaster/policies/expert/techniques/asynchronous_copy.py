@@ -45,8 +45,8 @@ def _copies(product: Product, plan: Plan) -> bool:
 
 
 def _fitting(tile: TiledProduct) -> TiledProduct | No:
-    """The tile with `block_k`, the terms of a sum per step, halved until all stages fit in static shared
-    memory; `No` if they do not fit even with LEAST_K terms."""
+    """The tile with `block_k`, the terms of a sum that are multiplied per step, halved until all of its
+    `stages` fit in static shared memory at once; `No` if they do not fit even with LEAST_K terms."""
     while tile.shared_bytes(4) > STATIC_SHARED_BYTES:
         if tile.block_k <= LEAST_K:
             return No("shared memory has no room for so many tiles")

@@ -28,9 +28,9 @@ def _streaming(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
 
 
 def _touches_once(rows: RowKernel, schedule: Rows) -> bool:
-    """Whether a row kernel reads or writes vectors that it does not use again, so that cache hints change
-    something. Vectors that a cluster of blocks copies to shared memory do not count, because these copies
-    bypass the L1 cache anyway, unless a part of them is held in registers."""
+    """Whether a row kernel under `schedule` reads or writes vectors that it does not use again, so that cache
+    hints change something. Vectors that a cluster of blocks copies to shared memory do not count, because
+    these copies bypass the L1 cache anyway, unless a part of them is held in registers."""
     in_cluster = rows.resident(schedule) if isinstance(schedule, ClusterRows) else {}
     held = isinstance(schedule, ClusterRows) and schedule.register_elements and in_cluster
     reads = any(rows.is_read_once(load, schedule) for load in rows.access.reads if load not in in_cluster)

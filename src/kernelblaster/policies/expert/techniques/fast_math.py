@@ -39,8 +39,8 @@ def _single(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
 
 
 def _sums(kernel: Kernel) -> list[Stage]:
-    """The stages (reductions) of a kernel that sum floating-point numbers and whose accumulator type matters.
-    Left out are, in row kernels, sums that a variance over the same numbers computes anyway."""
+    """The kernel's sums of floating-point numbers (among its stages, the reductions) whose accumulator type
+    matters. Left out are, in row kernels, sums that a variance over the same numbers computes anyway."""
     known = [stage.body for stage in kernel.stages if stage.combine == MOMENTS]
     given = known if isinstance(kernel.schedule, TunedRows) else []
     sums = [stage for stage in kernel.stages if stage.combine == SUM and stage.body.kind == "real"]
@@ -48,8 +48,9 @@ def _sums(kernel: Kernel) -> list[Stage]:
 
 
 def _reciprocal(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
-    """The kernel with each division of a row's elements by a number that is the same for the whole row
-    replaced by a multiplication by its reciprocal; `No` if there is none or results are double precision."""
+    """The kernel with divisions of a row's elements by a number that is the same for the whole row replaced:
+    by a multiplication by its reciprocal, computed once per row. `No`, with the reason, if there is none or
+    results are double precision."""
     if _double(plan):
         return No("its results are double precision")
     reduced = {axis.name for axis in kernel.reduced}

@@ -24,8 +24,9 @@ APPLIES_TO = get_args(RowReduction | Columns)
 
 
 def single_pass(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
-    """The kernel with fewer passes over its rows or columns; `No`, with the reason, if it computes in double
-    precision or no stage is such a variance or sum of exponentials."""
+    """The kernel with fewer passes over its rows or columns, because a variance no longer waits for the mean,
+    or a softmax's sum for the maximum; `No`, with the reason, if it computes in double precision or none of
+    its reductions is of this kind."""
     if plan.real == "double":
         return No("squares of double precision would need more than double")
     stages = tuple(_single_pass(stage, kernel) for stage in kernel.stages)

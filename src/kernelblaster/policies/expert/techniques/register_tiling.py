@@ -40,9 +40,10 @@ def _tiled(kernel: Kernel, plan: Plan, gpu: GpuSpec, rank: int) -> Kernel | No:
 
 
 def _ranked(product: Product, plan: Plan, gpu: GpuSpec) -> list[TiledProduct]:
-    """Tile shapes by the estimated time of the SM with most blocks, the best first. If the best one gives
-    fewer blocks than there are SMs, the shape that is fastest on a full GPU comes second, because `split_k`
-    can then make more blocks of it."""
+    """Tile shapes for the matrix product, the best first by the estimated time of that SM of `gpu` that has
+    most blocks, at the sizes of the primary workload. If the best one gives fewer blocks than there are SMs,
+    the shape that is fastest on a full GPU comes second, because `split_k` can then make more blocks of
+    it."""
     wide = plan.real == "double" or terms(product.k_axis, plan) > LONG
     fitting = [tile for tile in SHAPES if not wide or tile.thread_m * tile.thread_n <= MOST]
 

@@ -53,9 +53,9 @@ def _across(kernel: Kernel, plan: Plan, gpu: GpuSpec, choice: int) -> Kernel | N
 
 
 def _schedules(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> list[ClusterRows] | No:
-    """Cluster schedules for a row kernel, the most promising first by `SmRoom.promise`; at most MOST in all,
-    the last ones without elements in registers. May be empty. `No`, with the reason, if clusters cannot
-    help."""
+    """Layouts of a row kernel on thread-block clusters, the most promising first by `SmRoom.promise`; at most
+    MOST in all, the last ones without elements in registers. May be empty. `No`, with the reason, if clusters
+    cannot help."""
     old = kernel.schedule
     rows = row_kernel(kernel, plan)
     again = needed_again(rows.kernel, rows.access, clusters=True)
@@ -92,17 +92,18 @@ def _schedules(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> list[ClusterRows] | 
 
 
 def _persistent(rows: RowKernel, schedule: ClusterRows) -> bool:
-    """Whether each cluster should process several rows in turn: one block fits on an SM, few elements are
-    held in registers, there are at least two rows for each cluster that runs at once, and the kernel allows
-    it."""
+    """Whether under `schedule` each cluster should process several rows in turn: one block fits on an SM, few
+    elements are held in registers, there are at least two rows for each cluster that runs at once, and the
+    kernel allows it."""
     alone = schedule.blocks_per_sm == 1 and schedule.register_elements <= HELD
     many = rows.plan.elements(rows.kernel.axes) >= 2 * schedule.resident
     return alone and many and rows.may_persist(schedule.vector_width)
 
 
 class SmRoom:
-    """The shared memory and registers of an SM, from which it follows how much of a row its blocks can keep.
-    `each` is the bytes that one position of a row takes, summed over all tensors that are kept."""
+    """The shared memory and registers of an SM of `gpu`, from which it follows how much of a row its blocks
+    can keep on chip. `each` is the bytes that one element of a row takes, summed over all tensors that are
+    kept."""
 
     def __init__(self, gpu: GpuSpec, each: int) -> None:
         limits = limits_of(gpu.architecture)
@@ -112,7 +113,7 @@ class SmRoom:
         self._reserved = limits.reserved_shared_bytes + REDUCTION_BYTES  # for each block
 
     def split(self, shape: ClusterRows, share: int, grain: int, blocks: int) -> ClusterRows:
-        """The schedule `shape` with as many elements of each thread's part of a row (`share` elements) in
+        """The layout `shape` with the elements that each thread keeps of its `share` of a row: as many in
         shared memory as fit with `blocks` blocks on an SM, and as many of the rest in registers as fit. Both
         are multiples of `grain`, the elements of a vector; elements beyond that are not kept."""
         room = self._shared // blocks - self._reserved
@@ -122,8 +123,8 @@ class SmRoom:
         return replace(shape, shared_elements=shared, register_elements=held)
 
     def counted(self, schedule: ClusterRows) -> ClusterRows:
-        """The schedule with `blocks_per_sm`, the number of blocks that fit on an SM, and `resident`, the
-        number of clusters that fit on the GPU, filled in."""
+        """The layout `schedule` with two fields filled in: `blocks_per_sm`, the number of blocks that fit on
+        an SM, and `resident`, the number of clusters that fit on the GPU."""
         shared = schedule.shared_elements * schedule.threads * self._each
         by_memory = self._shared // (shared + self._reserved)
         registers = max(USUAL_REGISTERS, OTHER_REGISTERS + schedule.register_elements * self._each // 4)
@@ -132,9 +133,9 @@ class SmRoom:
         return replace(schedule, blocks_per_sm=blocks, resident=resident)
 
     def promise(self, schedule: ClusterRows) -> float:
-        """A score (larger is better, no unit) of how well a schedule keeps memory busy: the SMs that it uses,
-        times the bytes kept on each up to SUFFICIENT, times a measured factor for several blocks per SM or
-        for persistence."""
+        """A score (larger is better, no unit) of how well the layout `schedule` keeps memory busy: the SMs
+        that it uses, times the bytes kept on each up to SUFFICIENT, times a measured factor for several
+        blocks per SM or for persistence."""
         blocks = schedule.blocks_per_sm
         elements = schedule.shared_elements + schedule.register_elements
         kept = blocks * elements * schedule.threads * self._each

@@ -46,8 +46,8 @@ def _split(kernel: Kernel, plan: Plan, gpu: GpuSpec, fill: int) -> Plan | No:
 
 
 def _blocks(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> int:
-    """The number of blocks that the product launches at the primary workload (the one that is timed). With
-    one thread per result: the number of SMs' worth of threads, rounded up."""
+    """The number of blocks that the matrix product launches at the primary workload (the one that is timed);
+    for a layout with one thread per result, the number of SMs that its threads fill, rounded up."""
     product, tile = as_product(kernel, plan), kernel.schedule
     assert isinstance(tile, Product)
     if product is not None and not isinstance(tile, ThreadPerResult):
@@ -56,8 +56,8 @@ def _blocks(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> int:
 
 
 def split_sums(plan: Plan, kernel: Kernel, pieces: int) -> Plan:
-    """The plan with `kernel`, a product, replaced by two: one that computes each sum in `pieces` partial
-    sums, and one that adds these."""
+    """The plan with the matrix product `kernel` replaced by two: one that computes each sum in `pieces`
+    partial sums, and one that adds these and stores what `kernel` did."""
     inner, stage = kernel.reduced[0], kernel.stages[0]
     length = indices.round_up(indices.tiles(inner.extent, pieces), GRAIN)
     count = Axis(AXIS, indices.number(pieces))
@@ -84,8 +84,8 @@ def split_sums(plan: Plan, kernel: Kernel, pieces: int) -> Plan:
 
 
 def _shorter(schedule: Schedule, length: int) -> Schedule:
-    """The schedule without its measures for the precision of long sums (intermediate totals, sums in double)
-    if sums of `length` terms are short enough; else unchanged."""
+    """The layout `schedule` without what it does for the precision of long sums (intermediate totals, sums in
+    double) if sums of `length` terms are short enough; else unchanged."""
     if length <= LONG and isinstance(schedule, TiledProduct):
         return replace(schedule, flush=None)
     if length <= LONG and isinstance(schedule, ThreadPerResult):

@@ -21,9 +21,10 @@ PackedForm = Callable[[set[Dtype]], tuple[Dtype, int] | No]
 
 
 def on_tensor_cores(form: PackedForm) -> tuple[PlanRewrite, ...]:
-    """One rewrite for each tile shape in TILES, which turns a matrix product into one on packed operands.
-    `form` maps the operands' types to the type to pack them in and the number of terms that each element is
-    split into, or to a `No` with the reason why not."""
+    """One rewrite for each tile shape in TILES: it turns a matrix product into one on operands that are
+    packed for tensor cores (split into numbers of a type they multiply, and arranged in tiles). `form` maps
+    the types of the operands' tensors to the type to pack them in and the number of terms that each element
+    is split into, or to a `No` with the reason why not."""
     return tuple(partial(_packed, form=form, tile=tile) for tile in TILES)
 
 
@@ -46,7 +47,8 @@ def _as_they_are(found: set[Dtype]) -> tuple[Dtype, int] | No:
 
 
 def _operand_types(plan: Plan, product: Product) -> set[Dtype]:
-    """The types of all floating-point tensors that the two operands are read or computed from."""
+    """The types of all floating-point tensors from which the two operands of the matrix product are read or
+    computed."""
     both = (product.left.expression, product.right.expression)
     return {plan.buffers[load.buffer].dtype for side in both for load in loads(side) if load.kind == "real"}
 

@@ -50,8 +50,8 @@ def _split(kernel: Kernel, plan: Plan, gpu: GpuSpec, fill: int) -> Plan | No:
 
 
 def _width(kernel: Kernel, plan: Plan) -> int:
-    """The number of neighbouring columns that a thread processes, or would process if its accesses were
-    vectorized."""
+    """The number of neighbouring columns that a thread of the column reduction processes, or would process if
+    its accesses were vectorized."""
     found = column_access(kernel, plan)
     own = kernel.schedule.vector_width if isinstance(kernel.schedule, Columns) else 1
     return max(own, found.width(plan) if found.reads else 1)

@@ -29,8 +29,8 @@ def load_rewrites() -> dict[str, Technique]:
 
 
 def _on_each_kernel(apply: Apply, source: OwnSource) -> Iterator[OwnSource]:
-    """First the source with the technique applied to all kernels where it applies, if these are several; then
-    the sources with one kernel changed each."""
+    """What a technique (`apply`) makes of a source: first, if it applies to several kernels, the source with
+    all of these changed; then the sources with one kernel changed each."""
     names = [kernel.name for kernel in source.kernels]
     if len(names) > 1:
         everywhere = source
@@ -43,8 +43,8 @@ def _on_each_kernel(apply: Apply, source: OwnSource) -> Iterator[OwnSource]:
 
 
 def _on(apply: Apply, source: OwnSource, name: str) -> Iterator[OwnSource]:
-    """The sources that `apply` gives for the kernel `name` and that differ from `source`, with `name` added
-    to their `rewritten`."""
+    """What `apply`, a technique, makes of the kernel `name`: sources that differ from `source`, with `name`
+    added to the names of their `rewritten` kernels."""
     kernel = source.tree.function(name)
     assert kernel is not None, name
     for new in apply(source, kernel):

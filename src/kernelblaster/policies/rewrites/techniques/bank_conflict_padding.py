@@ -8,8 +8,8 @@ from kernelblaster.tasks.cuda_source import Edit, Function, inserted, text, walk
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source, with all static two-dimensional shared arrays of the kernel padded; none if there are no
-    such arrays."""
+    """Yields one source, with all static two-dimensional shared arrays of the kernel padded; nothing if it
+    has no such arrays."""
     edits: list[Edit] = []
     for node in walk(kernel.body, "declaration"):
         if "__shared__" not in text(node) or "extern" in text(node):

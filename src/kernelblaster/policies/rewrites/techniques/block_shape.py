@@ -19,9 +19,9 @@ BOUNDS = re.compile(rb"__launch_bounds__\s*\(\s*(\d+)")
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source for each other size or shape of the block. None unless the kernel has exactly one launch,
-    whose block dimensions are constants; two-dimensional blocks only if the constants are not global, since
-    kernels could use those too."""
+    """Yields one source for each other size or shape of the kernel's block. Nothing unless the kernel has
+    exactly one launch, whose block dimensions are constants; two-dimensional blocks only if the constants are
+    not global, since kernels could use those too."""
     launches = source.tree.launches_of(kernel.name)
     if len(launches) != 1:
         return
@@ -43,8 +43,9 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 def _sized(
     source: OwnSource, kernel: Function, launch: LaunchSyntax, block: Constant, threads: int
 ) -> list[Edit]:
-    """Edits for `threads` threads in a one-dimensional block whose size is the constant `block`: the constant
-    itself, numbers derived from it in the launch function and the kernel, and `__launch_bounds__`."""
+    """Edits for `threads` threads in a one-dimensional block of `launch`, whose size is the constant `block`:
+    the constant itself, numbers derived from it in the launching function and the kernel, and
+    `__launch_bounds__`."""
     edits: dict[int, Edit] = {block.node.start_byte: replaced(block.node, str(threads))}
     old = block.value
     changes = {old: threads, old - 1: threads - 1}
@@ -66,8 +67,8 @@ def _sized(
 
 
 def _arranged(launch: LaunchSyntax, block: list[Constant], shape: tuple[int, ...]) -> list[Edit]:
-    """Edits for a two-dimensional block of `shape` (x, y): the two constants in `block`, and numbers derived
-    from them in the grid's dimensions."""
+    """Edits for a two-dimensional block of `shape` (x, y) at `launch`: the two constants in `block`, its
+    present shape, and numbers derived from them in the grid's dimensions."""
     edits: dict[int, Edit] = {}
     grid = dimensions(launch, launch.grid)
     for axis, (constant, new) in enumerate(zip(block, shape, strict=True)):

@@ -11,8 +11,8 @@ KINDS = {"float", "double", "int", "unsigned", "int32_t", "uint32_t", "__half", 
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Up to three sources: with streaming stores, with streaming loads of what the kernel only reads, and
-    with both; none if no access of a known element type is found."""
+    """Yields up to three sources: with streaming stores in the kernel, with streaming loads of what it only
+    reads, and with both; nothing if no access of a known element type is found."""
     pointers = [p for p in kernel.pointers if p.kind in KINDS]
     original = source.tree.original
     stored: list[Edit] = []

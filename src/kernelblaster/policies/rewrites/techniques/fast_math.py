@@ -16,9 +16,9 @@ DOUBLE = re.compile(r"\d+\.\d*(?:e[+-]?\d+)?|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Up to four sources: with single-precision constants and functions, with intrinsics and `rsqrtf`, with
-    `rsqrtf` alone, and with all of them; those without an edit are left out. None if a parameter is
-    double."""
+    """Yields up to four sources, with the kernel's mathematics in single precision, with intrinsics and
+    `rsqrtf`, with `rsqrtf` alone, and with all of these; those in which nothing changes are left out. Nothing
+    if a parameter is double."""
     if any(p.kind == "double" for p in kernel.parameters):
         return
     single = list(_single(kernel))
@@ -39,7 +39,7 @@ def _renamed(kernel: Function, names: dict[str, str]) -> Iterator[Edit]:
 
 
 def _single(kernel: Function) -> Iterator[Edit]:
-    """Edits that turn double constants and functions into single-precision ones."""
+    """Edits that turn double constants and functions in the kernel into single-precision ones."""
     yield from _renamed(kernel, SINGLE)
     for node in walk(kernel.body, "number_literal"):
         if DOUBLE.fullmatch(text(node)):
@@ -47,7 +47,7 @@ def _single(kernel: Function) -> Iterator[Edit]:
 
 
 def _reciprocal_roots(source: OwnSource, kernel: Function) -> Iterator[Edit]:
-    """Edits that replace `1.0f / sqrtf(x)` by `rsqrtf(x)`."""
+    """Edits that replace `1.0f / sqrtf(x)` in the kernel by `rsqrtf(x)`."""
     for node in walk(kernel.body, "binary_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "/" or not re.fullmatch(r"1(\.0*)?f?", text(bare(pair[0]))):
@@ -59,6 +59,6 @@ def _reciprocal_roots(source: OwnSource, kernel: Function) -> Iterator[Edit]:
 
 
 def _apart(edits: list[Edit]) -> list[Edit]:
-    """The edits without those that lie inside the range of another one."""
+    """Those of `edits` that do not lie inside the range of another one, so that they can all be applied."""
     outer = [(begin, end) for begin, end, _ in edits]
     return [e for e in edits if not any(b <= e[0] and e[1] <= n and (b, n) != e[:2] for b, n in outer)]

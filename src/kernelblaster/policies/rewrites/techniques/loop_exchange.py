@@ -14,8 +14,8 @@ OTHER = {"x": "y", "y": "x"}
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source with x and y swapped; none unless every launch has at least two dimensions and the kernel
-    uses x or y of a built-in index."""
+    """Yields one source with x and y swapped in the kernel and its launches; nothing unless every launch has
+    at least two dimensions and the kernel uses x or y of a built-in index."""
     edits: list[Edit] = []
     for launch in source.tree.launches_of(kernel.name):
         for shape in (dimensions(launch, launch.grid), dimensions(launch, launch.block)):
@@ -28,19 +28,20 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _swapped(first: Node, second: Node, block: str) -> Iterator[Edit]:
-    """Edits that swap two dimensions of a launch. `block` is the text of the block's variable: `block.x` in a
-    dimension becomes `block.y` and the other way round."""
+    """Edits that swap the texts of `first` and `second`, the x and y dimension of a launch's grid or block.
+    `block` is the name of the variable with the block's shape: `block.x` in a dimension becomes `block.y` and
+    the other way round."""
     for node, other in ((first, second), (second, first)):
         yield replaced(node, re.sub(rf"\b({re.escape(block)})\.([xy])\b", _other, text(other)))
 
 
 def _other(found: re.Match[str]) -> str:
-    """The replacement for a match of `NAME.x` or `NAME.y`: the same name with the other of the two."""
+    """The text to replace a match of `NAME.x` or `NAME.y` by: the same name with the other of the two."""
     return f"{found[1]}.{OTHER[found[2]]}"
 
 
 def _fields(kernel: Function, owners: set[str]) -> Iterator[Edit]:
-    """Edits that swap `.x` and `.y` of the built-in variables `owners` in a kernel."""
+    """Edits that swap `.x` and `.y` of the built-in variables `owners` (such as `threadIdx`) in a kernel."""
     for node in walk(kernel.body, "field_expression"):
         owner, name = node.child_by_field_name("argument"), node.child_by_field_name("field")
         if name is not None and text(owner) in owners and text(name) in OTHER:

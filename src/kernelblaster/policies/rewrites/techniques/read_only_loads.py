@@ -24,8 +24,8 @@ LOADED = {
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Up to two sources: with `__restrict__` and `const` on the pointers, then with `__ldg` at every read in
-    addition. None if two pointer arguments may alias."""
+    """Yields up to two sources: with `__restrict__` and `const` on the kernel's pointers, then with `__ldg`
+    at every read in addition. Nothing if two pointer arguments may alias."""
     if not _apart(source, kernel):
         return
     edits = [edit for p in kernel.pointers for edit in _qualified(source, kernel, p)]

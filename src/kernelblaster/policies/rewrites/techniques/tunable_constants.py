@@ -13,8 +13,8 @@ FACTORS = (2.0, 0.5, 4.0, 0.25)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source for each other value of each named constant that the kernel uses, and of each number among
-    the template arguments of its launches; none if there are no such numbers."""
+    """Yields one source for each other value of each named constant that the kernel uses, and of each number
+    among the template arguments of its launches; nothing if there are no such numbers."""
     tree = source.tree
     blocks = [block_of(tree, launch) or [] for launch in tree.launches_of(kernel.name)]
     alone = {block[0].node.start_byte for block in blocks if len(block) == 1}
@@ -36,7 +36,8 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _others(value: int) -> Iterator[int]:
-    """The value times each of FACTORS, as far as that is a whole number from LEAST to MOST."""
+    """Other values to try for a constant: `value` times each of FACTORS, as far as that is a whole number
+    from LEAST to MOST."""
     for factor in FACTORS:
         other = int(value * factor)
         if LEAST <= other <= MOST and other == value * factor:

@@ -11,8 +11,9 @@ TIMES = (4, 8, 2, 16)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source for each factor in TIMES, with `#pragma unroll` on all innermost loops; if there are several
-    loops, also one source for each loop alone, by TIMES[0]. None without a suitable loop."""
+    """Yields one source for each factor in TIMES, with `#pragma unroll` on all innermost loops of the kernel;
+    if there are several loops, also one source for each loop alone, by TIMES[0]. Nothing without a suitable
+    loop."""
     loops = [node for node in walk(kernel.body, "for_statement") if _is_plain(source, node)]
     for times in TIMES:
         if loops:
@@ -23,7 +24,8 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 
 def _is_plain(source: OwnSource, loop: Node) -> bool:
-    """Whether a loop is innermost, has no pragma before it and no barrier inside."""
+    """Whether a loop can be unrolled by a pragma: it is innermost, has no pragma before it and no barrier
+    inside."""
     inner = [node for node in walk(loop, "for_statement", "while_statement") if node.id != loop.id]
     before = source.tree.bytes[: loop.start_byte].rstrip().rpartition(b"\n")[2]
     return not inner and b"#pragma" not in before and "__syncthreads" not in text(loop)

@@ -18,9 +18,9 @@ ACCESS = 16  # bytes
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """One source; none unless the kernel is elementwise (one thread for each index) and some pointer is
-    accessed at the thread's own index only. Pointers whose element size is not the most common one stay
-    scalar."""
+    """Yields one source, in which the kernel accesses memory in vectors; nothing unless it is elementwise
+    (one thread for each index) and accesses some pointer at the thread's own index only. Pointers whose
+    element size is not the most common one stay scalar."""
     found = elementwise(source, kernel)
     if found is None:
         return
@@ -42,7 +42,7 @@ def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
 
 def _body(kernel: Function, found: Elementwise, streamed: list[Parameter], width: int) -> str:
     """The kernel's new body, in which each thread processes `width` elements; `streamed` are the pointers to
-    access as vectors, `found` the parts of the old body."""
+    access as vectors, `found` the sections of the old body."""
     work = found.work
     for p in streamed:
         work = re.sub(rf"\b{p.name}\s*\[\s*{found.variable}\s*\]", f"{p.name}_vector[each]", work)
@@ -74,8 +74,8 @@ def _body(kernel: Function, found: Elementwise, streamed: list[Parameter], width
 
 
 def _only_at(kernel: Function, pointer: str, variable: str) -> bool:
-    """Whether `pointer` is used at all, and only as `pointer[variable]`, where `variable` is the thread's own
-    index."""
+    """Whether the kernel uses `pointer` at all, and only as `pointer[variable]`, where `variable` is the
+    thread's own index."""
     mentions = [node for node in walk(kernel.body, "identifier") if text(node) == pointer]
     accesses = [node.parent for node in mentions if node.parent is not None]
     return bool(mentions) and all(
@@ -85,7 +85,7 @@ def _only_at(kernel: Function, pointer: str, variable: str) -> bool:
 
 
 def _stores(kernel: Function, pointer: str) -> Iterator[Node]:
-    """The assignments to elements of `pointer`, compound ones such as `+=` included."""
+    """The assignments to elements of `pointer` in the kernel, compound ones such as `+=` included."""
     for node in walk(kernel.body, "assignment_expression"):
         left = node.child_by_field_name("left")
         if left is not None and re.match(rf"{pointer}\s*\[", text(left)):
@@ -97,14 +97,15 @@ def _is_stored(kernel: Function, pointer: str) -> bool:
 
 
 def _is_read(kernel: Function, pointer: str) -> bool:
-    """Whether an element of the pointer is read anywhere, `+=` included."""
+    """Whether the kernel reads an element of `pointer` anywhere, by `+=` and the like included."""
     plain = [node for node in _stores(kernel, pointer) if operator(node) == "="]
     return len(re.findall(rf"\b{pointer}\s*\[", text(kernel.body))) > len(plain)
 
 
 def _is_whole(kernel: Function, pointer: str, found: Elementwise) -> bool:
-    """Whether all elements of the vector for `pointer` have values when it is stored: the pointer is also
-    read (so they were loaded), or every element is assigned unconditionally."""
+    """Whether all elements of the vector that a thread stores to `pointer` have values: the kernel also reads
+    `pointer` (so they were loaded), or assigns every element unconditionally. `found` are the parts of the
+    elementwise kernel."""
     own = {node.id for node in found.nodes}
     always = (node for node in _stores(kernel, pointer) if node.parent is not None and node.parent.id in own)
     return _is_read(kernel, pointer) or any(always)
