@@ -252,7 +252,7 @@ def test_a_mean_some_roundings_off_may_lose_elements_near_it() -> None:
     own = Errors(rms=1e-7, worst=1e-6, tile=1e-7, relative=1e-7, lost=3e-4)
     moved = own.model_copy(update={"lost": 2e-4})
     allowed = bound(own, moved, torch.float32, 1 << 22, 1024)
-    assert 1.3e-3 < allowed.lost < 4e-3  # that of sums in turn, by 32 lanes; not that of sums in TF32
+    assert 6.3 * 3e-4 < allowed.lost < 5e-3  # that of sums in turn, by 32 lanes; not that of sums in TF32
 
 
 def test_roundings_grow_with_the_terms_within_limits() -> None:

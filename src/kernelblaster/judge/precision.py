@@ -150,7 +150,7 @@ def bound(
         if not unit:  # whole numbers
             allowed[measure] = OWN * max(own, moved)
         elif measure == "lost":  # shares of elements: the number of terms says nothing about them
-            allowed[measure] = max(OWN * own, FEWEST * moved)
+            allowed[measure] = FEWEST * max(own, moved)
         else:
             one = max(moved, getattr(ROUNDED, measure) * unit)
             allowed[measure] = max(

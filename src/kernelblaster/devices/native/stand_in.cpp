@@ -417,10 +417,10 @@ cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* p, int) {
 }
 // What is free is another number in every recording: work must not depend on what else a GPU holds.
 cudaError_t cudaMemGetInfo(size_t* spare, size_t* all) {
-  const uint64_t pages = request.device_memory / kPage;
+  const uint64_t pages = request.device_memory / 4096;
   const uint64_t drawn = (request.scratch ^ request.stream ^ (uint64_t)request.filling << 56) * 0x9e3779b97f4a7c15ull >> 32;
   *all = (size_t)request.device_memory;
-  *spare = (size_t)((pages / 64 + drawn % (pages - pages / 64 + 1)) * kPage);
+  *spare = (size_t)((pages / 64 + drawn % (pages - pages / 64 + 1)) * 4096);
   return cudaSuccess;
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, size_t shared) {
