@@ -194,7 +194,8 @@ def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
 
 
 def copy_us(spec: GpuSpec, size: int) -> float:
-    """Modelled time in us of a fill or copy of `size` bytes, including the launch overhead."""
+    """Modelled time in us of a memset or memcpy of `size` bytes within device memory, including the launch
+    overhead."""
     return LAUNCH_US + size / (spec.dram_gb_s * 1e3 * DRAM_SHARE)
 
 
@@ -266,7 +267,8 @@ def _spills(
 
 
 def _excess(wanted: float, room: float) -> float:
-    """The fraction (0 to 1) of repeated accesses to `wanted` bytes that miss in a cache of `room` bytes."""
+    """Cache model: accesses go repeatedly to `wanted` bytes, the cache has `room` bytes. Returns the fraction
+    of them (0 to 1) that miss."""
     return min(1.0, max(0.0, (wanted / room - HOLDS) / (LOSES - HOLDS)))
 
 
@@ -295,12 +297,12 @@ def _pipe_cycles(
 
 
 def threads_of(work: Mapping[str, Any]) -> int:
-    """Threads of one block of a launch."""
+    """Threads of one block of a launch. `work` describes the launch: its "block" is (x, y, z)."""
     x, y, z = work["block"]
     return int(x * y * z)
 
 
 def blocks_of(work: Mapping[str, Any]) -> int:
-    """Blocks of a launch's grid."""
+    """Thread blocks of a launch. `work` describes the launch: its "grid" is (x, y, z)."""
     x, y, z = work["grid"]
     return int(x * y * z)

@@ -96,7 +96,8 @@ def _counters(
 def _launch(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, time: KernelTime
 ) -> Iterator[tuple[str, str, str, float]]:
-    """Yields launch, occupancy and stall metrics of a modelled launch as (section, name, unit, value)."""
+    """Yields the metrics of a modelled launch that follow from its shape and its kernel's resources, each as
+    (section, name, unit, value): grid, block, registers, shared memory, occupancy, and where warps stall."""
     threads, blocks = threads_of(work), blocks_of(work)
     warps = -(-threads // WARP)
     most = time.residency.blocks_per_sm

@@ -93,5 +93,6 @@ def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Mapping[str, 
 
 
 def _of(resources: Mapping[str, Resources], kernel: str) -> Resources:
-    """ptxas' report on `kernel`; if there is none, a stand-in with 32 registers and no other resources."""
+    """ptxas' report on the kernel with the mangled name `kernel`. If there is none, an assumed one: 32
+    registers, no shared memory, no spills."""
     return resources.get(kernel) or Resources(kernel=kernel, registers=32, **UNKNOWN)

@@ -48,9 +48,10 @@ def emulating_player() -> Path:
 
 
 def _built(name: str, sources: Sequence[str], options: Sequence[str], **about: str) -> Path:
-    """Path of the native executable `name`, remembered in this process. `sources` are files in NATIVE,
-    `options` nvcc's; `about` is what else the keeper (the process that builds for confined ones) must know to
-    build it."""
+    """Path of the native executable `name`, compiled at first use and then remembered in this process.
+    `sources` are files in NATIVE, `options` are nvcc's. Where this process may not compile (is confined), the
+    keeper, its trusted parent, does it; `about` are the arguments of that request, like the GPU's
+    architecture."""
     key = (name, *options)
     return cache.find_once("native", key, lambda: _found_or_built(name, sources, options, about))
 

@@ -31,7 +31,7 @@ LIMITS = {
 
 
 def capability(architecture: str) -> int:
-    """The number in an architecture's name: 90 for "sm_90a"."""
+    """The compute capability in an architecture's name, as a number: 90 for "sm_90a"."""
     return int("".join(c for c in architecture if c.isdigit()))
 
 
@@ -43,7 +43,8 @@ def nearest_earlier(listed: Iterable[int], architecture: str) -> int:
 
 
 def limits_of(architecture: str) -> OccupancyLimits:
-    """The SM limits of an architecture like "sm_90a", or of the nearest earlier one that is listed."""
+    """What fits on one SM of an architecture like "sm_90a"; for one that is not listed, the limits of the
+    nearest earlier one."""
     return LIMITS[nearest_earlier(LIMITS, architecture)]
 
 

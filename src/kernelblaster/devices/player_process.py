@@ -71,7 +71,7 @@ class PlayerProcess:
             raise
 
     def end(self) -> None:
-        """Close the connection, which makes the player end by itself."""
+        """Closes the socket to the player, which then exits by itself. Does not wait for that."""
         with contextlib.suppress(OSError):
             self._channel.close()
 
@@ -184,7 +184,7 @@ class PlayerPool:
         return player
 
     def retire(self, player: PlayerProcess) -> None:
-        """Kill a player that served its candidate; `settle` waits for its end."""
+        """Kills a player whose candidate is done with, without waiting for its end (`settle` does that)."""
         player.kill()
         self._ending.append(player)
 

@@ -21,7 +21,8 @@ STARTS = 1 << 17  # pages among which the first mapping begins
 
 
 def rounded(size: int, unit: int = PAGE) -> int:
-    """`size` bytes rounded up to a multiple of `unit`, at least one unit."""
+    """How many bytes a mapping of `size` bytes takes: rounded up to a multiple of `unit` bytes (default: a
+    page), at least one."""
     return max(1, -(-size // unit)) * unit
 
 

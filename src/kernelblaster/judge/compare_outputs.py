@@ -58,10 +58,10 @@ class OutputComparer:
         outputs: list[list[torch.Tensor]],
         parts: Sequence[torch.Tensor] | None = None,
     ) -> list[OutputSample]:
-        """One sample of errors for each output: the candidate's `outputs` of each run, and PyTorch's
-        (`right`), compared with the float64 reference on the values of `seed`; the candidate's with PyTorch's
-        if there is no such reference. `parts`, if given, has for each output the flat indices of the elements
-        to compare."""
+        """For each output of the task one sample: how far the candidate (`outputs`, those of each run) and
+        PyTorch (`right`) are from the float64 reference on the input values that `case` and `seed` determine.
+        Where there is no float64 reference, the candidate is compared with PyTorch. `parts`, if given, has
+        for each output the flat indices of the elements to compare."""
         truth, seen = self._truth.outputs(case, seed)
         if truth is None:
             self.notes.append("no float64 reference: compared with the baseline's own output")
@@ -201,7 +201,8 @@ class OutputComparer:
 
 
 def _of(tensors: Sequence[torch.Tensor], parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """From each tensor the elements at the flat indices that `parts` has for it, as flat tensors."""
+    """The elements to compare: from each tensor those at the flat indices that `parts` has at the same
+    position, as 1-D tensors."""
     return [tensor.reshape(-1)[part] for tensor, part in zip(tensors, parts, strict=True)]
 
 

@@ -48,8 +48,8 @@ FORMAT = 5  # of a cache entry: what its folder holds
 
 @dataclass(frozen=True)
 class Binary:
-    """A compiled and screened candidate: `path` of its shared object, in a cache folder with its PTX, cubin
-    and source, and the compiler's report."""
+    """A compiled and screened candidate. `path` is its shared object, which lies in a cache folder with its
+    PTX, cubin and source; `compilation` is the compiler's report (resources of each kernel)."""
 
     path: Path
     compilation: Compilation
@@ -94,12 +94,14 @@ def _screened(path: Path, changed_ns: int) -> list[ScreenFinding]:
 
 
 def compilers() -> ThreadPoolExecutor:
-    """A pool of `compiler_threads()` threads for compilation."""
+    """A new pool of `compiler_threads()` threads in which the caller compiles candidates, and which it shuts
+    down."""
     return ThreadPoolExecutor(max_workers=compiler_threads())
 
 
 def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:
-    """nvcc's options for `architecture` (like sm_90a) and these preprocessor definitions."""
+    """nvcc's command-line options to compile a candidate for `architecture` (like sm_90a) to a shared object;
+    `defines` are (name, value) pairs for -D."""
     number = architecture.removeprefix("sm_")
     result = ["-O3", "-std=c++17", "-lineinfo", "-shared", "-cudart", "none", "-Xptxas", "-v"]
     result += ["-DCCCL_DISABLE_NVTX", "-D__NV_LEGACY_LAUNCH", "-Xcompiler", "-fPIC,-D__NV_LEGACY_LAUNCH"]

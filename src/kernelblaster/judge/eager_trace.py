@@ -53,14 +53,15 @@ def trace(task: Task, workload: Workload) -> list[Step]:
 
 
 def _at(workload: Workload, task: Task, inputs: list[Any]) -> list[Any]:
-    """The module's inputs with the workload's shapes, as empty tensors; scalars are kept as they are."""
+    """The module's inputs at other sizes: for each tensor among `inputs` an empty one of the workload's shape
+    and the same type; other values as they are."""
     shapes = iter(workload.shape(tensor) for tensor in task.signature.input_tensors)
     return [torch.empty(next(shapes), dtype=v.dtype) if isinstance(v, torch.Tensor) else v for v in inputs]
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that collects in `steps` the kernels of each operator that reaches a backend; it
-    collects nothing while `paused`."""
+    """A PyTorch dispatch mode: while it is active, every operator that runs adds the GPU kernels that eager
+    PyTorch would launch for it to `steps`. Nothing is added while `paused`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -68,8 +68,9 @@ class TooMuchWorkError(Exception):
 
 @dataclass
 class _Slab:
-    """A slab (a part of the workload that is compared by itself): its `box` of indices, its verification
-    case, the values of its inputs and parameters, and what the candidate wrote there."""
+    """A slab, a piece of the workload that is compared by itself: `box` says which indices it covers, `case`
+    which kind of values it has, `values` are its inputs and parameters, and `outputs` what the candidate
+    wrote there."""
 
     box: Box
     case: Case
@@ -164,7 +165,8 @@ class LargeCall:
 
     @property
     def launches(self) -> int:
-        """How many kernels the call launches."""
+        """How many kernels the candidate's host code launches in this call; they are counted from a
+        recording, nothing is run."""
         return len(self._runner.recorded(self._arguments).launches)
 
     @property
@@ -219,8 +221,9 @@ class LargeCall:
             baseline.close()
 
     def _compare(self, truth: Truth, slab: _Slab, all_written: bool) -> int:
-        """Compare the outputs of one slab (part of the workload) with the reference; returns how many
-        elements. Raises Stop if they are wrong."""
+        """Compares the candidate's outputs in one slab, a piece of the workload, with the reference, which
+        `truth` computes; only elements that were written unless `all_written`. Returns how many elements were
+        compared. Raises Stop if they are wrong."""
         case, layout = slab.case, self._layout
         if slab.box.chosen:
             layout = lay_out(self._device.arena(), self._signature, case.workload, self._rng)
@@ -247,8 +250,8 @@ class LargeCall:
         return sum(sample.count for sample in samples if not sample.excused)
 
     def _written(self, report: CallReport) -> CallCoverage:
-        """How much of the launches was run, and how much of the outputs was written. Raises Stop if all
-        blocks ran and some element was not written."""
+        """How much of the call was run and how much it wrote, from the emulator's `report` and the output
+        tensors. Raises Stop if every block ran and some output element was not written."""
         counts = [(work, work.counts) for work in report.work if work.counts is not None]
         blocks = sum(work.grid[0] * work.grid[1] * work.grid[2] for work, _ in counts)
         ran = sum(int(of["blocks"]) for _, of in counts)
@@ -324,7 +327,7 @@ def _work(counts: Mapping[str, int]) -> int:
 
 
 def _within(outcome: object, where: str) -> Incorrect:
-    """The outcome of a part of the workload that is wrong, with `where`, the large workload that it lies in,
-    added to its evidence."""
+    """An outcome Incorrect with the evidence of `outcome`, which was found on a part of the workload;
+    `where`, the large workload that the part lies in, is added to it."""
     assert isinstance(outcome, Incorrect)
     return Incorrect(reason=outcome.reason, evidence=f"within the {where}: {outcome.evidence}")

@@ -48,11 +48,11 @@ UNKNOWN = re.compile(r"not emulated: (\S+).*in inline assembly|PTX line \d+: .* 
 
 
 class OrderCheck:
-    """Checks candidates for the GPU `spec` in the emulator, without using the GPU: races, memory order,
-    bounds. `facts()`, called when the first candidate is checked, gives the device attributes that host code
-    sees. Whether results are right is not checked here but by verification. Whatever hardware leaves open
-    (scheduling, rounding of approximate functions) is drawn at random, so that a candidate cannot recognize
-    the emulator by it."""
+    """Finds races, wrong memory order and out-of-bounds accesses of compiled candidates by running them in
+    the emulator (PTX machine); no GPU is used. `spec` is the GPU to emulate; `facts()`, called when the first
+    candidate is checked, gives the device attributes that host code sees. Whether results are right is not
+    checked here but by verification. Whatever hardware leaves open (scheduling, rounding of approximate
+    functions) is drawn at random, so that a candidate cannot recognize the emulator by it."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec

@@ -30,8 +30,9 @@ Reached = set[tuple[str, bool, bool]]
 
 @dataclass(frozen=True)
 class LaunchedSize:
-    """A workload (sizes) whose launches were recorded. `speaking`: some kernel has loads or atomics by which
-    blocks may communicate, so that all blocks must be run."""
+    """A workload (a choice of all sizes) and the kernel launches that a candidate makes at it, as recorded
+    from its host code. `speaking`: some kernel has loads or atomics by which blocks may communicate, so that
+    all of its blocks must be run."""
 
     workload: Workload
     launches: tuple[RecordedLaunch, ...]

@@ -94,8 +94,8 @@ def _most_slabs(task: Task, box: Box) -> int:
 
 
 def _bearable(task: Task, box: Box, operations: int) -> Box:
-    """The box with so few indices along its split that the reference needs no more than SLAB_OPERATIONS for
-    it."""
+    """A box with at most as many indices along its split that computing the reference on it takes no more
+    than SLAB_OPERATIONS arithmetic operations. `operations` are those of the whole workload."""
     if box.split is None:
         return box
     outputs = task.signature.outputs

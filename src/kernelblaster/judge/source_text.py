@@ -172,9 +172,10 @@ def _join_lines(source: str) -> tuple[str, list[int]]:
 
 
 def _without_comments(joined: str, joints: list[int]) -> str:
-    """The text `joined` with one space for each comment. Newlines inside a comment move to the end of its
-    line, because a directive goes on after a comment. `joints` are the offsets of deleted backslash-newlines.
-    Raises UnreadableSource for a raw string across such an offset or without an end."""
+    """The CUDA source `joined` (continued lines already joined) with each comment replaced by one space.
+    Newlines inside a comment move to the end of its line, since a preprocessor directive ends at a newline
+    outside of comments. `joints` are the offsets where backslash-newlines were deleted. Raises
+    UnreadableSource for a raw string that contains such an offset or has no end."""
     owed = 0
 
     def replace(lexeme: re.Match[str]) -> str:

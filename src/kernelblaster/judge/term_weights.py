@@ -33,13 +33,13 @@ def _present(values: torch.Tensor) -> torch.Tensor:
 
 
 def _most(counts: torch.Tensor) -> int:
-    """The largest of these counts as an integer, at least 1."""
+    """The largest of these counts of terms, rounded to an integer, at least 1."""
     return max(1, round(float(counts.max()))) if counts.numel() else 1
 
 
 def _quantum(sizes: torch.Tensor) -> float:
-    """The largest power of two of which all values are multiples; infinite where all are zero. `sizes` are
-    magnitudes."""
+    """The largest power of two that divides all of these magnitudes (`sizes`) exactly; infinity if all are
+    zero."""
     nonzero = sizes[sizes > 0]
     if not nonzero.numel():
         return float("inf")
@@ -50,7 +50,8 @@ def _quantum(sizes: torch.Tensor) -> float:
 
 
 def _dims(given: Given) -> Dims:
-    """The axes that a reduction operator sums over; all axes if its argument `dim` is missing or empty."""
+    """The axes over which a reduction operator sums; `given` are its arguments by name. All axes if `dim` is
+    missing or empty."""
     tensor, dim = given["self"], given.get("dim")
     if dim is None or dim == [] or not tensor.dim():
         return tuple(range(tensor.dim()))
@@ -58,7 +59,8 @@ def _dims(given: Given) -> Dims:
 
 
 def _trailing(given: Given) -> Dims:
-    """The axes that a layer normalization covers, as negative numbers."""
+    """The axes over which a layer normalization takes mean and variance, as negative numbers; `given` are the
+    operator's arguments by name."""
     return tuple(range(-len(given["normalized_shape"]), 0))
 
 

@@ -88,7 +88,8 @@ class Draws:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The fields of this object as integers, in the order that the native code expects."""
+        """All fields as integers, in the order in which the native code (the struct of the same name) takes
+        them."""
         return (
             *(self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact),
             *(int(self.skips), int(self.stale), int(self.unordered), self.most_work),
@@ -110,7 +111,8 @@ class InvalidLaunch(KernelBlasterError):
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The emulator's C interface, loaded once; built first if necessary."""
+    """The emulator's shared library with its C functions declared, loaded once per process; compiled first if
+    it is not in the cache."""
     library = ctypes.CDLL(str(machine_library()))
     library.ptx_machine_new.restype = ctypes.c_void_p
     library.ptx_machine_free.argtypes = [ctypes.c_void_p]
@@ -234,7 +236,7 @@ class Module:
         return list(self._kernels)
 
     def parameters(self, kernel: str) -> list[tuple[int, int]]:
-        """(offset, size) in bytes of each parameter of a kernel."""
+        """The layout of a kernel's parameter buffer: (offset, size) in bytes of each parameter, in order."""
         return [(offset, size) for offset, size in self._kernels[kernel]["parameters"]]
 
     def unsupported(self, kernel: str) -> str | None:

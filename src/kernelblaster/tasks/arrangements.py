@@ -36,7 +36,8 @@ def arranged(
 
 
 def _drawn(pool: torch.Tensor, rows: RowValues, generator: torch.Generator) -> torch.Tensor:
-    """For each element of a piece a uniform index into the pool (int32)."""
+    """For each element of a piece of a tensor (`rows`) the index of a value in the pool, a random integer of
+    equal probabilities (int32)."""
     return torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device, dtype=torch.int32)
 
 
@@ -85,7 +86,8 @@ def _ramp(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Gene
 
 def _spiky(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Indices into the sorted pool (of length `size`): about one value in 64 is among the TIES lowest or
-    highest of the pool, so that some of these are equal; all others are near the median."""
+    highest of the pool, so that some of these are equal; all others are near the median. Finds kernels that
+    lose large values, or order equal ones wrongly."""
     rare = torch.randint(64, drawn.shape, generator=generator, device=drawn.device) == 0
     few = drawn // 2 % min(TIES, size)
     extreme = torch.where(drawn % 2 == 0, few, size - 1 - few)
@@ -108,15 +110,15 @@ def _end(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Gener
 
 
 def _sorted(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Indices into the sorted pool (of length `size`) by which every row is in order, rising or, by the seed,
-    falling, from one end of the pool to the other."""
+    """Indices into the sorted pool (of length `size`) by which each row rises from the lowest to the highest
+    value of the pool or, if the seed says so, falls."""
     rising = rows.along.long() * size // rows.extent
     return rising if rows.rng("down").random() < 0.5 else size - 1 - rising
 
 
 def _alternating(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Indices into the sorted pool (of length `size`): along a row, values from its lower and its upper half
-    alternate."""
+    """Indices into the sorted pool (of length `size`) by which the values of a row come from the lower and
+    the upper half of the pool in turn."""
     return drawn // 2 + rows.along % 2 * (size // 2)
 
 

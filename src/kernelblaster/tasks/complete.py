@@ -106,7 +106,8 @@ def _chosen(names: Mapping[str, Any], path: str, wanted: str | None) -> str:
 
 
 def _mentioned(kind: type) -> set[str]:
-    """Names of a class's bases, and all global names that its methods refer to."""
+    """Names of the classes that this class derives from and of all globals that its methods use; by these, a
+    file's main module is told from the modules that it is made of."""
     names = {base.__name__ for base in kind.__mro__[1:]}
     for value in vars(kind).values():
         if hasattr(value, "__code__"):
@@ -115,7 +116,7 @@ def _mentioned(kind: type) -> set[str]:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A code object and all nested in it (comprehensions, inner functions)."""
+    """Yields a function's code object and those nested in it (comprehensions, inner functions, lambdas)."""
     yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -123,5 +124,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _function(name: str, result: str) -> str:
-    """Source of a function without parameters that returns the expression `result`."""
+    """The source text of a function `name` without parameters that returns the expression `result`; it is
+    appended to the user's file."""
     return f"\n\ndef {name}():\n    import torch\n\n    return {result}\n"

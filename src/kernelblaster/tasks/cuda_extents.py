@@ -289,8 +289,8 @@ def _changes(access: Node) -> bool:
 
 
 def _whole(node: Node) -> Node | None:
-    """The pointer's node in `*p` and `atomicAdd(p, v)`, which access it without an index; None for other
-    expressions."""
+    """The pointer in an expression that accesses what it points to without an index, `*p` or `atomicAdd(p,
+    v)`, as a node of the syntax tree; None for any other expression."""
     if node.type == "pointer_expression":
         return node.child_by_field_name("argument") if operator(node) == "*" else None
     given = node.child_by_field_name("arguments")
@@ -299,7 +299,8 @@ def _whole(node: Node) -> Node | None:
 
 
 def _cleared(entry: Function) -> Iterator[str]:
-    """Names of pointers that the launch function gives to cudaMemset or cudaMemcpy as destination."""
+    """Yields the names of the pointers that the launch function passes to cudaMemset or cudaMemcpy as
+    destination: tensors that are written before any kernel runs."""
     for call in walk(entry.body, "call_expression"):
         if re.match(r"cudaMem(set|cpy)", text(call.child_by_field_name("function"))):
             given = call.child_by_field_name("arguments")

@@ -122,7 +122,8 @@ def launch_function(tree: CudaSource, path: str) -> Function:
 
 
 def _kinds(function: Function) -> str:
-    """The types of a function's parameters, as one text."""
+    """The types of a function's parameters, in order, joined to one text by spaces; equal for functions that
+    can be called alike."""
     return " ".join(parameter.kind for parameter in function.parameters)
 
 
@@ -162,9 +163,10 @@ def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
 
 
 def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
-    """Declaration comments for the sizes, outputs and inputs of the launch function `entry`. Sizes get
-    assumed values. Raises BadTask, with these lines as a template, if a tensor's extent or a scalar's value
-    cannot be inferred."""
+    """The comment lines that declare the sizes, outputs and inputs of the launch function `entry`, inferred
+    from its kernels; `tree` is the parsed source, `path` its file for messages. Sizes get assumed values.
+    Raises BadTask, with these lines as a template, if a tensor's extent or a scalar's value cannot be
+    inferred."""
     inferred = extents(tree, entry)
     sizes = [p for p in entry.parameters if not p.pointer and p.kind in WHOLE]
     _assign_last_size(inferred, [p.name for p in sizes])
@@ -206,7 +208,8 @@ def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
 
 
 def _lanes(width: int) -> str:
-    """The name of the last dimension of a tensor of CUDA's vector types of `width` components."""
+    """The name of the last dimension of a tensor whose elements in CUDA are vectors of `width` components
+    (`float4`: lanes4)."""
     return f"lanes{width}"
 
 
@@ -280,9 +283,9 @@ def _conforms(entry: Function, signature: Signature) -> bool:
 
 
 def _adapted(tree: CudaSource, entry: Function, file: CudaFile, path: str) -> str:
-    """The source followed by a launch function of the form that KernelBlaster calls, which calls the user's
-    (`entry`). That one is given a stream parameter if it has none, and is renamed if it has the same name.
-    `path` is for messages."""
+    """The source with a launch function appended that has the form KernelBlaster calls; it calls the user's
+    own, `entry`. The latter gets a stream parameter if it has none, and another name if both names are equal.
+    `tree` is the parsed source, `file` its declarations, `path` its file for messages."""
     edits: list[Edit] = []
     name = entry.name
     if name == ENTRY:

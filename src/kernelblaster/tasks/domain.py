@@ -54,7 +54,8 @@ class Domain:
     twins: bool = False
 
     def takes(self, position: int, distribution: Distribution) -> bool:
-        """Whether the input tensor at this position accepts an arrangement of values (`distribution`)."""
+        """Whether the input tensor number `position` (from 0) may be filled with this kind of values: one
+        that every input accepts (SAFE), or one that was tried on it."""
         return distribution in SAFE or distribution in self.taken[position]
 
 
@@ -157,7 +158,8 @@ class _Trial:
         return tuple(moved for moved in drawn if self._finite(_Change(tuple(chosen), scalars=moved)))
 
     def twins(self) -> bool:
-        """Whether some floating inputs have equal shapes and the module accepts equal values in them."""
+        """Whether there are floating-point inputs of equal shape, and the module's outputs stay finite when
+        these hold equal values."""
         shapes = [self._workload.shape(t) for t in self._signature.input_tensors if t.floating]
         return len(set(shapes)) < len(shapes) and self._finite(_Change(twins=True))
 
@@ -172,7 +174,8 @@ class _Trial:
         return seen.pointwise
 
     def shuffled(self) -> frozenset[str]:
-        """Names of the integer parameters whose elements may be permuted."""
+        """Names of the integer parameters (index tables, masks) that the module still accepts with their
+        elements in another order."""
         whole = [t.name for t in self._signature.parameters if not t.floating]
         return frozenset(name for name in whole if self._finite(_Change(shuffled=name)))
 
@@ -194,7 +197,8 @@ class _Trial:
         return True
 
     def _run(self, change: _Change, wide: bool) -> list[torch.Tensor]:
-        """The outputs for the changed inputs, in the module's own precision, or in float64 if `wide`."""
+        """Runs the module on inputs that differ from the file's own by `change`, in its own precision or, if
+        `wide`, in float64; returns its outputs."""
         inputs, reference = self._bind(change, wide), self._reference
         with reference.with_scalars(change.scalars), reference.in_float64() if wide else nullcontext():
             return reference.run(inputs)
@@ -237,5 +241,5 @@ def _others(value: Any, rng: Random) -> list[Any]:
 
 
 def _of_bits(bits: int, rng: Random) -> int:
-    """A whole number of exactly so many bits, drawn evenly."""
+    """A random integer that needs exactly `bits` bits: from 2**(bits-1) to 2**bits - 1."""
     return rng.randrange(1 << bits - 1, 1 << bits)

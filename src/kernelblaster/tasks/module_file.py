@@ -66,12 +66,13 @@ class ModuleFile:
 
     @property
     def model(self) -> Any:
-        """The torch.nn.Module subclass that the file calls Model."""
+        """The class that the file calls Model, a torch.nn.Module."""
         return self._namespace["Model"]
 
     @property
     def literals(self) -> list[int]:
-        """Distinct integer literals in the file that may be sizes (from 4 on), largest first."""
+        """The integers written out in the file that may be sizes of tensors (from 4 on), without duplicates,
+        the largest first."""
         return literals_of(self.source)
 
     @property
@@ -116,7 +117,8 @@ class ModuleFile:
             self._executed, self.replacements = before, replaced_before
 
     def replace(self, constants: Mapping[str, int]) -> None:
-        """Give the file's constants these values for good; keys as for `replaced`."""
+        """Permanently gives constants of the file other values. Keys are names; a key of digits stands for
+        that integer literal, as in `replaced`."""
         literals = {int(key): value for key, value in constants.items() if key.isdigit()}
         if literals:
             self._executed = self._with_literals(literals)
@@ -228,18 +230,19 @@ def c_name(name: str) -> str:
 
 
 def is_task(module: types.ModuleType | None) -> bool:
-    """Whether a Python module was made by `execute`, from a task's file."""
+    """Whether Python module `module` is a task's file that `execute` has run, by its name. False for None."""
     return module is not None and module.__name__.startswith(TASK)
 
 
 def is_module_class(value: Any) -> bool:
-    """Whether a value is a subclass of torch.nn.Module."""
+    """Whether this is a class that derives from torch.nn.Module, not an instance of one."""
     return isinstance(value, type) and issubclass(value, torch.nn.Module)
 
 
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """A context in which torch's default dtype is `dtype`."""
+    """A context in which torch makes floating-point tensors of type `dtype` unless told otherwise; the
+    previous default is restored at its end."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

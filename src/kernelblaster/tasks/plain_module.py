@@ -98,10 +98,12 @@ class _Check(ast.NodeVisitor):
         super().generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:
-        """Does nothing: `__init__` has checked all imports before the other nodes are visited."""
+        """Accepts every import statement without looking into it, because `__init__` has checked them all
+        before."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        """Does nothing: `__init__` has checked all imports before the other nodes are visited."""
+        """Accepts every `from ... import` statement without looking into it, because `__init__` has checked
+        them all before."""
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         bases = [ast.unparse(base) for base in node.bases]

@@ -156,7 +156,8 @@ class _Forward:
 
 
 def _is_ignored(node: torch.fx.Node) -> bool:
-    """Whether a graph node only asserts or constrains something, so that it is left out of the text."""
+    """Whether a node of an exported graph only checks something (assertions on sizes) and computes nothing,
+    so that the text needs no line for it."""
     name = getattr(node.target, "__name__", str(node.target))
     return name.startswith(IGNORED)
 

@@ -62,8 +62,8 @@ STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class SizeDraw:
-    """One set of sizes that the task accepts, as a workload, and the kind of draw that it came from (see
-    `Kind`)."""
+    """One set of sizes that the task accepts, as a workload; `kind` says how it relates to the task's own
+    sizes (larger, one of them very long, powers of two, ...; see `Kind`)."""
 
     kind: Kind
     workload: Workload
@@ -187,7 +187,7 @@ class SizeDraws:
         return workload
 
     def of(self, *kinds: Kind) -> list[Workload]:
-        """The workloads of the pool's draws of these kinds."""
+        """The workloads in the pool that were drawn in one of these ways (`kinds`, see `Kind`)."""
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
@@ -377,7 +377,8 @@ def _ragged(rng: Random, extent: int) -> int:
 
 
 def _round(rng: Random, extent: int) -> int:
-    """The extent rounded down to a power of two or to a multiple of 128, as people choose sizes."""
+    """An extent that people would choose: the largest power of two that is not above `extent` or, from 128
+    on, at random the largest multiple of 128."""
     if extent < 128 or rng.random() < 0.5:
         return 1 << (extent.bit_length() - 1)
     return extent // 128 * 128
@@ -397,6 +398,6 @@ def _beside(rng: Random, extent: int) -> int:
 
 
 def _stepped(extent: int, base: int, step: int) -> int:
-    """The extent nearest to the given one that is a whole number of steps away from `base`, and positive."""
+    """The positive extent nearest to `extent` that differs from `base` by a multiple of `step`."""
     stepped = base + round((extent - base) / step) * step
     return stepped if stepped > 0 else stepped + step

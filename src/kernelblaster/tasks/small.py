@@ -184,7 +184,8 @@ def _extents(facts: Facts) -> tuple[Any, ...]:
 
 
 def _smaller(value: int) -> list[int]:
-    """Smaller numbers to try in place of the literal `value`, smallest first."""
+    """Smaller integers to try in place of a literal `value` of the file, the smallest first: parts of it from
+    1/256 to 1/2, but not too small to be a size."""
     wishes = [value // by for by in (256, 64, 16, 8, 4, 2)]
     least = FEWEST[-1] if value >= LARGE else 2
     return list(dict.fromkeys(max(least, w) for w in wishes if max(least, w) < value))

@@ -60,7 +60,8 @@ def exported_source(path: Path) -> str:
 
 
 def _built(module: torch.nn.Module | type, name: str) -> torch.nn.Module:
-    """The module, built first if a class is given. Raises BadTask if it is no module or needs arguments."""
+    """Makes an instance if a class is given; a module is returned as it is. `name` is for messages. Raises
+    BadTask if it is neither, or if the class needs arguments."""
     if isinstance(module, torch.nn.Module):
         return module
     if not (isinstance(module, type) and issubclass(module, torch.nn.Module)):

@@ -45,7 +45,8 @@ def _runs(file: ModuleFile, dtype: torch.dtype | None, facts: Facts) -> bool:
 
 
 def _type_of_inputs(file: ModuleFile) -> torch.dtype | None:
-    """The type of the floating inputs, if all have the same and the parameters have another; else None."""
+    """The floating-point type to cast the module to because its inputs have it and its parameters have
+    another; None if they agree, or the inputs have several."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         given, held = floating_types(file.build(), file.inputs())
     return next(iter(given)) if len(given) == 1 and held and given != held else None
