@@ -92,7 +92,8 @@ class Ablation(WorkFolder):
 
     @property
     def jobs(self) -> list[Job]:
-        """Every search of the ablation, as jobs; those that train a knowledge base come first."""
+        """All searches of the ablation, done or not: first those that train a knowledge base, then those of
+        each study."""
         return [*self._training(), *(job for study in self.studies for job in self._jobs_of(study))]
 
     def run(
@@ -148,7 +149,7 @@ class Ablation(WorkFolder):
                 record(News("ended", job.key, result=shared))
 
     def _knowledge_path(self, start: Start) -> Path:
-        """The file of the initial knowledge base that every arm with this `start` copies."""
+        """The file of the knowledge base that each search with this `start` begins with a copy of."""
         return self.folder / "knows" / f"{start.replace(' ', '-')}.db"
 
     def _training(self) -> list[Job]:
@@ -174,8 +175,8 @@ class Ablation(WorkFolder):
         ]
 
     def _jobs_of(self, study: Study) -> list[Job]:
-        """The jobs of a study, by seed, then by arm: so different tasks run in parallel, and the next arm
-        reuses their verdicts."""
+        """The searches of a study, one for each arm (way to search), task and seed, in the order to do them:
+        by seed, then by arm. So different tasks run in parallel, and the next arm reuses their verdicts."""
         return [
             self.job(study, arm, entry, seed)
             for seed in self.plan.seeds
@@ -218,7 +219,7 @@ def studies_for(names: Sequence[str], setup: Setup, elsewhere: str | None) -> li
 
 
 def is_ablation(folder: Path) -> bool:
-    """Whether the folder holds an ablation."""
+    """Whether there is an ablation in this folder, rather than a bench, a run or nothing."""
     return holds_work(folder, KIND)
 
 

@@ -149,7 +149,7 @@ class _Searches:
         }
 
     def arm(self, arm: Arm) -> ArmFindings:
-        """The statistics of one arm (a way to search) over all its tasks and seeds."""
+        """Sums up all searches of one arm (a way to search): speedups, gain, evaluations needed, tokens."""
         every = [(task, self._results[arm.name, task, seed]) for task in self.tasks for seed in self._seeds]
         missed = sum(
             evaluations_until(result.judged, REACHED * self._goals[task]) is None for task, result in every
@@ -166,7 +166,8 @@ class _Searches:
         )
 
     def values(self, arm: str, measure: Measure) -> list[list[float]]:
-        """The measure for each search of an arm: a list for each task with one value for each seed."""
+        """One number for each search of an arm, `measure`: a list for each task, which has one value for each
+        seed."""
         return [
             [self._value(arm, task, self._results[arm, task, seed], measure) for seed in self._seeds]
             for task in self.tasks
@@ -214,7 +215,7 @@ class _Searches:
 
 
 def _positive(groups: Sequence[Sequence[float]]) -> bool:
-    """Whether all values are above 0, as a geometric mean needs."""
+    """Whether every value is above 0, since a geometric mean is only defined then."""
     return all(value > 0 for group in groups for value in group)
 
 

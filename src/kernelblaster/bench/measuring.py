@@ -236,8 +236,8 @@ def _compile_baseline(folder: Path, name: str, baseline: BaselineName) -> bool:
 
 
 def _measured(evaluation: Evaluation, baseline: str, job: str) -> Measured:
-    """The judge's evaluation against `baseline` as a measurement; without times, but with a reason, if the
-    candidate was not correct."""
+    """Turns the judge's evaluation of a candidate against `baseline` into a bench's measurement; `job` is the
+    key of the search. Without times, but with a reason, if the candidate was not correct."""
     outcome, timing = evaluation.outcome, evaluation.timing
     if timing is None or not isinstance(outcome, CORRECT):
         reason = getattr(outcome, "reason", "") or getattr(outcome, "stage", "")
@@ -254,6 +254,6 @@ def _measured(evaluation: Evaluation, baseline: str, job: str) -> Measured:
 
 
 def _evaluated(judge: Judge, task: Task, candidate: Candidate) -> Evaluation:
-    """The judge's evaluation of one candidate, verified and timed."""
+    """Has one candidate verified and timed by the judge, and returns the evaluation."""
     [evaluation] = judge.evaluate_many([(task, candidate)])
     return evaluation

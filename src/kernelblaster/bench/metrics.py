@@ -37,7 +37,7 @@ class BenchSummary:
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with the ends of its confidence interval."""
+    """An estimate of a value with the lower and the upper end of its confidence interval."""
 
     low: float
     estimate: float
@@ -45,7 +45,8 @@ class Interval:
 
 
 def summarize(speedups: Sequence[float | None]) -> BenchSummary:
-    """The statistics of one speedup per task; None for a task without a valid candidate."""
+    """Statistics over the tasks of a bench. `speedups` has one number for each task; None for a task without
+    a valid candidate."""
     valid = [speedup for speedup in speedups if speedup is not None]
     count = len(speedups)
     return BenchSummary(
@@ -64,7 +65,7 @@ def summarize(speedups: Sequence[float | None]) -> BenchSummary:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """The geometric mean of at least one value; all must be positive."""
+    """The geometric mean, the n-th root of the product, of at least one positive value."""
     return exp(fmean(log(value) for value in values))
 
 
@@ -139,7 +140,7 @@ class Cost:
     usd: float | None = 0.0
 
     def plus(self, other: "Cost") -> "Cost":
-        """The sum of both; its dollars are None if one's are."""
+        """What both together cost. The dollars are None if they are unknown for one of them."""
         usd = None if self.usd is None or other.usd is None else self.usd + other.usd
         return Cost(
             self.evaluations + other.evaluations,
@@ -151,7 +152,8 @@ class Cost:
 
 
 def doublings(gains: Sequence[float | None]) -> float:
-    """The total gain in doublings of speed: the sum of log2 of all gains, None counting as no gain."""
+    """How many doublings of speed all searches gained together: the sum of log2 of their speedups; None
+    counts as no gain."""
     return sum(log2(gain) for gain in gains if gain is not None)
 
 
@@ -190,7 +192,7 @@ def evaluations_until(speedups: Sequence[float | None], goal: float) -> int | No
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float] | None:
-    """Lower quartile, median and upper quartile; None without values."""
+    """(lower quartile, median, upper quartile) of these values; None without values."""
     if not values:
         return None
     low, middle, high = np.quantile(np.array(values), [0.25, 0.5, 0.75])
@@ -211,7 +213,8 @@ def _resampled(count: int, seed: int) -> "np.ndarray[tuple[int, int], np.dtype[n
 def _quantiles(
     drawn: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]", confidence: float
 ) -> "tuple[np.ndarray[tuple[int, ...], np.dtype[np.float64]], ...]":
-    """The ends of the central interval of the resamples (axis 0) with this confidence."""
+    """Of bootstrap results (one row for each resample), the two ends of the interval in the middle that holds
+    a fraction `confidence` of them."""
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
     return low, high

@@ -36,7 +36,7 @@ def groups_of(rows: Sequence[Row]) -> list[str]:
 
 
 def in_group(rows: Sequence[Row], group: str) -> list[Row]:
-    """The rows of a group; all of them for `all`."""
+    """The results that belong to this group of tasks (a level or folder); the group `all` has every one."""
     return [row for row in rows if group in (ALL, row.result.group)]
 
 
@@ -54,7 +54,8 @@ def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
 
 
 def summaries(plan: BenchPlan, rows: Sequence[Row]) -> list[GroupSummary]:
-    """The statistics of the speedups for each group of tasks against each baseline."""
+    """Statistics of the speedups for each pair of a group of tasks (level or folder) and a baseline, in the
+    order of the table's rows."""
     return [
         GroupSummary(group, baseline, summarize(task_speedups(in_group(rows, group), baseline)))
         for group in groups_of(rows)
@@ -63,7 +64,7 @@ def summaries(plan: BenchPlan, rows: Sequence[Row]) -> list[GroupSummary]:
 
 
 def cells(summary: BenchSummary) -> list[str]:
-    """The texts of a table's row, one for each of COLUMNS; empty texts where there is no data."""
+    """One row of a summary table as texts, in the order of COLUMNS; empty texts where there is no data."""
     numbers = (summary.average, summary.geometric_mean, summary.median, summary.minimum, summary.maximum)
     return [
         f"{summary.valid} of {summary.tasks}",

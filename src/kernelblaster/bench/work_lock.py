@@ -53,7 +53,8 @@ def share_work_lock(folder: Path) -> Iterator[None]:
 
 
 def _opened(folder: Path) -> IO[str]:
-    """The lock file, open for writing; created with its folder if need be. Raises StoreError."""
+    """Opens the lock file of a bench's folder for writing, creating both if need be. Raises StoreError if
+    that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return os.fdopen(os.open(folder / WORKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")

@@ -27,7 +27,8 @@ class Revisions:
         return found
 
     def stamp(self, connection: Connection, revision: str | None = None) -> None:
-        """Record that a database has a revision, by default the latest, without changing its tables."""
+        """Writes into the database that its tables are at `revision` (None: the latest) without changing
+        them: for tables that were just created."""
         table = self._table()
         table.create(connection, checkfirst=True)
         connection.execute(table.delete())
@@ -47,5 +48,5 @@ class Revisions:
         command.upgrade(config, "head")
 
     def _table(self) -> Table:
-        """The table that Alembic keeps the present revision in, under this set's own name."""
+        """The one-row table that holds the revision of this set of tables, as SQLAlchemy describes it."""
         return Table(self.table, MetaData(), Column("version_num", String(32), primary_key=True))

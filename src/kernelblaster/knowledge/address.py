@@ -16,7 +16,8 @@ def knowledge_at(given: str | Path | None) -> str:
 
 
 def lacks_password(recorded: str) -> bool:
-    """Whether the recorded address is a URL whose password was replaced by ***."""
+    """Whether a run recorded this address with the password left out: a database URL that has *** in its
+    place."""
     return is_url(recorded) and HIDDEN in recorded
 
 

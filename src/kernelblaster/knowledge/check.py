@@ -79,7 +79,8 @@ def _together(where: str | Path) -> list[str]:
 
 
 def _whole_events(connection: Connection) -> list[Values]:
-    """The rows of all events in order. Raises KnowledgeError if one is damaged."""
+    """The rows of the table of events, in the order in which they were recorded, each one's checksum
+    verified. Raises KnowledgeError if one is damaged, or cannot be read."""
     events: list[Values] = []
     try:
         for row in connection.execute(select(tables.events).order_by(tables.events.c.version)):
@@ -94,8 +95,8 @@ def _whole_events(connection: Connection) -> list[Values]:
 
 
 def _made_again(path: Path, events: list[Values]) -> Path:
-    """Replace the file by a new knowledge base with these events; returns the path to which the old file
-    was renamed."""
+    """Builds a new knowledge base at `path` from the rows of all its events. The damaged file is first
+    renamed; returns the path that it then has."""
     scratch, damaged = path.with_name(f".{path.name}.new"), path.with_name(f"{path.name}.damaged")
     try:
         scratch.unlink(missing_ok=True)

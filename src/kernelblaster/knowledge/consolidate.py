@@ -63,7 +63,8 @@ def _merges(content: Content, limits: KnowledgeLimits) -> list[StatesMerged]:
 
 
 def _retirements(content: Content, limits: KnowledgeLimits) -> list[Retired]:
-    """A change for each technique that should be retired, in states that were not merged."""
+    """A change for each technique that has been tried often enough, by `limits`, to know that it does not pay
+    in a state. States that were merged into others are left out."""
     retirements = []
     for living in content.living:
         name = living.state.name

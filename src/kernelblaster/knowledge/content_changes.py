@@ -55,7 +55,7 @@ def updated(content: Content, changes: ContentChanges) -> Content:
 
 
 def optimizations_in(content: Content) -> int:
-    """The number of techniques in a content, summed over all states."""
+    """How many techniques this content has: a technique counts once for each state that offers it."""
     return sum(map(len, content.entries.values()))
 
 

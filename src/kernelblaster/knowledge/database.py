@@ -151,7 +151,9 @@ class Database:
             self._settled = version
 
     def patiently(self, attempt: Callable[[bool], T]) -> T:
-        """The result of `attempt`, which is called again while the server cannot be reached (patience.py)."""
+        """Calls `attempt`, whose argument is True the first time, and returns its result. While the database
+        server cannot be reached, it is called again, for a limited time (patience.py). Raises
+        KnowledgeUnreachable after that."""
         return patiently(attempt, KnowledgeUnreachable)
 
     def reached(self, version: int) -> None:
@@ -210,7 +212,8 @@ class Database:
             raise self.damaged(str(result))
 
     def _create(self, connection: Connection) -> None:
-        """Create the tables of an empty knowledge base, unless another process just has."""
+        """Creates the tables of a new knowledge base in an empty database, at version 0. Does nothing if
+        another process has just done so."""
         if not inspect(connection).has_table(about.name):
             metadata.create_all(connection)
             REVISIONS.stamp(connection)

@@ -80,9 +80,9 @@ class _Part(BaseModel):
 
 
 class _Item(_Part):
-    """A technique in a state, as in the document. `predicted_speedup` is the prediction with all evidence,
-    `prior_speedup` the one before any attempt (default: the former). `attempts` and `valid_chance` are for
-    readers; on import they follow from `evidence`."""
+    """A technique in a state, as the JSON document has it. `predicted_speedup` is the prediction with all
+    evidence, `prior_speedup` the one before any attempt (default: the former). `attempts` and `valid_chance`
+    are for readers; on import they follow from `evidence`."""
 
     technique: Name
     title: Words = ""
@@ -117,7 +117,8 @@ class _Item(_Part):
 
 
 class _State(_Part):
-    """A state with its techniques, as in the document."""
+    """A performance state with its techniques, as the JSON document has it: `primary_bottleneck` and
+    `secondary_characteristics` say what bounds a kernel, `metrics` are profiler values by name."""
 
     primary_bottleneck: Bottleneck
     secondary_characteristics: Several = ()
@@ -230,13 +231,14 @@ def _changes(name: str, state: _State) -> list[Change]:
 
 
 def _identity(change: Change) -> str:
-    """The identity of an imported change: a digest of its content, so that a second import of it has no
-    effect."""
+    """The identity of an imported change: a hash of what it says. A change whose identity is recorded already
+    is not recorded again, so importing a document twice has no further effect."""
     return hashlib.sha256(change.model_dump_json().encode()).hexdigest()
 
 
 def _state(content: Content, name: str) -> dict[str, Any]:
-    """A state as JSON data; empty fields are left out."""
+    """The state `name` of a knowledge base's content as JSON data for the exported document, with its
+    techniques, the largest expected gain first; empty fields are left out."""
     entry = content.states[name]
     best_first = sorted(
         content.entries.get(name, {}).values(), key=lambda e: (-e.prediction(None).gain, e.technique)
@@ -254,7 +256,8 @@ def _state(content: Content, name: str) -> dict[str, Any]:
 
 
 def _item(entry: OptimizationEntry) -> dict[str, Any]:
-    """A technique as JSON data; empty fields are left out."""
+    """What is known about a technique in a state (`entry`) as JSON data for the exported document; empty
+    fields are left out."""
     prediction = entry.prediction(None)
     found: dict[str, Any] = {
         "technique": entry.technique,

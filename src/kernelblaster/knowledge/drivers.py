@@ -113,14 +113,15 @@ def prepare_sqlite(engine: Engine, *, reading_only: bool = False) -> None:
 
 
 def _is_ours(cursor: object) -> bool:
-    """Whether the file is empty or a knowledge base: nothing is changed in any other database."""
+    """Whether the database that `cursor` is open on is empty or a knowledge base. Settings that the file
+    remembers are changed in no other one."""
     tables = cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()  # type: ignore[attr-defined]
     return not tables or (about.name,) in tables
 
 
 def _use_wal(cursor: object) -> None:
-    """Turn on write-ahead logging, which the file remembers. If the file is locked, another process is
-    doing so: nothing is needed."""
+    """Turns on SQLite's write-ahead logging, which the file remembers. Does nothing if the file is locked,
+    since another process is then doing the same."""
     from sqlite3 import OperationalError
 
     try:

@@ -30,9 +30,9 @@ EntryKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntriesRead:
-    """What is read before entries (techniques in states) are changed: the row of kb_about, the version at
-    which any state was last changed (`latest_state`), the rows of the entries, and those of the changes'
-    identities that are recorded already."""
+    """What is read from the database before entries (what is known about techniques in states) are changed:
+    `about`, the row of kb_about; `latest_state`, the version at which any state was last changed; `entries`,
+    the rows to change; `recorded`, the identities among those of the changes that are recorded already."""
 
     about: Any
     latest_state: int

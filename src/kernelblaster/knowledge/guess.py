@@ -51,7 +51,8 @@ class _Mean:
         self._total, self._weight = unknown * GUESS_WEIGHT, GUESS_WEIGHT
 
     def add(self, prediction: Prediction, share: float) -> None:
-        """Add a prediction with the observations behind it, multiplied by `share`, from 0 to 1."""
+        """Adds a prediction to the mean, with the weight (in observations) that it has, times `share` (0 to
+        1): how similar the state is that it was made for."""
         self._total += share * prediction.weight * prediction.mean
         self._weight += share * prediction.weight
 

@@ -83,7 +83,8 @@ class KeptKnowledge(KnowledgeBase):
     rollback = revert = withdraw = rebuild = rebuilt = _write  # type: ignore[assignment]
 
     def _call(self, call: str, **more: Any) -> dict[str, Any]:
-        """The keeper's reply to one request. Raises the KnowledgeError that it reports."""
+        """Sends the request `call` with the arguments `more` to the keeper, the process that has the
+        knowledge base open, and returns its reply. Raises the KnowledgeError that it reports."""
         return _asked(self._where, call, **more)
 
 

@@ -55,7 +55,8 @@ class KnowledgeBase(VersionedContent):
     # Teaching
 
     def add_state(self, state: State, provenance: Provenance = NOBODY, discovered: bool = False) -> None:
-        """Add a state; a known one is not changed."""
+        """Adds a performance state under its name; does nothing if a state of that name is known.
+        `discovered`: a search met it; it is not from the seed or an import."""
         if state.name not in self.content().states:
             self.record([StateAdded(state=state, discovered=discovered)], provenance)
 
@@ -90,7 +91,8 @@ class KnowledgeBase(VersionedContent):
     def note(
         self, state: str, note: str, technique: str | None = None, provenance: Provenance = NOBODY
     ) -> None:
-        """Add a note to a state, or to a technique in it."""
+        """Adds a remark to a state or, if `technique` is given, to that technique in the state. Raises
+        KnowledgeError if either is unknown."""
         self.record([Noted(state=state, technique=technique, note=note)], provenance)
 
     def merge(self, other: "KnowledgeBase") -> int:

@@ -79,7 +79,8 @@ def recipes_for(
 
 
 def _recipes(content: Content) -> Iterator[tuple[Recipe, OptimizationEntry]]:
-    """Recipes that are not retired, in states that were not merged, with their entries."""
+    """Yields every recipe (a set of techniques applied in one step) that is still offered in a state that was
+    not merged into another, with what is known about it there."""
     for state, entries in content.entries.items():
         for technique in filter(is_recipe, entries):  # by name first: most techniques are no recipes
             entry = entries[technique]

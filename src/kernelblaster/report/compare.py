@@ -12,7 +12,8 @@ from kernelblaster.report.table import SortedTable, text_table
 
 
 def common_tasks(contents: Sequence[Contents]) -> set[str]:
-    """The names of the tasks that all subjects have, whatever their result."""
+    """The names of the tasks that every one of the compared benches searched, whether with a valid result or
+    not."""
     sets = [{row.result.task for row in one.subject.rows} for one in contents]
     return set.intersection(*sets)
 
@@ -82,7 +83,7 @@ def _by_task(one: Contents, common: set[str]) -> dict[str, list[float]]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """The geometric mean of at least one value; all must be positive."""
+    """The geometric mean of positive values, of which there must be at least one."""
     interval = geometric_mean_interval([values])
     assert interval is not None
     return interval.estimate

@@ -60,12 +60,14 @@ class Contents:
 
     @property
     def headline(self) -> BenchSummary:
-        """The statistics of all tasks against the main baseline."""
+        """Statistics over all tasks of the speedups over the main baseline: what the top of the report
+        shows."""
         return next(one.summary for one in self.summaries[::-1] if one.baseline == self.main)
 
 
 def contents_of(subject: Subject) -> Contents:
-    """Compute the contents of a report; reads the log of every run of the subject."""
+    """Computes everything that the report on one subject (a bench, or several runs) shows. Reads the log of
+    each of its runs, which may take seconds."""
     rows = subject.rows
     ended = [row for row in rows if row.result.status != "unfinished"]
     counted = replace(subject, rows=ended or rows)
@@ -107,7 +109,8 @@ def _interval(rows: list[Row], baseline: str) -> Interval | None:
 
 
 def _costs(group: str, rows: list[Row]) -> Costs:
-    """The summed costs of a group of tasks, from the rows of its searches."""
+    """Adds up what the searches of a group of tasks cost. `rows` are these searches, `group` is the name to
+    show."""
     cost = Cost()
     for row in rows:
         cost = cost.plus(row.result.spent.cost)
@@ -194,7 +197,8 @@ def _start(plan: BenchPlan) -> str:
 
 
 def settings_of(contents: Contents) -> dict[str, Any]:
-    """The settings of the searches by name, without those that are not set."""
+    """The settings that all searches of the report's bench had, as (name: value), for display; those that are
+    not set are left out."""
     plan = contents.subject.plan
     setup = plan.setup
     values = {"policy": setup.policy, "model": setup.model, "strategy": setup.strategy}
@@ -207,14 +211,15 @@ def settings_of(contents: Contents) -> dict[str, Any]:
 
 
 def _used(usage: TechniqueUsage) -> dict[str, Any]:
-    """Usage statistics as JSON data, with the number of states for each task instead of their names."""
+    """The statistics on techniques and states as JSON data; tasks get the number of states that their
+    candidates were in, not the names."""
     used = usage.as_dict()
     states = {task: len(visited) for task, visited in used.pop("visited").items()}
     return used | {"states_by_task": states}
 
 
 def _statuses(rows: list[Row]) -> dict[str, int]:
-    """The number of searches by status."""
+    """How many searches ended in which way ("valid", "broken", "unfinished", ...), by status."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.result.status] = counts.get(row.result.status, 0) + 1
@@ -222,7 +227,7 @@ def _statuses(rows: list[Row]) -> dict[str, int]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """The value rounded to five significant digits; None stays None."""
+    """The value with five significant digits, to keep the JSON short; None stays None."""
     return None if value is None else float(f"{value:.5g}")
 
 

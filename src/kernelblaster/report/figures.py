@@ -50,13 +50,14 @@ def figures_of(
 
 
 def tones_of(rows: Sequence[Row]) -> dict[str, Tone]:
-    """A colour for each group of tasks (level or folder), by the group's name."""
+    """A colour for each group of tasks (level or folder), by the group's name; the group of all tasks has
+    none."""
     groups = [group for group in groups_of(rows) if group != ALL]
     return {group: TONES[index % len(TONES)] for index, group in enumerate(groups)}
 
 
 def named(baseline: str) -> str:
-    """A baseline's name in words."""
+    """A baseline's name in words for readers: "eager PyTorch" for `eager`."""
     return {
         BEST: "the best baseline",
         INITIAL: "the first CUDA candidate",
@@ -274,14 +275,15 @@ def discovery_chart(steps: Sequence[Step]) -> Chart | None:
 
 
 def short_name(row: Row, rows: Sequence[Row]) -> str:
-    """The last part of the task's name, with the seed if there are several."""
+    """A search's name for a chart: the last part of its task's name, with the seed if there are several."""
     name = row.result.task.split("/")[-1]
     several = len({other.result.seed for other in rows}) > 1
     return f"{name} #{row.result.seed}" if several else name
 
 
 def _tip(row: Row, speedup: float, baseline: str) -> str:
-    """The tooltip of a speedup bar: task, speedup over the baseline, techniques applied."""
+    """The tooltip of a bar in the chart of speedups: the task, its speedup over `baseline`, and the
+    techniques applied."""
     result = row.result
     applied = ", ".join(result.applied) or "nothing applied"
     return f"{result.task}: {speedup:.2f}x against {named(baseline)}; {applied}"

@@ -31,5 +31,5 @@ def kernel_figures(kernel: dict[str, Any]) -> dict[str, Any]:
 
 
 def rounded(value: float) -> float:
-    """The value rounded to four significant digits."""
+    """The value with four significant digits, as pages show it."""
     return float(f"{value:.4g}")

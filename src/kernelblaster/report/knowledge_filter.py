@@ -75,7 +75,8 @@ def filtered(content: Content, wanted: KnowledgeFilter) -> Content:
 
 
 def _filtered_entry(entry: OptimizationEntry, wanted: KnowledgeFilter) -> OptimizationEntry:
-    """A technique's entry with only the outcomes that are wanted."""
+    """A copy of what is known about a technique in a state (`entry`) with only the results of attempts that
+    `wanted` keeps."""
     evidence = entry.evidence
     gains: dict[str, dict[str, Tally]] = {}
     for platform, cells in evidence.gains.items():

@@ -68,7 +68,8 @@ def _compare(
 
 
 def _by(was: float, is_: float) -> str:
-    """The relative change as text; empty if it is extreme, since the two numbers show it."""
+    """How much a metric changed from `was` to `is_`, as text to follow both numbers: ` (+12%)`, `, 3 times as
+    much`; empty for extreme changes."""
     if not was or not is_ or is_ < 0.005 * was or is_ > 200 * was:
         return ""
     if is_ >= 2 * was:
@@ -91,18 +92,18 @@ def _launches(before: Sequence[Figures], after: Sequence[Figures], one: Figures,
 
 
 def _total(kernels: Sequence[Figures], key: str) -> float | None:
-    """The sum of a figure over all kernels; None if a kernel lacks it."""
+    """The sum of the metric `key` over all kernels of a call; None if a kernel lacks it."""
     known = [kernel[key] for kernel in kernels if key in kernel]
     return sum(known) if len(known) == len(kernels) else None
 
 
 def _longest(kernels: Sequence[Figures]) -> Figures:
-    """The figures of the kernel that takes longest."""
+    """The metrics of that kernel of a call which takes the most time."""
     return max(kernels, key=lambda kernel: kernel.get("us", 0.0))
 
 
 def _quantity(value: float, unit: str) -> str:
-    """A value with its unit, in k, M or G except for times."""
+    """A value with its unit for a sentence, shortened with k, M or G unless it is a time."""
     if unit == "%":
         return f"{value:.0f}%"
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

@@ -45,7 +45,8 @@ def _page(contents: Sequence[Contents], folder: Path, made: str) -> str:
 
 
 def _figures(one: Contents, to: Path, stem: str, kind: str) -> list[Path]:
-    """Write all figures as `kind` (svg or png) into a folder beside the page; returns the files."""
+    """Writes every figure of the report to a file of the given `kind` (svg or png), in a folder beside the
+    page, `to`; `stem` begins that folder's name. Returns the files."""
     folder = to.with_name(f"{stem}-figures")
     folder.mkdir(parents=True, exist_ok=True)
     drawings = []

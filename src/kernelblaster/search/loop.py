@@ -106,7 +106,7 @@ class MaicRl:
 
     @property
     def _open(self) -> list[SearchNode]:
-        """The correct candidates from which some technique may be left to try."""
+        """The correct candidates found so far from which there may be a technique left to try."""
         return [node for node in self._nodes.values() if node.code not in self._exhausted]
 
     @property
@@ -118,7 +118,8 @@ class MaicRl:
 
     @property
     def _ended(self) -> str:
-        """The reason why the search ends, in words, to be recorded."""
+        """Why the search ends, as a phrase for the record: near the floor, budget spent, iterations done, or
+        nothing left to try."""
         if self._session.judging.near_floor(self._best.evaluation):
             return "the floor is near"
         if self._session.judging.budget.spent:

@@ -36,7 +36,8 @@ class ModelUse(Record):
 
     @property
     def cast(self) -> Cast:
-        """Which roles a model plays, and which the built-in expert."""
+        """For each role in a search (like the proposer) whether a language model plays it, or the built-in
+        expert."""
         return self._cast[0]
 
     @property
@@ -48,7 +49,7 @@ class ModelUse(Record):
 
     @property
     def remembers(self) -> bool:
-        """Whether the strategy learns in the knowledge base."""
+        """Whether the search uses and teaches the knowledge base; some strategies have no memory."""
         return self.strategy in REMEMBERS
 
     @property
@@ -58,7 +59,8 @@ class ModelUse(Record):
         return self.choice.table(ROLES).of("initial-writer") is not None
 
     def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
-        """A copy with another budget, in US dollars and in tokens; None leaves that limit as it is."""
+        """The same model use with other limits on what models may cost: US dollars and tokens; None leaves
+        that limit as it is."""
         given = {name: value for name, value in (("usd", usd), ("tokens", tokens)) if value is not None}
         budget = self.choice.budget.model_copy(update=given)
         return self.model_copy(update={"choice": self.choice.model_copy(update={"budget": budget})})
@@ -91,7 +93,7 @@ def retries_with(model_use: ModelUse | None) -> int:
 
 
 def recorded_model_use(about: dict[str, Any]) -> ModelUse | None:
-    """The model use in `about`, the data of a run's first event; None if no model takes part."""
+    """Which models take part in a run, from `about`, the data of its first event; None if none does."""
     kept = about.get("models")
     return ModelUse.model_validate_json(json.dumps(kept)) if kept else None
 
@@ -108,7 +110,8 @@ def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> 
 
 
 def absolute_name(model: str) -> str:
-    """A model's name, KIND:NAME, with the path made absolute if the kind is a folder (hand-off, replay)."""
+    """Makes the path in a model's name absolute: some kinds in KIND:NAME (hand-off, replay) are folders.
+    Other names are unchanged."""
     kind, _, rest = model.partition(":")
     return f"{kind}:{Path(rest).absolute()}" if kind in FOLDERS and rest else model
 

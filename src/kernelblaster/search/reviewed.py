@@ -58,7 +58,7 @@ class Reviewed:
 
 
 def _by_model(candidate: Candidate) -> bool:
-    """Whether a language model wrote the candidate."""
+    """Whether a language model wrote the candidate (its `origin` says so), and not the rule-based expert."""
     return candidate.origin.startswith("llm")
 
 

@@ -23,7 +23,8 @@ def compare(one: History, other: History, *, sources: bool = True) -> dict[str, 
 
 
 def _step_rows(steps: list[Step]) -> list[dict[str, Any]]:
-    """Steps as JSON data, each with its speedup over its parent (None if it failed)."""
+    """The steps of a run as JSON data, each with the speedup of its new candidate over the one it was made
+    from (None if it failed)."""
     return [step.model_dump(mode="json") | {"speedup": step.speedup} for step in steps]
 
 
@@ -81,7 +82,8 @@ def _expectations(history: History) -> dict[tuple[str, str], list[float | None]]
 
 
 def _source_difference(one: History, other: History) -> str:
-    """A unified diff of the best sources; empty if a run has no correct candidate."""
+    """How the best sources of two runs differ, as a unified diff; empty if one run has no correct
+    candidate."""
     mine, theirs = one.best, other.best
     if mine is None or theirs is None:
         return ""

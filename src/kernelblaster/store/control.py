@@ -96,7 +96,8 @@ def asked_of(folder: Path) -> list[tuple[SteeringCommand, bool]]:
 
 
 def _ignores_interrupts(pid: int) -> bool:
-    """Whether a process ignores SIGINT, as those do that a script started in the background (`... &`)."""
+    """Whether the process `pid` ignores SIGINT (Ctrl-C), as those do that a script started in the background
+    (`... &`). Another signal is needed to stop it."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         ignored = int(next(line for line in lines if line.startswith("SigIgn:")).split()[1], 16)
@@ -105,7 +106,8 @@ def _ignores_interrupts(pid: int) -> bool:
 
 
 def _send(folder: Path, pid: int, sent: signal.Signals) -> None:
-    """Send a signal to the process that works on a run. Raises StoreError if that is not allowed."""
+    """Sends a signal to the process `pid`, which works on the run in `folder`; ignored if it has ended.
+    Raises StoreError if it belongs to another user."""
     try:
         with suppress(ProcessLookupError):  # it has ended meanwhile
             os.kill(pid, sent)

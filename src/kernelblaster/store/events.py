@@ -74,7 +74,7 @@ class EventLog:
         return event
 
     def of(self, kind: str) -> Iterator[RunEvent]:
-        """The events of one kind (like "evaluation"), in the order of recording."""
+        """Yields the events of one kind (like "evaluation") in the order in which they were recorded."""
         return (event for event in self.events if event.kind == kind)
 
     def close(self) -> None:
@@ -84,7 +84,8 @@ class EventLog:
 
 
 def first_event(path: Path) -> RunEvent | None:
-    """The first event of a log, read without the rest; None if it cannot be read or is incomplete."""
+    """The first event in a log file, which describes task and settings, without reading the rest; None if the
+    file cannot be read or the line is incomplete."""
     try:
         with path.open("rb") as file:
             event_and_sum = lines.decode(file.readline().removesuffix(b"\n"), 0, "")
@@ -147,7 +148,8 @@ def _read(path: Path) -> _LogContent:
 
 
 def _damaged(path: Path, number: int) -> StoreError:
-    """The error for a log whose line `number`, counted from 0, is damaged."""
+    """The exception to raise for a log file in which line `number` (from 0) is damaged; its message says what
+    the user can do."""
     return StoreError(
         f"{path}: line {number + 1} is damaged; the {number} before it are whole. Restore a copy, or keep "
         f"only those (head -n {number}) and let `kernelblaster resume` do the rest again."

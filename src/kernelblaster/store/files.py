@@ -12,7 +12,8 @@ WRITING = ".writing-"
 
 
 def name_of(text: str) -> str:
-    """The name of a text: 32 hexadecimal digits of the SHA-256 of its content."""
+    """The name under which a text is stored: the first 32 hexadecimal digits of its SHA-256, so that equal
+    texts are stored once."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
