@@ -119,7 +119,8 @@ class _Package(ModuleType):
     public functions: importing the submodules of the same names would otherwise replace them."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, except that assigning a module to a public name is silently ignored."""
+        """Sets an attribute of the package. Ignored is only that Python's import assigns the submodule
+        `optimize` or `bench`, which would hide the public function of that name."""
         if not (name in __all__ and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 

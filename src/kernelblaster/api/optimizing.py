@@ -139,7 +139,8 @@ def _named(task: TaskLike, loaded: Task) -> str:
 
 
 def _instance(task: TaskLike) -> "torch.nn.Module | None":
-    """The task if it is a module instance, whose parameters the result takes over; else None."""
+    """The module whose parameters the optimized one should take over: `task` itself if it is a
+    torch.nn.Module instance; None if it is a name, a file or a class."""
     import torch
 
     return task if isinstance(task, torch.nn.Module) else None

@@ -138,7 +138,8 @@ def text_file(kind: str, text: str, suffix: str) -> Path:
 
 
 def make_folders(folders: Iterable[Path]) -> None:
-    """Make these folders in the cache, with their parents. Raises Shortage if one cannot be made."""
+    """Creates these folders of the cache and their parents; those that exist are left. Raises Shortage if one
+    cannot be made."""
     for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)

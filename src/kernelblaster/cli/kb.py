@@ -252,7 +252,8 @@ def rollback(
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of a file, or of standard input for `-`; at most LARGEST_BYTES. Raises KnowledgeError."""
+    """Reads a document that the user names: a file, or standard input for `-`. Raises KnowledgeError if it
+    cannot be read or has more than LARGEST_BYTES."""
     try:
         if str(path) != "-":
             return read_bounded(path, LARGEST_BYTES)
@@ -278,7 +279,8 @@ def _say_taken(count: int, version: int, json_: bool) -> None:
 
 
 def _show_states(content: Content, json_: bool) -> None:
-    """Print a table of the performance states with the best technique of each; with `json_` as JSON."""
+    """Prints a table of the performance states in a knowledge base, each with how much is known and its best
+    technique; with `json_`, the states as JSON."""
     if json_:
         print(json.dumps([entry.model_dump(mode="json") for entry in content.living], indent=1))
         return
@@ -300,7 +302,8 @@ def _show_states(content: Content, json_: bool) -> None:
 
 
 def _attempts(entry: OptimizationEntry) -> str:
-    """The number of attempts behind a prediction, as text, with measured and modelled ones counted apart."""
+    """How many attempts at a technique a prediction is based on, as text that counts measured and modelled
+    ones apart."""
     return f"{entry.evidence.clocks or 'no'} attempts"
 
 
@@ -389,7 +392,8 @@ def _print_difference(changes: Difference) -> None:
 
 
 def _short(technique: str, expected: Score | None) -> str:
-    """The speedup expected of a technique with the number of attempts behind it, as text; `none` for None."""
+    """The prediction for a technique as text: its expected speedup, and the number of attempts behind it;
+    `none` for None."""
     return (
         "none"
         if expected is None
@@ -399,6 +403,7 @@ def _short(technique: str, expected: Score | None) -> str:
 
 
 def _counts(counts: dict[str, float]) -> str:
-    """The counts in parentheses, the largest first; empty if there are none."""
+    """Counts by name as text in parentheses, to follow their sum, the largest first; empty if there are
+    none."""
     parts = [f"{name} {count:g}" for name, count in sorted(counts.items(), key=lambda pair: -pair[1])]
     return f" ({', '.join(parts)})" if parts else ""

@@ -109,7 +109,8 @@ class LiveSearch:
         return f", {seconds:.0f} s" if seconds >= QUIET_SECONDS else ""
 
     def _last_steps(self) -> Table:
-        """A table of the last steps; in a narrow terminal the state is cut."""
+        """A table of the steps made last, for the live view: technique, predicted and actual speedup,
+        state."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for title in ("  step", "technique", "predicted", "got"):
             table.add_column(title, no_wrap=True)
@@ -128,7 +129,9 @@ class LiveSearch:
 
 @contextmanager
 def show_search(title: str, quiet: bool) -> Iterator[SearchView]:
-    """A context with the view of a search: silent if `quiet`, redrawn on a terminal, lines for a pipe."""
+    """A context that shows one search while it runs: on a terminal by lines that are redrawn, in a pipe by a
+    line for each step, not at all if `quiet`. Yields the object to report progress to; `title` is shown
+    above."""
     if quiet:
         yield SilentSearch()
         return
@@ -156,7 +159,8 @@ def bar(progress: "Progress", width: int) -> str:
 
 
 def left(progress: "Progress") -> str:
-    """What is left of the search's budget, as text: candidates, seconds, seconds of the GPU."""
+    """What is left of the search's limits, as text: candidates, seconds, seconds on the GPU; and what was
+    used."""
     parts = [f"{progress.evaluations_left} candidates"]
     if progress.seconds_left is not None:
         parts.append(f"{progress.seconds_left:.0f} s")
@@ -200,13 +204,13 @@ def _now(progress: "Progress") -> str:
 
 
 def _tried(progress: "Progress") -> str:
-    """The technique of a step with its predicted speedup, as text."""
+    """The technique that a step tries and the speedup predicted for it, as text."""
     technique = progress.technique or ""
     return f"{technique:28} predicted {progress.predicted:.2f}x" if progress.predicted else technique
 
 
 def _measured(progress: "Progress") -> str:
-    """The result of a step as text: the speedup or the kind of failure; empty if it has none yet."""
+    """What came of a step, as text: its speedup or the kind of failure; empty while it is not judged."""
     result = progress.result
     if result is None:
         return ""

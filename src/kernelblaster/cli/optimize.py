@@ -117,7 +117,8 @@ def optimize(
 
 
 def _show_inferred(task: "Task") -> None:
-    """Print what a CUDA source did not declare and was inferred or assumed."""
+    """For a task from a `.cu` file, prints the declarations that its comments lack and that were inferred, so
+    that the user can correct them."""
     lines = inferred_lines(task.source)
     if lines:
         out.print("not declared, so taken (put these lines into the file to change them):", highlight=False)
@@ -187,7 +188,8 @@ def _exit_code(outcome: Outcome, fail_under: float | None, by_person: bool = Fal
 
 
 def _summary(run: Run, optimized: "Optimized") -> dict[str, Any]:
-    """The result as JSON data, for `--json`."""
+    """The result of a search as JSON data, for `--json`: run, outcome, techniques, speedup, path of the best
+    source."""
     assert isinstance(optimized.evaluation.outcome, CORRECT)
     return {
         "run": run.name,
@@ -215,7 +217,7 @@ def _show_result(run: Run, optimized: "Optimized") -> None:
 
 
 def _modelled(optimized: "Optimized") -> bool:
-    """Whether the best candidate's time comes from the GPU model."""
+    """Whether the time of the search's best candidate comes from a model of the GPU, not from a clock."""
     return optimized.evaluation.timing is not None and optimized.evaluation.timing.modelled
 
 

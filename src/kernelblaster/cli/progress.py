@@ -163,12 +163,13 @@ def _lines() -> Table:
 
 
 def _cut(text: str) -> Text:
-    """Text on one line, cut with an ellipsis where the terminal ends."""
+    """A text for one line of a table on the terminal: never wrapped, cut with an ellipsis at the edge."""
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def _result_text(result: "JobResult") -> str:
-    """A search's result on one line; times are in us."""
+    """What a search of a bench came to, on one line: first, best and eager PyTorch's time in us, or why there
+    is none."""
     if result.status != "valid" or result.best_us is None:
         return f"{result.status}: {result.reason[:150]}"
     best = time_text(result.best_us, result.modelled)
@@ -177,12 +178,13 @@ def _result_text(result: "JobResult") -> str:
 
 
 def _modelled(one: "Measured") -> bool:
-    """Whether a measurement comes from the GPU model: its interval then has no confidence level."""
+    """Whether a measurement's times come from a model of the GPU; such a speedup's interval has no confidence
+    level."""
     return one.speedup is not None and one.speedup.confidence is None
 
 
 def _compared(one: "Measured") -> str:
-    """A measurement against one baseline on one line, or why there is none."""
+    """One final measurement on one line: the speedup over its baseline, or why there is none."""
     if one.speedup is None:
         return f"{one.baseline}: {one.outcome}: {one.reason[:150]}"
     return f"{speedup_text(one.speedup.estimate, _modelled(one))} against {one.baseline}"

@@ -28,7 +28,7 @@ class Terminal(Console):
             yield segment if control else Segment(printable(text), style)
 
     def show(self, table: Table) -> None:
-        """Print a table. Without a terminal, nothing of it is cut or wrapped."""
+        """Prints a table. In a pipe or file, where there is no terminal width, no cell is cut or wrapped."""
         kept = self._width
         if not self.is_terminal:
             self.width = PIPED
@@ -39,7 +39,8 @@ class Terminal(Console):
 
 
 def plain(text: Any) -> str:
-    """Text with the characters of rich's markup escaped, so that it is shown as it is."""
+    """Escapes square brackets in a text, so that rich prints it as it is instead of taking them for
+    markup."""
     return escape(str(text))
 
 

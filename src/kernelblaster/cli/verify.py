@@ -127,7 +127,7 @@ def _show(now: Evaluation, then: Evaluation, correct: bool, speedup: bool | None
 
 
 def _outcome_text(outcome: Outcome) -> str:
-    """The kind of the outcome, with the speedup if the candidate was correct."""
+    """An outcome for people: its kind, and the speedup if the candidate was correct."""
     if not isinstance(outcome, CORRECT):
         return outcome.kind
     speedup = outcome.speedup

@@ -101,8 +101,8 @@ def _rules(needs: Needs) -> Ruleset:
 
 
 def _filters() -> bool:
-    """Whether the kernel lets this process filter its system calls (seccomp) and the architecture is
-    known."""
+    """Whether seccomp can be used here: the kernel lets this process filter its system calls, and their
+    numbers are known for this architecture."""
     if architecture() is None:
         return False
     allow = ctypes.c_uint32(seccomp.ALLOW)

@@ -124,7 +124,8 @@ class Ruleset:
 
 
 def _checked(result: int) -> int:
-    """`result` of a system call as an int. Raises OSError with its errno if it is negative."""
+    """Turns the C result of a system call into an int. Raises OSError with the call's errno if it is
+    negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -83,7 +83,8 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
 
 
 def changes(facts: ModuleFacts) -> str:
-    """Why a module that writes its buffers cannot be exported as one, and what to do, without a full stop."""
+    """The explanation for the user why a module whose forward() writes its buffers cannot be exported, and
+    what to do. No full stop."""
     return (
         f"forward() changes the module's buffers ({', '.join(facts.changed_buffers)}), which the kernel does "
         "not; end __init__ with self.eval() if they are statistics for training, else leave them out"
@@ -117,7 +118,8 @@ def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
 
 
 def _tensor(name: str, tensor: Tensor) -> tuple[str, str, tuple[str, ...]]:
-    """A tensor as the launcher expects it: (name, type, names of its sizes)."""
+    """A tensor argument as the exported file describes it to its launcher: (name, type, names of its
+    sizes)."""
     return name, tensor.dtype, tensor.dims
 
 
@@ -136,7 +138,8 @@ def _wrapper(signature: Signature) -> str:
 
 
 def _text(source: str) -> str:
-    """The source as a Python string literal, raw where its characters allow that."""
+    """Writes a CUDA source as a Python string literal for the exported file: raw in triple quotes if its
+    characters allow that."""
     unsafe = "'''" in source or printable(source) != source
     return ascii(source) if unsafe else f"r'''\n{source}'''"
 

@@ -26,7 +26,7 @@ class Board:
         self._entries: dict[str, DeviceEntry] = {}
 
     def put(self, entry: DeviceEntry) -> None:
-        """Add or replace a device; its `since` becomes the present time."""
+        """Adds a device to the list, or replaces its entry; the time in `since` becomes the present one."""
         self._entries[entry.name] = replace(entry, since=time.time())
 
     def note(self, name: str, about: str) -> None:
@@ -37,7 +37,7 @@ class Board:
             self._entries[name] = replace(entry, about=about, since=time.time())
 
     def remove(self, name: str) -> None:
-        """Remove a device that is not in use any more."""
+        """Takes the device of this name off the list, when it is not in use any more."""
         self._entries.pop(name, None)
 
     def entries(self) -> list[DeviceEntry]:

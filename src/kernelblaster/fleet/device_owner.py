@@ -94,7 +94,8 @@ class DeviceOwner:
                 raise AssertionError(request)
 
     def _device(self, choice: JudgeChoice) -> Device:
-        """The device that a request chooses (a GPU, or an emulator for a GPU), opened when first needed."""
+        """The open device that a request asks for: the GPU, or the emulator that stands for some GPU. Opened
+        when first needed."""
         key = (choice.kind, choice.gpu if choice.kind == "emulated" else None)
         if key not in self._devices:
             self._devices[key] = self._open.enter_context(closing(open_device(*key)))  # type: ignore[arg-type]

@@ -103,7 +103,8 @@ def stop_node() -> bool:
 
 
 def _session(leader: int) -> list[int]:
-    """The ids of the live processes in the session that the process `leader` leads, itself included."""
+    """The ids of all live processes in the Unix session whose leader is the process `leader`, itself
+    included."""
     members = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -130,7 +131,8 @@ def _token(plan: NodePlan) -> Path:
 
 
 def _command(plan: NodePlan, folder: Path) -> list[str]:
-    """The command line that starts Ray's processes, and ends them when it is ended."""
+    """The command line that starts Ray on this machine as `plan` says, with temporary files in `folder`; it
+    stays in the foreground and ends Ray's processes when it is ended."""
     machines = machines_here() if plan.machines is None else plan.machines
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
     command += [f"--node-ip-address={plan.host}", f"--object-store-memory={STORE_BYTES}"]

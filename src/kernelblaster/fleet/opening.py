@@ -51,11 +51,13 @@ class Machines(Protocol):
         ...
 
     def devices(self, kind: OwnedKind) -> int:
-        """How many devices of a kind (GPUs, or PTX machines, which are emulators) the machines have now."""
+        """How many devices of a kind the fleet's machines have at this moment: GPUs ("cuda"), or PTX
+        machines, which are emulators ("emulated")."""
         ...
 
     def status(self) -> list[NodeStatus]:
-        """The state of each machine: whether it is alive, its cores, GPUs and the devices in use."""
+        """The present state of each machine of the fleet: whether it is alive, its cores and GPUs, and which
+        devices are in use."""
         ...
 
     def dispatcher(self, kind: OwnedKind, leases: Leases, say: Say) -> AbstractContextManager[Dispatcher]:
@@ -116,7 +118,8 @@ def _dispatching(fleet: Fleet, leases: Leases, say: Say) -> AbstractContextManag
 
 
 def machines_of(choice: FleetChoice | None) -> "AbstractContextManager[Machines | None]":
-    """As `open_machines`; a context that gives None if `choice` is None."""
+    """A context that connects to the machines of a fleet and disconnects at its end; it gives None if
+    `choice` is None."""
     return nullcontext() if choice is None else open_machines(choice)
 
 

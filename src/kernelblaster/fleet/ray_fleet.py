@@ -155,7 +155,7 @@ def _takes(resources: dict[str, float], kind: OwnedKind) -> dict[str, Any]:
 
 
 def devices_here(kind: OwnedKind) -> int:
-    """How many devices of a kind the live machines of the cluster offer now."""
+    """How many devices of this kind all live machines of the Ray cluster together offer now."""
     return sum(devices_of(node["Resources"], kind) for node in ray.nodes() if node["Alive"])
 
 
@@ -205,7 +205,8 @@ def ray_status() -> list[NodeStatus]:
 
 
 def _ask_gpus(node: str) -> Any:
-    """Ask a machine of the cluster, by its id in Ray, for its GPUs; returns a reference for `_answer_of`."""
+    """Asks a machine (by its id in Ray) for the state of its GPUs, without waiting; `_answer_of` takes what
+    this returns."""
     where = NodeAffinitySchedulingStrategy(node, soft=False)
     task = ray.remote(gpus_of_machine).options(  # type: ignore[attr-defined]
         num_cpus=0, max_retries=0, scheduling_strategy=where

@@ -14,7 +14,8 @@ OwnedKind = Literal["cuda", "emulated"]
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """The description of a device that another process owns (a `JudgedDevice`)."""
+    """The description of a device that another process owns: its name, the GPU's data (`spec`), and whether
+    times on it are `modelled`."""
 
     name: str
     spec: GpuSpec
@@ -124,12 +125,12 @@ def work_of(request: Request) -> str:
 
 
 def task_digest(request: Request) -> str:
-    """The digest of the task that a request is about; empty if it is about none."""
+    """A hash of the task that the request is about; empty for a request that is about the device alone."""
     return "" if isinstance(request, DescribeRequest) else request.task.digest
 
 
 def described(request: Request) -> str:
-    """The request in words for messages: its kind, the codes of its candidates and the name of its task."""
+    """What a request asks for, in words for messages: its kind, the candidates' codes and the task's name."""
     kind = KINDS[type(request)]
     if isinstance(request, DescribeRequest):
         return kind

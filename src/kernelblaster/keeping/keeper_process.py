@@ -95,5 +95,6 @@ def _build(message: Data, tell: Callable[[str], None]) -> Data:
 
 
 def failure(kind: str, words: str) -> dict[str, Any]:
-    """A failure as JSON data: `kind` is the name of the exception's class, `words` its message."""
+    """The answer to a request that failed, as JSON data; the process that asked raises it again. `kind` is
+    the name of the exception's class, `words` its message."""
     return {"failure": {"kind": kind, "message": words}}

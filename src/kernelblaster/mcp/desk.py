@@ -75,7 +75,8 @@ class AgentDesk:
 
 
 def saying(context: Context[Any, Any]) -> Say:
-    """A function that reports progress to the client that made a request."""
+    """Makes a function that sends progress messages to the agent's client, as part of the request that
+    `context` belongs to."""
     numbers = count(1)
 
     async def say(stage: str) -> None:

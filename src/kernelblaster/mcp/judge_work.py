@@ -81,7 +81,7 @@ class JudgeDesk:
         self._asking: OrderedDict[str, tuple[AskTell, Run, Task]] = OrderedDict()
 
     def say(self, stage: str) -> None:
-        """Send the server a message that says what is being done now."""
+        """Tells the server what is being done now, as one line for the agent who waits."""
         with self._lock:
             self._pipe.tell((self.number, "stage", stage))
 
@@ -147,7 +147,8 @@ class JudgeDesk:
         return data
 
     def emulate(self, task: dict[str, Any], source: str) -> dict[str, Any]:
-        """Check a candidate at a small size on the PTX machine."""
+        """Runs a candidate at a small size on the PTX machine, the emulator, and compares it with the
+        reference. Returns what was found and the counts of each launch, as JSON data; records nothing."""
         loaded = self._load(**task)
         judge = self._device_judge()
         if not judge.device.modelled:
@@ -220,14 +221,16 @@ class JudgeDesk:
             return {"run": run.name}
 
     def export(self, run: str, format: str) -> dict[str, Any]:
-        """The best candidate of a run as the text of a file."""
+        """Writes the best candidate of a run as the text of a file that needs nothing of KernelBlaster.
+        `format` is `cu`, `module` or `kernelbench`."""
         if run in self._asking:
             self._asking[run][0].finish()
         with open_run(self._setup.runs, run) as opened:
             return {"run": opened.name, "format": format, "text": export_run(opened, format)}  # type: ignore[arg-type]
 
     def release(self) -> dict[str, Any]:
-        """Close the GPU, if this process holds one, and all runs on it, so that a search can have it."""
+        """Closes the GPU and all runs on it, if this process has one open, so that a search in another
+        process can have it. Returns {}."""
         if self._judge is None or self._judge.device.modelled:
             return {}
         self.close()
@@ -271,7 +274,7 @@ class JudgeDesk:
         return self._tasks[key]
 
     def _device_judge(self) -> DeviceJudge:
-        """The judge on the server's device, opened when it is first needed."""
+        """The judge on the device that the server was started with, opened at the first call."""
         if self._judge is None:
             self.say("opening the device")
             setup = self._setup
@@ -280,14 +283,14 @@ class JudgeDesk:
         return self._judge
 
     def _emulator(self) -> DeviceJudge:
-        """A second judge on the PTX machine (the emulator), for a server whose own judge is on a GPU."""
+        """A judge on the emulator, opened at the first call, for a server whose own judge has a GPU."""
         if self._emulating is None:
             opened = opening.open_judge("emulated", None, progress=self.say)
             self._emulating = self._open.enter_context(opened)
         return self._emulating
 
     def _known(self) -> KnowledgeBase:
-        """The knowledge base, opened when it is first needed."""
+        """The open knowledge base, which also has the shipped knowledge; opened at the first call."""
         if self._knowledge is None:
             self._knowledge = self._open.enter_context(KnowledgeBase(self._setup.knowledge))
             plant(self._knowledge)
@@ -332,17 +335,19 @@ class JudgeDesk:
         return found
 
     def _close_oldest(self) -> None:
-        """Close the run that was not used for the longest time, with its results written."""
+        """Closes the open run that was used least recently, after writing its results, so that not too many
+        are open."""
         _, (asking, run, _) = self._asking.popitem(last=False)
         asking.finish()
         run.close()
 
 
 def _text(source: str) -> str:
-    """A candidate's text; with a line break, so that it is not taken for a path."""
+    """A candidate's source, ending with a line break if it had none at all, by which it is told from a file's
+    path."""
     return source if "\n" in source else source + "\n"
 
 
 def _best_source(asking: AskTell) -> str:
-    """The source of the fastest correct candidate."""
+    """The CUDA source of the fastest correct candidate that an agent has had judged in this run."""
     return asking.result().source

@@ -73,7 +73,8 @@ class Questions:
 
     @property
     def waiting(self) -> int:
-        """How many questions have no answer yet."""
+        """How many of the search's questions have no usable answer yet, whether an agent has got them or
+        not."""
         return len(self._open())
 
     def _all(self) -> list[Path]:
@@ -82,7 +83,8 @@ class Questions:
         return sorted(one for one in self._folder.iterdir() if _is_question(one))
 
     def _open(self) -> list[Path]:
-        """The folders of questions without an answer, or with one that could not be used."""
+        """The folders of all questions that still need an answer: those that have none, or one that could not
+        be used."""
         return [
             one for one in self._all() if not (one / "answer.json").is_file() or (one / PROBLEM).is_file()
         ]
@@ -108,7 +110,8 @@ class Questions:
 
 
 def _is_question(folder: Path) -> bool:
-    """Whether a folder is a question as a whole: those being written have names that begin with a dot."""
+    """Whether a folder holds a complete question. One that is still being written has a name that begins with
+    a dot."""
     return not folder.name.startswith(".") and (folder / "prompt.md").is_file()
 
 

@@ -22,7 +22,8 @@ class StopDetails(Shape):
 
 
 class Delta(Shape):
-    """A change in a stream: more `text` of a content block, or the `stop_reason` of the message."""
+    """What an event of a streamed reply adds to it: more `text` of the answer, or `stop_reason`, why the
+    model stopped."""
 
     type: str | None = None
     text: str = ""

@@ -42,13 +42,13 @@ class Deadline:
         return time.monotonic() >= self._end
 
     def check(self) -> None:
-        """Raise CallTimedOut if the time is over."""
+        """Raises CallTimedOut if the call has already taken longer than it may."""
         if self.passed:
             raise self.failure
 
     @property
     def failure(self) -> CallTimedOut:
-        """The error for a call that took too long."""
+        """The exception to raise for a call that was ended because it took too long."""
         return CallTimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
 
     def watch(self, event: str, about: Mapping[str, Any]) -> None:
@@ -61,7 +61,7 @@ class Deadline:
                 self._shut_down()
 
     def cancel(self) -> None:
-        """Cancel the deadline: the socket is not shut down any more."""
+        """Ends the watch over the call, which is over: its socket will not be shut down any more."""
         self._timer.cancel()
         with self._lock:
             self._socket = None
@@ -87,7 +87,8 @@ class Response:
 
     @property
     def kind(self) -> str:
-        """The content type from the headers; empty if the server does not say."""
+        """The media type of the body, like `application/json`, as the server's headers say; empty if they do
+        not."""
         return self.headers.get("content-type", "")
 
     def document(self) -> bytes:
@@ -107,7 +108,8 @@ class Response:
         return bytes(beginning[:ERROR_BYTES])
 
     def events(self) -> Iterator[tuple[str, bytes]]:
-        """(name, data) of each server-sent event of the body, as it arrives; comments are skipped."""
+        """Yields the server-sent events of the body, each as (name, data), as soon as it has arrived.
+        Comments are skipped."""
         name, data = "", bytearray()
         for line in self._lines():
             if not line:
@@ -121,7 +123,7 @@ class Response:
                 name = line[6:].strip()[:80].decode(errors="replace")
 
     def _lines(self) -> Iterator[bytes]:
-        """The lines of the body, without their ends, as they arrive; the last one may be empty."""
+        """Yields the lines of the body, without line ends, as they arrive; the last one may be empty."""
         rest = bytearray()
         for piece in self._pieces():
             rest += piece
@@ -132,7 +134,7 @@ class Response:
         yield bytes(rest)
 
     def _all(self, most: int) -> bytes:
-        """The whole body. Raises CutOff above `most` bytes."""
+        """Reads the body to its end. Raises CutOff as soon as it has more than `most` bytes."""
         found = bytearray()
         for piece in self._pieces():
             found += piece
@@ -151,7 +153,7 @@ class Response:
         self._deadline.check()
 
     def _bound(self, size: int, most: int) -> None:
-        """Raise CutOff if `size` bytes are more than `most`."""
+        """Checks a size that the server determines. Raises CutOff if `size` bytes are more than `most`."""
         if size > most:
             raise CutOff(f"{self.where}: sent more than {most / 1e6:g} MB", maybe_charged=True)
 
@@ -188,7 +190,8 @@ def calling(
 
 
 def _client(limits: CallLimits) -> httpx2.Client:
-    """A new client for each call, so that a broken connection affects no other call."""
+    """A new HTTP client with the time limits of `limits`, for one call only, so that a broken connection
+    affects no other."""
     connect_s, silence_s = min(limits.connect_s, limits.call_s), min(limits.silence_s, limits.call_s)
     return httpx2.Client(
         verify=_certificates(),

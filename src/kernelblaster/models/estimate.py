@@ -10,7 +10,8 @@ from kernelblaster.models.request import TokenUsage
 
 @dataclass(frozen=True)
 class Expected:
-    """How many calls a role (a kind of question) will make, and the expected tokens of one call."""
+    """How often a search will probably ask a role's question (`calls`), and how many tokens prompt and answer
+    of one such call have."""
 
     role: str
     calls: int

@@ -93,7 +93,8 @@ class Ledger:
             self._read(path)
 
     def check(self, models: Iterable[str]) -> None:
-        """Raise ModelError if the budget is in dollars and the price of one of these models is unknown."""
+        """Checks before a run that its budget can be kept. Raises ModelError if it is in dollars and the
+        price of one of these models is unknown."""
         unknown = sorted({model for model in models if self._prices.of(model) is None})
         if self._budget.usd is not None and unknown:
             raise ModelError(
@@ -198,7 +199,8 @@ class Ledger:
             self.settle(reservation, usage)
 
     def total(self) -> Total:
-        """The sums over all calls of the run; those in progress count with the most that they may cost."""
+        """What all calls of the run cost together: tokens, dollars, seconds. A call in progress counts with
+        the most that it may cost."""
         with self._change:
             return _total(self._calls())
 
@@ -308,7 +310,8 @@ def read_ledger(path: Path) -> list[tuple[Reservation, Settlement]]:
 
 
 def _unknown(reservation: Reservation) -> Settlement:
-    """The settlement for a call of unknown cost: it is charged the upper bound that was reserved for it."""
+    """The entry for a call whose real cost will never be known: the most that was set aside for it is
+    charged."""
     return Settlement(
         number=reservation.number, usage=reservation.bound, usd=reservation.most_usd, told=False
     )

@@ -59,7 +59,8 @@ class OpenAiCounts(BaseModel):
 
 
 class Listed(Shape):
-    """The server's list of models, each with properties that may have its context length."""
+    """The reply to a question for the server's models: one dictionary of properties for each, some of which
+    have its context length."""
 
     data: list[dict[str, Any]] = Field(default_factory=list)
 

@@ -45,5 +45,5 @@ def _reply(value: T, answer: ModelAnswer) -> Reply[T]:
 
 
 def _sum(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage | None:
-    """The tokens of two calls added up; None if those of either are unknown."""
+    """The tokens of two calls together; None if those of one are unknown."""
     return first + second if first and second else None

@@ -19,7 +19,8 @@ ENDING_S = 5.0  # seconds that a process may live on after its pipe is closed
 
 
 class Closable(Protocol):
-    """Something that is passed on to a new process, like one end of a pipe, and then closed in this one."""
+    """Something with a `close` method, like one end of a pipe, that is passed to a new process and then
+    closed in this one."""
 
     def close(self) -> None: ...
 
@@ -53,7 +54,8 @@ class JobPipe:
             yield job
 
     def tell(self, news: object) -> None:
-        """Send a message to the parent process: any object that can be pickled."""
+        """Sends a message from the worker to the parent process, which gets it among those that
+        `Workers.replies` yields. `news` is any object that can be pickled."""
         self._connection.send((news,))
 
     def disown_job(self) -> None:
@@ -124,7 +126,8 @@ class Workers:
 
     @property
     def failures(self) -> list[int]:
-        """The nonzero exit codes of worker processes that have ended; negative: the signal."""
+        """The exit codes of worker processes that have ended other than normally: not 0; negative if a signal
+        ended them."""
         return [process.exitcode for process in self._processes if process.exitcode]
 
 

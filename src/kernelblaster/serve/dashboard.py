@@ -54,7 +54,7 @@ class Dashboard:
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
 
     def start(self) -> None:
-        """Look at the served folders once, and start the thread that looks for changes."""
+        """Reads the state of all runs once, then starts the thread that keeps looking for changes."""
         self.catalog.poll(now=True)
         self._thread.start()
 

@@ -35,7 +35,8 @@ class _Started:
 
 
 class ResumedRuns:
-    """Starts searches again, and remembers how that went. May be used by several threads."""
+    """Starts processes that continue searches, and remembers for each how it ended. May be used by several
+    threads."""
 
     def __init__(self) -> None:
         self._started: dict[Path, _Started] = {}
@@ -94,6 +95,7 @@ class ResumedRuns:
 
     @property
     def running(self) -> int:
-        """How many of the processes that were started here are still alive."""
+        """How many of the searches that were started from this dashboard have processes that are still
+        alive."""
         with self._lock:
             return sum(one.process.poll() is None for one in self._started.values())

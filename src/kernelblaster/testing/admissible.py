@@ -129,7 +129,8 @@ class MutatedSource:
 
 
 def scalars_of(task: Task) -> dict[str, Number]:
-    """The values that a task's file gives to its scalar arguments, by name; empty if it has none."""
+    """The numbers that a task's file passes to its module beside tensors, by the arguments' names; empty if
+    there are none."""
     names = [item.name for item in task.signature.inputs if isinstance(item, Scalar)]
     if not names:
         return {}
@@ -205,7 +206,7 @@ def _extents(task: Task, base: Workload, rng: random.Random) -> Iterator[dict[st
 
 
 def _elements(task: Task, workload: Workload) -> int:
-    """The number of elements of all tensors of a workload together."""
+    """How many elements all tensors of a task have together at this workload."""
     return sum(workload.elements(tensor) for tensor in task.signature.tensors)
 
 
@@ -338,7 +339,8 @@ def _rearranged(wide: torch.Tensor, arrangement: str, pool: ValuePool) -> torch.
 
 
 def _moved_scalar(value: Number, rng: random.Random) -> Number:
-    """Another value for a scalar argument, by chance the same; booleans are never changed."""
+    """A different value to pass for a scalar argument, drawn by `rng`, sometimes the same; booleans are never
+    changed."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int):

@@ -106,7 +106,8 @@ class MutantTruth:
 
     @contextmanager
     def _runner(self, binary: Path) -> Iterator[EmulatedRunner]:
-        """A context that yields a runner with the compiled kernel `binary` loaded in the emulator."""
+        """A context in which the compiled kernel `binary` is loaded in the emulator; it yields the object
+        that calls it."""
         self._device.arena(self._slots)
         runner = self._device.start(binary)
         try:
@@ -207,7 +208,7 @@ def _laid_out(arena: Arena, task: Task, one: Input, seed: int) -> Layout:
 
 
 def _bits(values: torch.Tensor) -> torch.Tensor:
-    """The bytes of a tensor, for an exact comparison."""
+    """The bytes of a tensor as a 1-D uint8 tensor, so that two can be compared bit by bit, NaN included."""
     return values.reshape(-1).view(torch.uint8)
 
 

@@ -100,7 +100,8 @@ class BenchView:
         return tuple(self.plan.baselines) if self.plan else ()
 
     def _line(self, row: Row, listed: ListedRun | None) -> BenchLine:
-        """The line of a task; `listed` is its run, None if it has none yet."""
+        """What the bench's table shows of one search: status, times, speedups. `row` is its result so far,
+        `listed` its run, None if it has none yet."""
         result = row.result
         status = result.status
         run = line_of(listed) if listed else None
@@ -138,7 +139,8 @@ class BenchView:
         }
 
     def _tiles(self, rows: list[Row], runs: list[ListedRun]) -> list[tuple[str, str]]:
-        """The headline numbers, each as (number, caption)."""
+        """The numbers shown large at the top of a bench's page, each as (number, caption): tasks done, share
+        valid, mean speedup."""
         ended = [row for row in rows if row.result.status != "unfinished"]
         valid = [row for row in ended if row.result.status == "valid"]
         modelled = kind_text(any(row.result.modelled for row in ended))
@@ -164,7 +166,8 @@ class BenchView:
         return tiles
 
     def _left_s(self, rows: list[Row], runs: list[ListedRun]) -> float | None:
-        """Seconds that the remaining tasks will take at the pace so far; None if no task is done."""
+        """How many seconds the searches that are left will take, if they go on as fast as so far; None if
+        none has ended."""
         ended = sum(row.result.status != "unfinished" or bool(row.result.best_us) for row in rows)
         spans = [span for one in runs for span in one.summary.spans]
         if not ended or not spans:
@@ -173,7 +176,8 @@ class BenchView:
         return took / ended * (len(rows) - ended)
 
     def _use(self, runs: list[ListedRun]) -> Markup:
-        """The HTML figure of workers and devices over time, drawn again after CHARTED_S at the earliest."""
+        """The figure of busy workers and devices as HTML. It is drawn anew only if the last one is older than
+        CHARTED_S seconds."""
         if self._chart is not None and time.monotonic() - self._chart[0] < CHARTED_S:
             return self._chart[1]
         use = use_over_time([one.summary for one in runs])
@@ -220,7 +224,7 @@ class BenchesView:
 
 
 def knowledge_of(place: Place) -> Path | None:
-    """The knowledge base of a bench; None if it has none yet."""
+    """The file of the knowledge base that a bench learns in; None if it has none yet."""
     file = place.folder / KNOWLEDGE
     return file if file.is_file() else None
 

@@ -27,7 +27,8 @@ _WEAKER = (
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source in which a fence, a barrier or a wait is left out or made weaker."""
+    """Yields every way to break the kernel by leaving out one fence, barrier or wait, or making it weaker.
+    `code` is the parsed CUDA source."""
     yield from _dropped_calls(code)
     yield from _dropped_assembly(code)
     yield from _endless_waits(code)
@@ -64,7 +65,8 @@ def _dropped_assembly(code: Code) -> Iterator[Mutation]:
 
 
 def _endless_waits(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop one loop which polls an mbarrier until its phase completes."""
+    """Yields mutations that each drop one loop in which a kernel polls an mbarrier until its phase completes.
+    `code` is the parsed CUDA source."""
     for node in code.device("while_statement"):
         if _WAITS.search(text(node)):
             yield replace(node, ";", "drop the loop that waits for an mbarrier", _NOT_AWAITED)
@@ -84,7 +86,8 @@ def _weaker_orders(code: Code) -> Iterator[Mutation]:
 
 
 def _fewer_groups(code: Code) -> Iterator[Mutation]:
-    """Mutations that wait for one group of asynchronous copies less: `cp.async.wait_group 0` becomes `1`."""
+    """Yields mutations that each wait for one group of asynchronous copies less: `cp.async.wait_group 0`
+    becomes `1`. `code` is the parsed CUDA source."""
     for node in code.device("string_content"):
         found = re.fullmatch(r"(cp\.async\.(?:bulk\.)?wait_group(?:\.read)? )(\d+)(;.*)", text(node))
         if found:

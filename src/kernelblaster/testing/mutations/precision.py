@@ -15,7 +15,8 @@ _TANH = '([](float v) {{ float r; asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source in which a value is rounded to fewer bits."""
+    """Yields every way to break the kernel by rounding one value to fewer bits than its task's type has.
+    `code` is the parsed CUDA source."""
     yield from _sums(code)
     yield from _operands(code)
     yield from _functions(code)
@@ -23,7 +24,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _sums(code: Code) -> Iterator[Mutation]:
-    """Mutations that round an accumulator to half, bfloat16 or TF32 after every addition."""
+    """Yields mutations that each round one accumulator to half, bfloat16 or TF32 after every addition. `code`
+    is the parsed CUDA source."""
     for node in code.device("assignment_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "+=" or not all(map(code.is_floating, pair)):

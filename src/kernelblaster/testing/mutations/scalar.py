@@ -11,7 +11,8 @@ SMALL = 1e-3  # constants below are taken for an epsilon
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source in which a constant, a sign or a scalar argument is wrong."""
+    """Yields every way to break the kernel by one wrong constant, sign or scalar argument. `code` is the
+    parsed CUDA source."""
     yield from _constants(code)
     yield from _signs(code)
     yield from _defaults(code)
@@ -31,7 +32,8 @@ def _constants(code: Code) -> Iterator[Mutation]:
 
 
 def _signs(code: Code) -> Iterator[Mutation]:
-    """Mutations in which one floating addition becomes a subtraction, or the reverse."""
+    """Yields mutations that each turn one floating-point addition into a subtraction, or the reverse. `code`
+    is the parsed CUDA source."""
     for node in code.device("binary_expression"):
         sign, pair = operator(node), sides(node)
         if sign in ("+", "-") and pair is not None and any(map(code.is_floating, pair)):
@@ -50,7 +52,7 @@ def _defaults(code: Code) -> Iterator[Mutation]:
 
 
 def _value(node: Node) -> float | None:
-    """The value of a syntax tree node that is a floating literal; None for anything else."""
+    """The value of a floating-point literal, given as a node of the syntax tree; None for any other node."""
     digits = text(node).rstrip("fF")
     if digits.startswith("0x") or not any(mark in text(node) for mark in ".eEf"):
         return None

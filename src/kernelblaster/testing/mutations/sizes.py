@@ -10,7 +10,8 @@ MULTIPLES = (4, 32)
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source that assume something wrong about sizes."""
+    """Yields every way to break the kernel by one wrong assumption about sizes, such as rows being no longer
+    than a block. `code` is the parsed CUDA source."""
     yield from _divisible(code)
     yield from _one_turn(code)
     yield from _launched(code)

@@ -7,7 +7,8 @@ from kernelblaster.testing.mutations.tree import Code, Mutation, replace, short
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source in which the end of a row or of the grid is left out."""
+    """Yields every way to break the kernel by leaving out the end of a row or of the grid. `code` is the
+    parsed CUDA source."""
     yield from _rounded_down(code)
     yield from _dropped_else(code)
     yield from _dropped_tail_loops(code)
@@ -33,7 +34,8 @@ def _rounded_down(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_else(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop one else branch of device code; these often handle the tail of a row."""
+    """Yields mutations that each drop one else branch of device code; these often handle what is left at the
+    end of a row. `code` is the parsed CUDA source."""
     for node in code.device("else_clause"):
         yield replace(node, "", f"drop {short(node)}")
 
