@@ -128,8 +128,8 @@ def keeps(knowledge: str) -> bool:
 
 
 def build(what: str, tell: Callable[[str], None], **options: str) -> None:
-    """Have the keeper build one of this program's native parts (a name of `keeping/builds.py`); `tell` is
-    called with progress. Raises KernelBlasterError if it cannot be built."""
+    """Has the keeper build one of this program's native parts, `what` (a name of `keeping/builds.py`) with
+    `options`; `tell` is called with progress. Raises KernelBlasterError if it cannot be built."""
     fail_by(ask({"do": "build", "what": what, **options}, BUILD_S, tell))
 
 
@@ -271,7 +271,8 @@ class _Parent:
 def _live(serve: Serve, door: socket.socket, hidden: int, parent: _Parent, mark: int | None) -> NoReturn:
     """What the keeper's process does after the fork: call `serve` with its socket `door` and the descriptor
     `hidden` of what the command hid. It cannot be traced or dumped, and exits at once if that cannot be set
-    up; it ends after `parent`."""
+    up; it ends after `parent`. `mark` is what processes of this command are recognized by (survivors.py),
+    None if there is none."""
     try:
         _way.kept.clear()
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0:

@@ -259,8 +259,8 @@ def library_folders() -> list[Path]:
 
 
 def _tool(name: str) -> str | None:
-    """The path of a CUDA tool: from PATH, else from CUDA_HOME, CUDA_PATH or /usr/local/cuda; None if not
-    found."""
+    """The path of the CUDA tool `name` (nvcc, ncu, ...): from PATH, else from CUDA_HOME, CUDA_PATH or
+    /usr/local/cuda; None if not found."""
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     on_path = shutil.which(name)
     if on_path:

@@ -23,7 +23,7 @@ class InvalidJson(ValueError):
 def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters: bool = False) -> Any:
     """The Python value of a JSON text. `deepest` limits nesting; with `control_characters`, strings may
     contain unescaped ones, as language models write them. Raises `InvalidJson` for what the module's
-    docstring lists."""
+    docstring lists. `data` is the text, as str or UTF-8 bytes."""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value = json.loads(
@@ -104,7 +104,8 @@ def _integer(text: str) -> int:
 
 
 def _check_depth(value: Any, deepest: int) -> None:
-    """Raise InvalidJson if lists and objects are nested more than `deepest` levels deep."""
+    """Checks how deep lists and objects in a parsed JSON value are nested. Raises InvalidJson if that is more
+    than `deepest` levels."""
     level, depth = [value], 0
     while level:
         if depth > deepest:

@@ -171,9 +171,10 @@ def gpu_key(gpu: str | None) -> str | None:
 
 
 def chosen_baselines(given: str, kind: str) -> tuple[BaselineName, ...]:
-    """The baselines (what speedups are measured against) in a comma-separated list such as `eager,iree`; if
-    empty, those of PyTorch that the device (`kind`: `cuda` or `emulated`) supports. Always includes eager,
-    which the searches are timed against. Raises KernelBlasterError for unknown or unsupported ones."""
+    """The baselines (what speedups are measured against) that the user wants: `given` is a comma-separated
+    list such as `eager,iree`; if it is empty, those of PyTorch that the device (`kind`: `cuda` or `emulated`)
+    supports. Always includes eager, which the searches are timed against. Raises KernelBlasterError for
+    unknown or unsupported ones."""
     if not given:
         return BASELINES if kind == "cuda" else ("eager",)
     wanted = [name.strip() for name in given.split(",")]

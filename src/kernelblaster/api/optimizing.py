@@ -111,7 +111,8 @@ def resume(
 ) -> OptimizeResult:
     """Continue a run where it stopped. It is given by its name, a unique prefix of it, its folder, or `last`.
     `knowledge` is the run's own URL again, if that has a password, which is not recorded; `usd` and `tokens`
-    are new budgets for models; `fleet` is as for `optimize`."""
+    are new budgets for models; `fleet` is as for `optimize`. `on_step` is called with a `Progress` after each
+    step, `runs` is the folder of runs (None: the user's own)."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
         models = models_of(opened, usd, tokens)
         search_run(opened, models, knowledge, StepWatch(on_step), fleet_named(fleet))

@@ -117,8 +117,9 @@ class Ablation(WorkFolder):
             self._search(WorkerPool(self.folder, workers, until, verdicts, apart), tell, dispatcher)
 
     def _search(self, pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None) -> None:
-        """As `run`, by the processes of a pool, on the devices of the fleet behind `dispatcher`; None: on
-        this machine's own device."""
+        """Does the searches that have no result yet in the worker processes of `pool`, on the devices of the
+        fleet behind `dispatcher` (None: on this machine's own device). `tell` is called with messages on
+        progress."""
         start_knowledge(EMPTY, self._knowledge_path("empty"))
         start_knowledge(SEED, self._knowledge_path("seed"))
         for jobs in (self._training(), [job for study in self.studies for job in self._jobs_of(study)]):
@@ -185,8 +186,8 @@ class Ablation(WorkFolder):
         ]
 
     def job(self, study: Study, arm: Arm, entry: Entry, seed: int) -> Job:
-        """The job of one arm (a way to search) on one task with one seed: the plan's setup with the arm's
-        settings and initial knowledge base."""
+        """Describes one search of the ablation: the arm (a way to search) of a `study` on the task `entry`
+        with one seed. Settings are the plan's, with the arm's own changes and initial knowledge base."""
         setup = self.plan.setup
         own = {
             "search": arm.search(setup.search),

@@ -91,8 +91,9 @@ def thresholds(speedups: Sequence[float | None], count: int = 61) -> list[float]
 
 
 def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]:
-    """For each p in `at`, the share of all tasks whose valid candidate is more than p times as fast as the
-    baseline; empty without tasks."""
+    """For each p in `at`, the share of all tasks whose candidate is more than p times as fast as the
+    baseline. `speedups` has one for each task (None: no valid candidate, which counts as not faster). Empty
+    without tasks."""
     if not speedups:
         return []
     return [sum(s is not None and s > p for s in speedups) / len(speedups) for p in at]
@@ -158,8 +159,9 @@ def doublings(gains: Sequence[float | None]) -> float:
 
 
 def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float | None]:
-    """Doublings of speed for each `evaluation`, `device_second`, `second`, `token` and `usd`; None if none
-    was spent or the price is unknown."""
+    """What searches gained for what they cost: doublings of speed (the sum of log2 of `gains`) for each
+    `evaluation`, `device_second`, `second`, `token` and `usd` of `cost`; None if none was spent or the price
+    is unknown."""
     total = doublings(gains)
     spent = {
         "evaluation": cost.evaluations,
@@ -204,8 +206,8 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _resampled(count: int, seed: int) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
-    """Bootstrap weights: for each of RESAMPLES resamples (rows), how often each of `count` tasks was
-    drawn."""
+    """Bootstrap weights: for each of RESAMPLES resamples (rows), how often each of `count` tasks was drawn.
+    Equal seeds draw the same."""
     random = np.random.default_rng(seed)
     return random.multinomial(count, [1 / count] * count, size=RESAMPLES).astype(np.float64)
 
@@ -213,8 +215,8 @@ def _resampled(count: int, seed: int) -> "np.ndarray[tuple[int, int], np.dtype[n
 def _quantiles(
     drawn: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]", confidence: float
 ) -> "tuple[np.ndarray[tuple[int, ...], np.dtype[np.float64]], ...]":
-    """Of bootstrap results (one row for each resample), the two ends of the interval in the middle that holds
-    a fraction `confidence` of them."""
+    """The ends of a bootstrap interval: of the results `drawn`, one row for each resample, the two values
+    between which the middle fraction `confidence` lies."""
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
     return low, high

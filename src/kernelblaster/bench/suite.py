@@ -65,8 +65,8 @@ def new_folder(suite: str) -> Path:
 
 
 def sample(entries: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
-    """Draws up to `count` tasks of each group at random; equal seeds draw the same. They keep the given
-    order."""
+    """Draws up to `count` of the tasks `entries` from each group at random; equal seeds draw the same. They
+    keep their order."""
     kept: set[str] = set()
     for group in sorted({entry.group for entry in entries}):
         names = [entry.name for entry in entries if entry.group == group]
@@ -75,8 +75,8 @@ def sample(entries: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
 
 
 def load_entry(entry: Entry, dtype: Dtype | None) -> Task:
-    """Load the task, cast to `dtype` (None: the file's own types). What the file prints goes to standard
-    error. Raises BadTask."""
+    """Loads the task that an entry of a suite names, cast to `dtype` (None: the file's own types). What the
+    file prints goes to standard error. Raises BadTask."""
     with redirect_stdout(sys.stderr):
         return load_file(entry.name, Path(entry.path), dtype)
 

@@ -23,14 +23,14 @@ class GroupSummary:
 
 
 def baselines_of(plan: BenchPlan) -> list[str]:
-    """The baselines in the order of the tables' columns: `best` (the fastest of each task) first if there are
-    several, and `initial` (the search's first candidate) last."""
+    """What speedups of this bench are shown against, in the order of the tables' columns: `best` (the fastest
+    baseline of each task) first if there are several, and `initial` (the search's first candidate) last."""
     return [*([BEST] if len(plan.baselines) > 1 else []), *plan.baselines, INITIAL]
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:
-    """The names of the groups (levels or folders of tasks), sorted, and `all` at the end if there are
-    several."""
+    """The names of the groups (levels or folders of tasks) that these results belong to, sorted, and `all` at
+    the end if there are several."""
     groups = sorted({row.result.group for row in rows})
     return [*groups, ALL] if len(groups) > 1 else groups
 
@@ -42,7 +42,7 @@ def in_group(rows: Sequence[Row], group: str) -> list[Row]:
 
 def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
     """One speedup over this baseline for each task: the geometric mean over its seeds, None if one of them
-    has none."""
+    has none. `rows` are the results of the searches."""
     by_task: dict[str, list[float | None]] = {}
     for row in rows:
         by_task.setdefault(row.result.task, []).append(row.speedup(baseline))

@@ -125,9 +125,9 @@ def _remove_empty(folder: Path) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a file that the user named, atomically. A confined command, which may not write there, has the
-    keeper (its helper process) do so, and must have told it of the file before. Raises KernelBlasterError if
-    it fails."""
+    """Writes `text` to the file `path` that the user named, atomically. A confined command, which may not
+    write there, has the keeper (its helper process) do so, and must have told it of the file before. Raises
+    KernelBlasterError if it fails."""
     if settings().confined:
         keeper.write(path.absolute(), text, 0o666)
     else:
@@ -161,9 +161,9 @@ def _own_folders(folders: Iterable[Path]) -> list[Path]:
 
 
 def _digest(own: Sequence[str]) -> str:
-    """A hash of tasks and runs: their paths, their content and that of the sources beside them. It names the
-    part of the cache that their code may fill, so that other code later at the same path does not find what
-    they left."""
+    """A hash of the user's tasks and runs whose paths are in `own`: of the paths, their content and that of
+    the sources beside them. It names the part of the cache that their code may fill, so that other code later
+    at the same path does not find what they left."""
     paths = [Path(path) for path in own]
     files = {path for path in paths if path.is_file()}
     for folder in {path.parent for path in files}:

@@ -187,8 +187,9 @@ def _show_speed(task: str, result: "OptimizeResult") -> None:
 
 
 def _show_path(result: "OptimizeResult", folder: Path) -> None:
-    """Print the steps to the best candidate: the performance state, the technique, its expected and its
-    actual speedup."""
+    """Prints the steps by which the search `result` got to its best candidate: the performance state, the
+    technique, its expected and its actual speedup. `folder` has the knowledge base that describes the
+    techniques."""
     with KnowledgeBase(folder.absolute() / "knowledge.db") as knowledge:
         content = knowledge.content()
     for number, step in enumerate(_path_to_best(result), 1):
@@ -199,8 +200,8 @@ def _show_path(result: "OptimizeResult", folder: Path) -> None:
 
 
 def _expected(step: Step, result: "OptimizeResult") -> str:
-    """The speedup that the knowledge base expected of a step, as text, marked as modelled if the run's times
-    are."""
+    """The speedup that the knowledge base expected of a step, as text, marked as modelled if the times of the
+    search (`result`) are."""
     return _marked(f"{step.predicted:.2f}x", result.modelled)
 
 

@@ -270,8 +270,8 @@ def _read(path: Path) -> bytes:
 
 
 def _say_taken(count: int, version: int, json_: bool) -> None:
-    """Print how many events (learned results and other changes) were taken over from another knowledge base,
-    and the version that this one now has."""
+    """Prints how many events (learned results and other changes) were taken over from another knowledge base,
+    `count`, and the version that this one now has; with `json_` as JSON."""
     if json_:
         print(json.dumps({"new_events": count, "version": version}))
     else:
@@ -308,8 +308,8 @@ def _attempts(entry: OptimizationEntry) -> str:
 
 
 def _scored(item: Scored, entry: OptimizationEntry) -> dict[str, object]:
-    """A technique's prediction as JSON data; `gain`, `log_mean` and `log_spread` are natural logs of
-    speedups."""
+    """A technique's prediction (`item`) with the evidence behind it (`entry`) as JSON data; `gain`,
+    `log_mean` and `log_spread` are natural logs of speedups."""
     prediction = item.prediction
     return {
         **item.optimization.model_dump(mode="json"),
@@ -327,9 +327,9 @@ def _scored(item: Scored, entry: OptimizationEntry) -> dict[str, object]:
 def _show_scored(
     scored: list[Scored], entries: Mapping[str, OptimizationEntry], expected: str = "expected"
 ) -> None:
-    """Print a table with a line for each technique, whose attempts are those of `entries`; `expected` is the
-    title of the column of predictions. A technique's last note stands in the table if there is room, else
-    below it."""
+    """Prints a table with a line for each technique in `scored`, whose attempts are those of `entries`;
+    `expected` is the title of the column of predictions. A technique's last note stands in the table if there
+    is room, else below it."""
     beside = not out.is_terminal or out.width >= ROOM_FOR_NOTES
     table = Table(box=None, header_style="dim", pad_edge=False)
     titles = ("technique", expected, "likely range", "valid", "attempts", *(["note"] if beside else []))

@@ -222,7 +222,7 @@ def _modelled(optimized: "Optimized") -> bool:
 
 
 def _gain(optimized: "Optimized") -> float:
-    """How many times faster the best candidate is than the one that the search began with, whatever the
+    """How many times as fast the best candidate of a search is as the one that it began with, whatever the
     speedups over PyTorch are. Both must have been judged correct."""
     first, last = optimized.first.outcome, optimized.evaluation.outcome
     assert isinstance(first, CORRECT) and isinstance(last, CORRECT)

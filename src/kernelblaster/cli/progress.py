@@ -139,8 +139,9 @@ class LiveBench:
 
 @contextmanager
 def show_bench(title: str, jobs: Sequence[str], quiet: bool, done: Collection[str]) -> Iterator[Overview]:
-    """A context with the view of a bench: silent if `quiet`, redrawn on a terminal, lines for a pipe. `jobs`
-    are the keys of all searches, `done` those that ended before."""
+    """A context that shows a bench while it runs: on a terminal by lines that are redrawn, in a pipe by a
+    line for each result, not at all if `quiet`. Yields the object to report progress to. `title` is shown
+    above, `jobs` are the keys of all searches, `done` those that ended before."""
     if quiet:
         yield SilentBench()
     elif not out.is_terminal:

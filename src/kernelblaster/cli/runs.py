@@ -149,8 +149,8 @@ def _print_steps(pairs: list[list[dict[str, Any] | None]], modelled: list[bool])
 
 
 def _print_learned(rows: list[dict[str, Any]]) -> None:
-    """Print the speedup that the knowledge base expects of each technique, before and after each of two
-    runs."""
+    """Prints a table with the speedup that the knowledge base expects of each technique, before and after
+    each of two runs; `rows` are as `store.comparison.compare` gives them."""
     table = _table("learned", "in", "A", "B")
     for row in rows:
         table.add_row(row["technique"], row["state"], *map(_change, row["expected"]))

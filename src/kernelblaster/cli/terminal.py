@@ -45,8 +45,8 @@ def plain(text: Any) -> str:
 
 
 def wrap_hanging(console: Console, text: str, at: int) -> str:
-    """Wrap a text that is printed after `at` columns, so that its further lines are indented as far.
-    Unchanged if not on a terminal."""
+    """Wraps a text that will be printed on `console` after `at` columns, so that its further lines are
+    indented as far. Unchanged if not on a terminal."""
     if not console.is_terminal or console.width < at + NARROWEST:
         return text
     lines = wrap(text, console.width - at, break_long_words=False, break_on_hyphens=False)
@@ -54,8 +54,8 @@ def wrap_hanging(console: Console, text: str, at: int) -> str:
 
 
 def break_name(console: Console, name: str, most: int) -> str:
-    """A name such as `core/level1/softmax` for a table column: on a terminal, broken after `/` or `+` into
-    lines of at most `most` columns."""
+    """Breaks a name such as `core/level1/softmax` for a column of a table on `console`: on a terminal after
+    `/` or `+`, into lines of at most `most` columns; else unchanged."""
     if not console.is_terminal:
         return name
     lines = [""]

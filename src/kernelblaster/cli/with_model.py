@@ -68,8 +68,8 @@ class ModelOptions:
     )
 
     def use(self, strategy: StrategyName = "maic-rl") -> ModelUse | None:
-        """Which models take part, and in which roles; None if none does. Raises KernelBlasterError for
-        options that contradict each other."""
+        """Which models take part in a search by this strategy, and in which roles; None if none does. Raises
+        KernelBlasterError for options that contradict each other."""
         return model_use_of(self.choice, self.role or [], strategy)
 
     @property

@@ -19,8 +19,8 @@ class Revisions:
     table: str
 
     def present(self, connection: Connection) -> str | None:
-        """The revision that is recorded in a database; None if it has no table of revisions, or an empty
-        one."""
+        """The revision (version of these tables) that the database of this connection records; None if it has
+        no table of revisions, or an empty one."""
         if not inspect(connection).has_table(self.table):
             return None
         found: str | None = connection.execute(select(self._table().c.version_num)).scalar()

@@ -96,8 +96,9 @@ class LaunchList:
         return sum(op.split(" ", 1)[0] in ("launch", "fill", "copy", "upload") for op in self.operations)
 
     def does_as(self, other: "LaunchList") -> bool:
-        """Whether two recordings of a call put the same work on the stream, with the same errors and
-        violations. Kernel attributes are ignored, since host code may set them in its first call only."""
+        """Whether this recording of a call and the `other` one put the same work on the stream, with the same
+        errors and violations. Kernel attributes are ignored, since host code may set them in its first call
+        only."""
         mine, theirs = ([op for op in one.operations if not op.startswith(_KEPT)] for one in (self, other))
         return mine == theirs and self.errors == other.errors and self.violations == other.violations
 

@@ -60,8 +60,8 @@ def _found_or_built(
     name: str, sources: Sequence[str], options: Sequence[str], about: Mapping[str, str]
 ) -> Path:
     """Path of the native executable `name` in the cache, keyed by sources, options and compiler; compiled
-    first if it is missing. For a confined process the keeper, the command's trusted process, compiles it.
-    Raises KernelBlasterError if that fails."""
+    first if it is missing. For a confined process the keeper, the command's trusted process, compiles it;
+    `about` are further arguments of that request. Raises KernelBlasterError if that fails."""
     tools = toolchain()
     digest = hashlib.sha256(f"{tools.version} {name} {' '.join(options)}".encode())
     for file in (*sources, *HEADERS):

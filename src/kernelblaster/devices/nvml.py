@@ -134,8 +134,8 @@ def _number(library: ctypes.CDLL, what: str, handle: ctypes.c_void_p, which: int
 
 
 def _slowed(library: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[str, ...]:
-    """Why the clock is throttled now, in words, one entry for each reason in SLOWED; empty if it is not or
-    NVML does not say."""
+    """Why the clock of the GPU with this NVML handle is throttled now, in words, one entry for each reason in
+    SLOWED; empty if it is not or NVML does not say."""
     bits = ctypes.c_ulonglong()
     if library.nvmlDeviceGetCurrentClocksThrottleReasons(handle, ctypes.byref(bits)) != 0:
         return ()

@@ -49,8 +49,9 @@ def limits_of(architecture: str) -> OccupancyLimits:
 
 
 def blocks_per_sm(architecture: str, threads: int, registers: int, shared_bytes: int) -> int:
-    """How many blocks are resident on an SM at once: `threads` per block, `registers` per thread,
-    `shared_bytes` static and dynamic per block. Zero if one block does not fit."""
+    """How many blocks of a kernel are resident at once on an SM of `architecture` (like "sm_90a"): it has
+    `threads` per block, `registers` per thread, `shared_bytes` static and dynamic per block. Zero if one
+    block does not fit."""
     limits = limits_of(architecture)
     warps = -(-threads // WARP)
     registers_per_warp = -(-registers * WARP // limits.register_unit) * limits.register_unit
@@ -61,8 +62,9 @@ def blocks_per_sm(architecture: str, threads: int, registers: int, shared_bytes:
 
 
 def occupancy_percent(architecture: str, threads: int, registers: int, shared_bytes: int) -> float:
-    """Theoretical occupancy: resident warps as a percentage of the most that an SM can hold. Arguments are
-    those of `blocks_per_sm`."""
+    """Theoretical occupancy of a kernel: resident warps as a percentage of the most that an SM of
+    `architecture` can hold. It has `threads` per block, `registers` per thread, and `shared_bytes` of shared
+    memory per block, static and dynamic."""
     limits = limits_of(architecture)
     warps = -(-threads // WARP)
     blocks = blocks_per_sm(architecture, threads, registers, shared_bytes)

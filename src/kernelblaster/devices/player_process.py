@@ -60,8 +60,8 @@ class PlayerProcess:
                 socket.send_fds(self._channel, [b"\n"], part)
 
     def command(self, text: str, limit_s: float) -> dict[str, Any]:
-        """Send one command and return the player's answer. Raises CandidateHung after `limit_s` seconds and
-        CandidateDied if the process ends; either way it is killed."""
+        """Sends the player one command, a line of `text`, and returns its answer. Raises CandidateHung after
+        `limit_s` seconds and CandidateDied if the process ends; either way it is killed."""
         try:
             with self._or_died():
                 self._channel.sendall(text.encode() + b"\n")
@@ -141,9 +141,9 @@ def ended(code: int) -> str:
 
 
 def start_player(executable: Path, options: Sequence[str], environment: dict[str, str]) -> PlayerProcess:
-    """Start a player (a process that replays recorded launches) with these command-line options and only the
-    variables of `environment`; it takes commands on its standard input, a socket. Does not wait until it is
-    ready."""
+    """Starts `executable`, a player (a process that replays recorded launches), with these command-line
+    options and only the variables of `environment`; it takes commands on its standard input, a socket. Does
+    not wait until it is ready."""
     mine, theirs = socket.socketpair()
     process = subprocess.Popen(
         [str(executable), *options],

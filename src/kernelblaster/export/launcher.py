@@ -105,8 +105,8 @@ class ExportedKernel:
     # Guards
 
     def is_for(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        """Whether a module built with these constructor arguments computes what the kernel does: they equal
-        those that it was judged with."""
+        """Whether a module built with these constructor arguments, by position and by name (`named`),
+        computes what the kernel does: they equal those that it was judged with."""
         by_name = isinstance(self.built_with, dict)
         wanted = (list[Any](), self.built_with) if by_name else (list(self.built_with), dict[str, Any]())
         return repr((list(arguments), named)) == repr(wanted)
@@ -145,7 +145,8 @@ class ExportedKernel:
 
     def _shapes(self, pairs: list[Any]) -> str | None:
         """Why the shape of a tensor does not fit, or more bytes are given than were judged; None if all fit.
-        Equal names of sizes must have equal extents, and fixed sizes must be unchanged."""
+        Equal names of sizes must have equal extents, and fixed sizes must be unchanged. `pairs` are (expected
+        tensor, value)."""
         known = {name: size for name, size in self.sizes.items() if not isinstance(size, str)}
         for (name, _, dims), value in pairs:
             shape = tuple(value.shape)

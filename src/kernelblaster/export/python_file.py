@@ -92,8 +92,9 @@ def changes(facts: ModuleFacts) -> str:
 
 
 def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
-    """The Python code of the exported file that creates KERNEL: the CUDA source, and the signature for the
-    launcher."""
+    """The Python code in the exported file that creates KERNEL, the object that compiles and launches the
+    kernel: its CUDA source (of `origin`'s candidate), and the signature of `task` for the launcher. `facts`
+    are what running the module showed."""
     signature = task.signature
     inputs = [(i.name, i.kind) if isinstance(i, Scalar) else _tensor(i.name, i) for i in signature.inputs]
     pairs = zip(facts.parameters, signature.parameters, strict=True)
@@ -124,8 +125,8 @@ def _tensor(name: str, tensor: Tensor) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _wrapper(signature: Signature) -> str:
-    """The text of a C function around the launch function that returns the error message of the launch, or
-    null."""
+    """The source of a C function `exported_launch`, which calls the kernel's launch function for this
+    signature and returns the launch's error message, or null."""
     arguments = c_arguments(signature)
     taken = ", ".join(f"{kind} {name}" for kind, name in arguments)
     given = ", ".join(name for _, name in arguments)

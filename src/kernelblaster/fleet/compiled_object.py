@@ -48,8 +48,9 @@ def unpack(compiled: CompiledObject) -> Binary:
 
 
 def _write(folder: Path, name: str, mode: int, content: bytes) -> None:
-    """Writes one file of a compiled candidate that came from another machine. Raises Shortage for a file name
-    that compiled candidates do not have."""
+    """Writes one file of a compiled candidate that came from another machine to `folder`, with these
+    permissions (`mode`) and this content. Raises Shortage for a file name that compiled candidates do not
+    have."""
     if name not in (*KEPT, REPORT):
         raise Shortage(f"compiled candidate: has a file {name!r}, which is none of its parts.")
     (folder / name).write_bytes(content)

@@ -69,8 +69,8 @@ class DeviceOwner:
         self._open.close()
 
     def _answer(self, request: Request, compiled: Compiled | None) -> Any:
-        """The answer to a request other than for a profile; its type is that of the request (see
-        requests.py)."""
+        """The answer to a request other than for a profile, of the type that requests.py gives for it.
+        `compiled` is the compiled candidate, if the request is about one."""
         match request:
             case DescribeRequest():
                 if request.healthy and not self._devices:
@@ -127,8 +127,8 @@ class DeviceOwner:
 
 
 def _check_health(kind: OwnedKind) -> None:
-    """Raise NoDevice if the device of this process is not fit to time on: slowed down, too hot, or used by
-    others."""
+    """Raises NoDevice if the device of this process, of this `kind`, is not fit to time on: slowed down, too
+    hot, or used by others."""
     health = look_at(kind)
     if health.problems:
         raise NoDevice(f"unhealthy: {health}")

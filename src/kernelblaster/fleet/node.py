@@ -115,9 +115,9 @@ def _session(leader: int) -> list[int]:
 
 
 def _token(plan: NodePlan) -> Path:
-    """The file of the fleet's token, a shared secret. It is made if it is missing and only this machine is to
-    reach the fleet; otherwise raises KernelBlasterError if it is missing. Even then it is needed, because Ray
-    listens on all interfaces of a machine whatever it is told."""
+    """The file of the fleet's token, a shared secret, as `plan` names it. It is made if it is missing and
+    only this machine is to reach the fleet; otherwise raises KernelBlasterError if it is missing. Even then
+    it is needed, because Ray listens on all interfaces of a machine whatever it is told."""
     path = token_file(plan.token)
     alone = plan.join is None and is_loopback(plan.host)
     if read_token(path) is None and alone:
@@ -146,8 +146,8 @@ def _command(plan: NodePlan, folder: Path) -> list[str]:
 
 
 def _wait_until_started(process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Wait until Ray says that it runs. Raises KernelBlasterError if it ends, or takes longer than START_S
-    seconds; what it said is in the message."""
+    """Waits until Ray's `process` writes to `log` that it runs. Raises KernelBlasterError if it ends, or
+    takes longer than START_S seconds; what it wrote is in the message."""
     until = time.monotonic() + START_S
     while STARTED not in (said := log.read_text(errors="replace")):
         if process.poll() is not None or time.monotonic() > until:

@@ -46,8 +46,9 @@ class Machines(Protocol):
     """Interface: the machines of a fleet, to which this process is connected."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
-        """Resolve "auto": "cuda" if a machine has a GPU, else "emulated". `gpu` is the model of GPU that is
-        wanted, or that PTX machines stand for. Raises KernelBlasterError for an unknown model."""
+        """Resolves `kind` "auto": "cuda" if a machine has a GPU, else "emulated"; others are returned as they
+        are. `gpu` is the model of GPU that is wanted, or that PTX machines stand for. Raises
+        KernelBlasterError for an unknown model."""
         ...
 
     def devices(self, kind: OwnedKind) -> int:

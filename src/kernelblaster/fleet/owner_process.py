@@ -44,7 +44,8 @@ class ProcessOwner:
 
     def _exchange(self, requests: tuple[Request, ...], compiled: Compiled | None) -> list[Any]:
         """Sends requests to the process that owns the device and waits for its answers, one for each. Raises
-        OwnerLost if it dies, or its device cannot be used any more."""
+        OwnerLost if it dies, or its device cannot be used any more. `compiled` is the compiled candidate that
+        a request is about, None if there is none."""
         try:
             self._connection.send((requests, compiled))
             answers = self._connection.recv()

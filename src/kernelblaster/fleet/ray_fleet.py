@@ -138,8 +138,8 @@ class RayFleet:
             self._join(owner)
 
     def _owner(self, slot: _Slot, node: dict[str, Any]) -> ActorOwner:
-        """Start an owner, a Ray actor, for a device; its name (machine, device and a random part) is
-        unique."""
+        """Starts an owner, a Ray actor, for the device `slot` of the machine that Ray describes as `node`;
+        its name (machine, device and a random part) is unique."""
         title = "GPU" if self._kind == "cuda" else "PTX machine"
         name = f"{node['NodeManagerAddress']} {slot.node[:6]} {title} {slot.number} ({token_hex(3)})"
         return ActorOwner(self._kind, name, slot.node, _takes(node["Resources"], self._kind), NAMESPACE)

@@ -119,8 +119,8 @@ def _split(workload: Workload, independent: tuple[str, ...]) -> str:
 
 
 def _width(signature: Signature, workload: Workload, name: str, split: str) -> int:
-    """How many neighbouring indices a box takes around each position along the size `name`; `split` is the
-    size along which it is cut."""
+    """How many neighbouring indices along the size `name` a box of this workload takes around each position:
+    few where a row of `signature`'s tensors is large. `split` is the size along which the box is cut."""
     if name != split:
         return ALONG
     outputs = sum(prod(workload.shape(t)) for t in signature.outputs) // workload.sizes[split]

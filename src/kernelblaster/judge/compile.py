@@ -111,7 +111,8 @@ def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:
 
 def _build(signature: Signature, title: str, candidate: Candidate, architecture: str) -> Binary | Failure:
     """Compile a candidate, or take it from the cache; CompileFailed or TimedOut if that fails. `title` is the
-    task's name, for the generated header that every candidate includes."""
+    task's name, for the generated header that every candidate includes. `signature` determines that header;
+    `architecture` is like sm_90a."""
     tools = toolchain()
     header = judge_header(signature, title, candidate.source)
     options = flags(architecture, candidate.defines)
@@ -178,7 +179,7 @@ def _raise_if_short(log: str, folder: Path) -> None:
 
 
 def _first_error(log: str) -> str:
-    """The first line of nvcc's output that reports an error; its last line if none does."""
+    """The line in nvcc's output (`log`) that reports the first error; its last line if none does."""
     for line in log.splitlines():
         if re.search(r"\berror\b", line) and "ptxas info" not in line:
             return line.strip()[:400]

@@ -88,7 +88,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
-    """All tensors in a nested structure of arguments or results."""
+    """All tensors in a nested structure (lists, tuples, dicts) of arguments or results, in order."""
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
@@ -120,9 +120,9 @@ class _WholeOperators(TorchFunctionMode):
         return result
 
     def _recurrent(self, name: str, args: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
-        """Record an RNN call as one launch and return empty results of the right shapes: tracing the loop
-        over time would take long. `args` are those of torch.lstm and its like. Packed sequences do not get
-        here, since packing needs values."""
+        """Adds a call of an RNN operator (its `name`, like lstm, and its arguments) to the recording as one
+        launch and returns empty results of the right shapes: tracing the loop over time would take long.
+        Packed sequences do not get here, since packing needs values."""
         data, state, weights, _, layers, _, _, bidirectional, batch_first = args
         length = data.shape[1 if batch_first and data.dim() == 3 else 0]
         directions = 2 if bidirectional else 1

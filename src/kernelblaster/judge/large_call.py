@@ -288,8 +288,8 @@ class LargeCall:
         return total, torch.cat([torch.tensor(ends), chosen[torch.randperm(len(chosen))[:PICKED]]])
 
     def _is_written(self, values: torch.Tensor) -> torch.Tensor:
-        """A flat boolean mask of the elements that differ from the poison byte that outputs were filled with
-        before the call."""
+        """A flat boolean mask over an output's `values`: True where they differ from the poison byte that
+        outputs were filled with before the call."""
         raw = values.reshape(-1)
         size = raw.element_size()
         kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
@@ -302,8 +302,8 @@ class LargeCall:
 
 
 def _fill_all(target: torch.Tensor, pool: ValuePool, workload: Workload, seed: int) -> None:
-    """Write values like the task file's own to `target`: DRAWN elements are drawn, the rest repeats parts of
-    these at random offsets."""
+    """Writes values like the task file's own to `target`: DRAWN elements are drawn from `pool` by `seed`, the
+    rest repeats parts of these at random offsets."""
     flat = target.view(-1)
     if pool.triangle is not None or flat.numel() <= 2 * DRAWN:
         fill(target, pool, "written", workload, seed)
@@ -319,8 +319,8 @@ def _fill_all(target: torch.Tensor, pool: ValuePool, workload: Workload, seed: i
 
 
 def _work(counts: Mapping[str, int]) -> int:
-    """How much one launch gave the emulator to do, in the units of `Draws.most_work`: warp instructions, plus
-    ACCESS_WORK for each access to memory."""
+    """How much work one launch was for the emulator, from its `counts` by name, in the units of
+    `Draws.most_work`: warp instructions, plus ACCESS_WORK for each access to memory."""
     accesses = ("global_load", "global_store", "shared_load", "shared_store", "local")
     requests = sum(int(counts[f"{name}_requests"]) for name in accesses)
     return int(counts["total_warp_instructions"]) + ACCESS_WORK * requests

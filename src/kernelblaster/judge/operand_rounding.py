@@ -137,7 +137,8 @@ def _wide(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _rounded(value: Any) -> Any:
-    """A float64 tensor rounded to TF32, or a list of them; anything else unchanged."""
+    """An argument of an operator with its operands rounded: a float64 tensor rounded to TF32, or a list of
+    them; anything else unchanged."""
     if isinstance(value, list | tuple):
         return [_rounded(one) for one in value]
     wide = isinstance(value, torch.Tensor) and value.dtype == torch.float64

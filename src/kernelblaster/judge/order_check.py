@@ -101,9 +101,9 @@ class OrderCheck:
             self._device = None
 
     def _findings(self, task: Task, binary: Binary) -> tuple[list[str], list[str]]:
-        """(the emulator's findings, one line each; names of the kernels that it did not see launched as at
-        the timed sizes). Raises NotEmulated if an instruction is missing in the emulator and nothing was
-        found."""
+        """Runs a compiled candidate of `task` in the emulator at small sizes: (its findings, one line each;
+        names of the kernels that it did not see launched as at the timed sizes). Raises NotEmulated if an
+        instruction is missing in the emulator and nothing was found."""
         if self._device is None:
             self._device = EmulatedDevice(self._spec, self._facts())
         device, workloads = self._device, self._workloads(task, binary)
@@ -210,8 +210,8 @@ class _Run:
 
 
 def _agree(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether two results of one output are equal up to what another order of additions may change (AGREE
-    times the largest element); integers must be equal."""
+    """Whether two results of one output, of calls that may differ in the order of additions, are equal but
+    for that (AGREE times the largest element); integers must be equal."""
     if not ours.is_floating_point():
         return torch.equal(ours, theirs)
     ours, theirs = ours.double(), theirs.double()

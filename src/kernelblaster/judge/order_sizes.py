@@ -94,7 +94,7 @@ def choose(
     """Record all calls and choose sizes that cover the launches of the `primary` call (at the timed sizes).
     Returns the sizes to run, at most CHOSEN and the first of `calls` always among them; and the names of the
     primary call's kernels that none of them launches, or launches only with a single cluster although the
-    primary call has several. `speaking` is as in LaunchedSize."""
+    primary call has several. `speaking` is as in LaunchedSize. `runner` has the candidate loaded."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {
@@ -112,8 +112,8 @@ def choose(
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
-    """Arguments of a call at the primary workload (the sizes that are timed) without memory behind its
-    tensors: its launches can be recorded, but not run."""
+    """Arguments of a call at the primary workload (the sizes that are timed), with these scalar arguments but
+    without memory behind its tensors: its launches can be recorded, but not run."""
     starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)

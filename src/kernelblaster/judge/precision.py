@@ -162,8 +162,8 @@ def bound(
 
 
 def share_of(errors: Errors, allowed: Errors) -> float:
-    """The largest ratio of an error to its bound over all measures: up to 1 is within bounds; infinite if a
-    bound is zero and its error is not."""
+    """The largest ratio of an error to its bound (in `allowed`) over all measures: up to 1 is within bounds;
+    infinite if a bound is zero and its error is not."""
     pairs = [(getattr(errors, m), getattr(allowed, m)) for m in MEASURES]
     return max((value / limit if limit else float("inf") for value, limit in pairs if value), default=0.0)
 
@@ -188,8 +188,9 @@ def all_finite(values: torch.Tensor) -> bool:
 
 
 def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) -> bool:
-    """Whether the RMS or the worst difference between two outputs on one device exceeds the bound: a quick
-    test, so outputs for which it is False may still fail `compare`. Integers must be equal."""
+    """Whether two outputs on one device, `output` and `other`, differ by more than the bound `allowed` in RMS
+    or worst difference: a quick test, so outputs for which it is False may still fail `compare`. Integers
+    must be equal."""
     if not output.is_floating_point():
         return not torch.equal(output, other)
     flat, right = output.reshape(-1), other.reshape(-1)
@@ -246,7 +247,7 @@ def _largest(values: torch.Tensor) -> float:
 
 
 def _norm(values: torch.Tensor) -> float:
-    """The square root of the sum of all squares, in a single pass."""
+    """The Euclidean norm: the square root of the sum of all squares, in a single pass over the tensor."""
     return float(torch.linalg.vector_norm(values))
 
 

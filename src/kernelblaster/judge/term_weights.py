@@ -65,30 +65,34 @@ def _trailing(given: Given) -> Dims:
 
 
 def _centred(values: torch.Tensor, dims: Dims) -> int:
-    """How many terms contribute rounding error in a mean and a variance over `dims`, whichever has more."""
+    """How many terms contribute rounding error in a mean and a variance of `values` over the axes `dims`,
+    whichever has more."""
     return max(weight(values, dims), weight((values - values.mean(dims, keepdim=True)).square(), dims))
 
 
 def _exponentials(given: Given) -> int:
     """How many terms contribute rounding error in a softmax or logsumexp: exponentials that do not vanish
-    beside the largest."""
+    beside the largest. `given` are the operator's arguments by name."""
     values, dims = given["self"], _dims(given)
     return weight((values - values.amax(dims, keepdim=True)).exp(), dims)
 
 
 def _norm(given: Given) -> int:
-    """How many terms contribute rounding error in a vector norm, which sums powers of the magnitudes."""
+    """How many terms contribute rounding error in a vector norm, which sums powers of the magnitudes. `given`
+    are the operator's arguments by name."""
     order = given.get("ord", given.get("p", 2))
     return weight(given["self"].abs().pow(2 if order is None else order), _dims(given))
 
 
 def _groups(given: Given) -> int:
-    """How many terms contribute rounding error in the mean and variance of a group normalization."""
+    """How many terms contribute rounding error in the mean and variance of a group normalization. `given` are
+    the operator's arguments by name."""
     return _centred(given["input"].reshape(given["N"] * given["group"], -1), (1,))
 
 
 def _channels(given: Given) -> int:
-    """How many terms contribute rounding error in the mean and variance of a batch normalization."""
+    """How many terms contribute rounding error in the mean and variance of a batch normalization. `given` are
+    the operator's arguments by name."""
     values = given["input"]
     return _centred(values, tuple(d for d in range(values.dim()) if d != 1))
 
@@ -105,7 +109,7 @@ def _product(one: str, other: str) -> Callable[[Given], int]:
 
 def _filter(given: Given) -> int:
     """How many terms contribute rounding error in a convolution: those with a nonzero input and a nonzero
-    weight."""
+    weight. `given` are the operator's arguments by name."""
     rest = [given[n] for n in ("stride", "padding", "dilation", "transposed", "output_padding", "groups")]
     return _most(torch.ops.aten.convolution(_present(given["input"]), _present(given["weight"]), None, *rest))
 

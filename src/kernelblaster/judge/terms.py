@@ -58,22 +58,23 @@ def _inner(name: str) -> Callable[[Given, Any], Any]:
 
 
 def _reduced(given: Given, result: Any) -> Any:
-    """Terms of one sum of a reduction operator: elements of its first tensor argument for each element of the
-    result."""
+    """How many terms one sum of a reduction operator has: elements of its first tensor argument for each
+    element of the result. `given` are its arguments by name."""
     first = next(value for value in given.values() if isinstance(value, torch.Tensor))
     one = result[0] if isinstance(result, tuple) else result
     return first.numel() // max(one.numel(), 1)
 
 
 def _along(given: Given, _: Any) -> Any:
-    """Terms of an operator along one axis, like softmax or cumsum: the extent of that axis (`dim`)."""
+    """How many terms one sum of an operator along one axis has (softmax, cumsum): the extent of the axis
+    `dim`. `given` are its arguments by name."""
     first = next(value for value in given.values() if isinstance(value, torch.Tensor))
     return first.shape[given["dim"]] if first.dim() else 1
 
 
 def _convolution(given: Given, _: Any) -> Any:
-    """Terms of the sum in one output element of a convolution; for a transposed one, of an element that the
-    whole filter covers."""
+    """How many terms the sum in one output element of a convolution has; for a transposed one, in an element
+    that the whole filter covers. `given` are its arguments by name."""
     weight = given["weight"]
     outputs = weight.shape[1] * given["groups"] if given["transposed"] else weight.shape[0]
     return weight.numel() // max(outputs, 1)

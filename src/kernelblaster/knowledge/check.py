@@ -56,8 +56,8 @@ def repair(where: str | Path) -> Path | None:
 
 
 def _of(connection: Connection, table: Table) -> list[str]:
-    """A line for each row of the table whose checksum is wrong or that cannot be parsed; empty if all are
-    whole."""
+    """Reads all rows of `table` and returns a line for each whose checksum is wrong or that cannot be parsed;
+    empty if all are whole."""
     damaged = []
     for row in connection.execute(select(table)):
         try:
@@ -68,8 +68,8 @@ def _of(connection: Connection, table: Table) -> list[str]:
 
 
 def _together(where: str | Path) -> list[str]:
-    """One line if the tables of states and optimizations, each row of which is whole, are not what follows
-    from the events; empty if they are."""
+    """Whether the tables of a knowledge base, whose rows are whole each, fit together: one line if states and
+    optimizations are not what follows from the events; empty if they are."""
     try:
         with KnowledgeBase(where, create=False) as knowledge:
             made, kept = knowledge.rebuilt(), knowledge.content()

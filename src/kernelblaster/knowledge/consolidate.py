@@ -75,9 +75,9 @@ def _retirements(content: Content, limits: KnowledgeLimits) -> list[Retired]:
 
 
 def _why_retire(entry: OptimizationEntry, limits: KnowledgeLimits) -> str | None:
-    """Why a technique should be retired, in words; None if it should not. It must be poor on every
-    architecture and after every technique that had been applied before it. Recipes (several techniques in one
-    step) are retired only for a low chance of valid candidates."""
+    """Why the technique in `entry` should not be offered any more in its state, by `limits`, in words; None
+    if it should. It must be poor on every architecture and after every technique that had been applied before
+    it. Recipes (several techniques in one step) are retired only for a low chance of valid candidates."""
     attempts = entry.evidence.total.attempts
     if attempts < limits.attempts:
         return None

@@ -60,5 +60,6 @@ def optimizations_in(content: Content) -> int:
 
 
 def _rows(values: Iterable[Values]) -> Iterable[Any]:
-    """The rows, given as dictionaries, as objects with attributes, which the functions of rows.py read."""
+    """Makes rows that came as dictionaries look like rows of a database: objects with attributes, which the
+    functions of rows.py read."""
     return (SimpleNamespace(**row) for row in values)

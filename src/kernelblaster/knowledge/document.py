@@ -131,8 +131,8 @@ class _State(_Part):
     @field_validator("primary_bottleneck", mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
-        """A bottleneck's name; free text is mapped to one by the first word of FOREIGN that occurs in it,
-        else returned as it is."""
+        """Validator: turns what a document has as a state's bottleneck into the name of one; free text is
+        mapped by the first word of FOREIGN that occurs in it, anything else returned as it is."""
         if not isinstance(value, str) or value in get_args(Bottleneck):
             return value
         return next((name for word, name in FOREIGN.items() if word in value.lower()), value)
@@ -140,14 +140,15 @@ class _State(_Part):
     @field_validator("secondary_characteristics", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
-        """A comma-separated text, or a list, as a tuple; anything else as it is."""
+        """Validator: turns a comma-separated text, or a list, into a tuple; anything else is returned as it
+        is."""
         parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
         return tuple(parts) if isinstance(parts, list) else parts
 
     @field_validator("optimizations")
     @classmethod
     def _once(cls, items: tuple[_Item, ...]) -> tuple[_Item, ...]:
-        """The items themselves. Raises ValueError if a technique occurs twice."""
+        """Validator: a state's techniques as they are. Raises ValueError if one occurs twice."""
         names = Counter(item.technique for item in items)
         twice = next((name for name, count in names.items() if count > 1), None)
         if twice is not None:
@@ -179,8 +180,9 @@ def import_changes(text: str | bytes, source: str) -> list[tuple[Change, Provena
 
 
 def _parse(text: str | bytes, source: str) -> _Document:
-    """The validated document; one that is only the table of states is accepted too. Strict: a number in
-    quotes is an error. Raises KnowledgeError with the path of the first problem."""
+    """Parses and validates a JSON document (`text`); one that is only the table of states is accepted too.
+    Strict: a number in quotes is an error. Raises KnowledgeError with the path of the first problem; `source`
+    names the document."""
     try:
         data = parse_json(text)
     except InvalidJson as error:
@@ -196,7 +198,8 @@ def _parse(text: str | bytes, source: str) -> _Document:
 
 
 def _path(keys: tuple[int | str, ...]) -> str:
-    """Where in a document something is, as in $.states.name[0], cut at LONGEST_PATH characters."""
+    """Writes the `keys` that lead to a place in a JSON document as text, as in $.states.name[0], cut at
+    LONGEST_PATH characters."""
     path = "$" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in keys)
     return one_line(path) if len(path) <= LONGEST_PATH else f"{one_line(path[:LONGEST_PATH])}..."
 

@@ -32,8 +32,8 @@ NO_MEMORY = ("SQLITE_NOMEM", "SQLITE_IOERR_NOMEM", "SQLITE_IOERR_SHMMAP")
 
 
 def sentence(error: Exception, verb: str) -> str:
-    """What went wrong with the database, and what to do, in words for the user. `verb` is what was being done
-    to it: "read" or "written"."""
+    """What went wrong with the database, by the driver's `error`, and what to do, in words for the user.
+    `verb` is what was being done to it: "read" or "written"."""
     cause = getattr(error, "orig", None) or error
     reason = " ".join(str(cause).split())
     words, name = reason.lower(), getattr(cause, "sqlite_errorname", "")

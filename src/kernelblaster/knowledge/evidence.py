@@ -37,8 +37,8 @@ class Evidence(Record):
     def with_result(
         self, result: StepResult, architecture: str | None, family: str | None, before: tuple[str, ...]
     ) -> "Evidence":
-        """The evidence with one more attempt; `before` are the techniques that had been applied. An
-        `architecture` or `family` of None is counted under "unknown"."""
+        """The evidence with one more attempt, which gave `result`; `before` are the techniques that had been
+        applied. An `architecture` or `family` of None is counted under "unknown"."""
         one = Tally(failed=1.0) if isinstance(result, Failed) else Tally(1.0, result.log_speedup)
         architecture = architecture or UNKNOWN
         return self.plus(

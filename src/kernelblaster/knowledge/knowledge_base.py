@@ -45,8 +45,9 @@ class KnowledgeBase(VersionedContent):
         return self.content().optimizations(state, architecture, applied, family)
 
     def match(self, state: State, provenance: Provenance = NOBODY, within: float = MATCH) -> str:
-        """The name of the known state that this one stands for, as `known_state` finds it. If there is
-        none, this state is added as discovered, and its name returned."""
+        """The name of the known state that `state` stands for: the one of that name, else the nearest within
+        the distance `within`. If there is none, `state` is added as discovered, with this provenance, and its
+        name returned."""
         known = known_state(self.content(), state, within)
         if known is None:
             self.add_state(state, provenance, discovered=True)
@@ -63,8 +64,8 @@ class KnowledgeBase(VersionedContent):
     def add_optimization(
         self, state: str, optimization: Optimization, weight: float = 1.0, provenance: Provenance = NOBODY
     ) -> None:
-        """Add a technique to a known state; one that is there is not changed. Its predicted speedup
-        counts as `weight` observations."""
+        """Adds a technique (`optimization`) to a known state; one that is there is not changed. Its predicted
+        speedup counts as `weight` observations."""
         content = self.content()
         if optimization.technique not in content.entries.get(content.resolve(state), {}):
             added = OptimizationAdded(state=state, optimization=optimization, weight=weight)
@@ -102,8 +103,9 @@ class KnowledgeBase(VersionedContent):
         return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
 
     def consolidate(self, seed: int, limits: KnowledgeLimits | None = None) -> list[Change]:
-        """Merge near-equal states, retire techniques that do not pay, lower the weight of evidence; returns
-        the changes made. `seed` chooses whose weight is lowered."""
+        """Tidies the knowledge base within `limits` (None: the usual ones): merges near-equal states, retires
+        techniques that do not pay, lowers the weight of evidence; returns the changes made. `seed` chooses
+        whose weight is lowered."""
         done: list[Change] = []
 
         def tidy(_: Connection, content: Content) -> list[Fresh]:

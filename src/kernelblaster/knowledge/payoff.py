@@ -17,7 +17,7 @@ def payoffs(
     """For each technique after which another one in `entries` (the techniques of one state) pays more: LATER
     times the log speedup that the other is expected to gain more after it than without it, the largest if
     there are several. Techniques that no other depends on are not in the result; those already in `applied`
-    are ignored."""
+    are ignored. Predictions are for a GPU architecture and a family of tasks (None: any)."""
     best: dict[str, float] = {}
     for entry in entries.values():
         preparation = entry.evidence.preparation

@@ -72,8 +72,9 @@ class PipelinedWriter:
         self._opened: Any = None
 
     def record(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Record changes in a transaction of its own, which is on the server's disk when this returns, and
-        return the new version. Does nothing and returns None where `record_in_entries` would."""
+        """Records the changes `fresh` in a transaction of its own, which is on the server's disk when this
+        returns, and returns the new version. Does nothing and returns None where `record_in_entries` would;
+        `known` is an earlier content."""
         keys = entry_keys(known, fresh)
         if not keys:
             return None

@@ -57,7 +57,7 @@ def recipes_for(
     family of tasks in any state, and those known in this state and never tried. First the recipe of the
     family's usual techniques and the one with the best result in this state, then by optimistic prediction;
     results in this state override those elsewhere. Recipes that would add fewer than two techniques to
-    `applied` are left out."""
+    `applied` are left out. `content` is the knowledge base's, `architecture` the GPU's."""
     hoped: dict[Recipe, float] = {}
     here: dict[Recipe, float] = {}
     seen: dict[Recipe, float] = {}

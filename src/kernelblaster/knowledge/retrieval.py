@@ -102,7 +102,8 @@ class Neighbourhood:
     ) -> list[Retrieved]:
         """Techniques that are known in this state, in states with the same primary bottleneck, or that gained
         something in any other; the largest expected gain first. Recipes (several techniques in one step) and
-        techniques retired in this state are left out."""
+        techniques retired in this state are left out. Predictions are for a GPU architecture and a family of
+        tasks (None: any), after the techniques `applied`."""
         own = self._content.entries.get(self.name or "", {})
         names = dict.fromkeys(name for name in self._names() if name not in own or own[name].retired is None)
         unknown = [name for name in names if name not in own]

@@ -140,8 +140,8 @@ class VersionedContent:
         return self._database.patiently(attempt)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Record those changes whose identity is not among the events in effect here; returns how many. One
-        that was recorded and reverted is recorded again."""
+        """Records those of the changes `known`, which come with identities from elsewhere, that are not among
+        the events in effect here; returns how many. One that was recorded and reverted is recorded again."""
         taken: list[Fresh] = []
 
         def unknown(connection: Connection, _: Content) -> list[Fresh]:
@@ -203,9 +203,9 @@ class VersionedContent:
         self._keep(content)
 
     def _record_in_entries(self, fresh: Sequence[Fresh]) -> int | None:
-        """Record changes that each concern one technique in one state, if no more of the content is needed:
-        returns the new version, or None if nothing was done. The content in memory is brought up to date when
-        it is read next."""
+        """Records the changes `fresh`, each of which concerns one technique in one state, if no more of the
+        content is needed: returns the new version, or None if nothing was done. The content in memory is
+        brought up to date when it is read next."""
         version = self._database.record_in_entries(self._content, fresh)
         if version is not None:
             self._database.reached(version)

@@ -59,7 +59,7 @@ class AgentDesk:
         )
 
     def kept(self, name: str, run: str | None) -> str:
-        """The source with this id (32 hex digits) in `run`; None: in any of the current runs. Raises
+        """The source with the id `name` (32 hex digits) in `run`; None: in any of the current runs. Raises
         StoreError if it is in none."""
         for one in [run] if run else [*reversed(self.current.values())]:
             try:

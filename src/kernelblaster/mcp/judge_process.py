@@ -23,8 +23,8 @@ async def unheard(stage: str) -> None:
 
 
 def _work(pipe: JobPipe, setup: AgentSetup) -> None:
-    """The main function of the process; `judge_work`, which loads torch, is imported there and not by the
-    server."""
+    """The main function of the process that judges: answers the requests that come through `pipe`, with what
+    `setup` allows. `judge_work`, which loads torch, is imported there and not by the server."""
     from kernelblaster.mcp.judge_work import work
 
     work(pipe, setup)

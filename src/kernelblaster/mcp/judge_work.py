@@ -43,8 +43,9 @@ LONGEST_MODULE = 12_000  # characters of a task's source that are shown
 
 
 def work(pipe: JobPipe, setup: AgentSetup) -> None:
-    """The main function of the process: answers requests (number, verb, arguments) with messages (number,
-    "stage", text) and one of (number, "done", data) or (number, "failed", text)."""
+    """The main function of the process that judges: answers requests (number, verb, arguments) from `pipe`
+    with messages (number, "stage", text) and one of (number, "done", data) or (number, "failed", text).
+    `setup` says what it may use."""
     desk = JudgeDesk(setup, pipe)
     try:
         for number, verb, arguments in pipe.jobs():
@@ -129,9 +130,9 @@ class JudgeDesk:
     def evaluate(
         self, task: dict[str, Any], source: str, run: str | None, technique: str | None
     ) -> dict[str, Any]:
-        """Judge a candidate, and record it in `run`, or in a new run if that is None. With a `technique`, the
-        knowledge base learns what it gained. Returns the verdict, the run, the candidate's id and the best so
-        far."""
+        """Judges a candidate (its `source`) for `task`, and records it in `run`, or in a new run if that is
+        None. With a `technique`, the knowledge base learns what it gained. Returns the verdict, the run, the
+        candidate's id and the best so far."""
         asking, opened, loaded = self._run(task, run)
         before = asking.best
         candidate = load_candidate(_text(source), loaded)
@@ -157,8 +158,8 @@ class JudgeDesk:
         return summaries.checked_data(checked.outcome, checked.counters)
 
     def profile(self, task: dict[str, Any], source: str) -> dict[str, Any]:
-        """The kernels of a candidate: their shares of the time (0 to 1), what bounds them and their
-        performance states. If it fails verification, its outcome instead."""
+        """Profiles a candidate for `task`: its kernels with their shares of the time (0 to 1), what bounds
+        them and their performance states, as JSON data. If it fails verification, its outcome instead."""
         loaded = self._load(**task)
         judge = self._device_judge()
         result = judge.profile(loaded, [load_candidate(_text(source), loaded)])[0]
@@ -206,8 +207,9 @@ class JudgeDesk:
     def prepare_search(
         self, task: dict[str, Any], budget: int, seconds: float | None, questions: str | None
     ) -> dict[str, Any]:
-        """A new run for a search, which another process is to do; `questions` is the folder in which an agent
-        answers for the language model, None: no model takes part."""
+        """Makes a new run for a search of at most `budget` candidates and `seconds`, which another process is
+        to do; `questions` is the folder in which an agent answers for the language model, None: no model
+        takes part."""
         loaded = self._load(**task)
         models = named_models(f"handoff:{questions}" if questions else None)
         search = search_of(budget, models).model_copy(update={"wall_seconds": seconds})
@@ -255,8 +257,9 @@ class JudgeDesk:
             ) from error
 
     def _load(self, name: str, path: str, shipped: bool) -> Task:
-        """The task in a file, loaded once for each version of it. A Python file that is not shipped is
-        checked first to contain nothing but a plain module, unless the user trusts tasks. Raises BadTask."""
+        """The task `name` in the file `path`, loaded once for each version of it. A Python file that is not
+        shipped is checked first to contain nothing but a plain module, unless the user trusts tasks. Raises
+        BadTask."""
         file = Path(path)
         try:
             status = file.stat()

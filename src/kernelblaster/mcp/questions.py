@@ -90,8 +90,8 @@ class Questions:
         ]
 
     def _claim(self, name: str) -> bool:
-        """Reserve a question for the caller. Returns False if another agent got it less than CLAIMED_S
-        seconds ago."""
+        """Reserves the question `name` for the caller. Returns False if another agent got it less than
+        CLAIMED_S seconds ago."""
         claims = self._folder / CLAIMS
         claims.mkdir(exist_ok=True)
         path = claims / name
@@ -116,8 +116,8 @@ def _is_question(folder: Path) -> bool:
 
 
 def _question(folder: Path) -> dict[str, Any]:
-    """A question as JSON data for an agent: its name, role, prompt, the schema of the answer, and what was
-    wrong with an earlier answer."""
+    """The question in a folder as JSON data for an agent: its name, role, prompt, the schema of the answer,
+    and what was wrong with an earlier answer."""
     prompt = read_bounded(folder / "prompt.md", 1 << 20).decode().removesuffix(HOW)
     about = parse_json(read_bounded(folder / "about.json", 1 << 20))
     data = {
@@ -135,8 +135,8 @@ def _problem(folder: Path) -> str:
 
 
 def _check(answer: dict[str, Any], folder: Path) -> None:
-    """Raise KernelBlasterError, which names the first place, if an answer does not fit the question's JSON
-    schema."""
+    """Checks an agent's answer against the JSON schema in the question's folder. Raises KernelBlasterError,
+    which names the first place that does not fit."""
     schema = parse_json(read_bounded(folder / "schema.json", 1 << 20))
     found = jsonschema.Draft202012Validator(schema).iter_errors(answer)
     worst = jsonschema.exceptions.best_match(found)

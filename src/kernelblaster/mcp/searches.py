@@ -93,8 +93,8 @@ class Searches:
         return self._summary(_followed(folder))
 
     async def watch(self, run: str, wait_s: float, say: Say = unheard) -> dict[str, Any]:
-        """The state of a run (see `state`) after the next judged candidate, its end, or `wait_s` seconds,
-        whichever comes first."""
+        """Waits for the next judged candidate of a run, its end, or `wait_s` seconds, whichever comes first;
+        returns the run's state as `state` does. `say` is called with progress."""
         folder = self.folder(run)
         until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
         followed = await asyncio.to_thread(_followed, folder)
@@ -123,8 +123,8 @@ class Searches:
         return {"asked": [describe_action(one.action) for one in commands], "obeyed": "before its next step"}
 
     def stop(self, run: str, *, now: bool) -> dict[str, Any]:
-        """Stop a search: before its next candidate, or its process at once with `now`. What it judged is
-        kept."""
+        """Stops the search of a run: before its next candidate, or its process at once with `now`. What it
+        judged is kept."""
         folder = self.folder(run)
         stop_run(folder, now=now, by=BY)
         words = "stopped" if now else "asked to stop; it does before its next candidate"

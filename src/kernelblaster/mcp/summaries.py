@@ -30,8 +30,8 @@ PREFERRED = 12  # techniques that are shown
 
 
 def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
-    """A verdict: outcome, speedup over the baseline and times in microseconds if the candidate is correct,
-    else why it is not and what to do."""
+    """A verdict as JSON data for agents: outcome, speedup over the baseline and times in microseconds if the
+    candidate is correct, else why it is not and what to do. `source` is the id of the candidate's text."""
     outcome = evaluation.outcome
     data = outcome_data(outcome, printable(feedback(evaluation, source)))
     timing = evaluation.timing
@@ -130,6 +130,6 @@ def technique_data(
 def ranked_data(
     options: Sequence[Scored], entries: Mapping[str, OptimizationEntry], most: int = PREFERRED
 ) -> list[dict[str, Any]]:
-    """The first `most` techniques of a ranking as JSON data, with the measured outcomes of each from
-    `entries`."""
+    """The first `most` of these techniques, which are ranked, as JSON data, with the measured outcomes of
+    each from `entries`."""
     return [technique_data(one, entries.get(one.optimization.technique)) for one in options[:most]]

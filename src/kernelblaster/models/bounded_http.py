@@ -52,8 +52,8 @@ class Deadline:
         return CallTimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
 
     def watch(self, event: str, about: Mapping[str, Any]) -> None:
-        """A trace callback for the HTTP library: remembers the socket once `event` says that it is connected,
-        so that it can be shut down at the deadline."""
+        """A trace callback for the HTTP library: remembers the socket once `event` says that it is connected
+        (`about` has it), so that it can be shut down at the deadline."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             with self._lock:
                 self._socket = about["return_value"].get_extra_info("socket")
@@ -163,7 +163,8 @@ def calling(
     where: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: CallLimits
 ) -> Iterator[Response]:
     """A context with the response to one HTTP call: POST if there is a body, else GET. `where` names the
-    server in messages. Network errors, also while the body is read, become `ModelError`."""
+    server in messages. Network errors, also while the body is read, become `ModelError`. `limits` are those
+    on time and bytes."""
     deadline = Deadline(where, limits)
     problem: ModelError
     try:
@@ -208,8 +209,9 @@ def _certificates() -> ssl.SSLContext:
 
 
 def _lost(where: str, error: Exception, limits: CallLimits) -> Unavailable:
-    """The error to raise for a network failure at the server `where`. Its `maybe_charged` says whether the
-    server may charge for the call (not if it was never reached)."""
+    """The exception to raise for a network failure (`error`) at the server `where`, in a call with these
+    limits. Its `maybe_charged` says whether the server may charge for the call (not if it was never
+    reached)."""
     if isinstance(
         error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError
     ):
@@ -222,8 +224,9 @@ def _lost(where: str, error: Exception, limits: CallLimits) -> Unavailable:
 
 
 def _decompressed(where: str, headers: Mapping[str, str], pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The body in pieces of bounded size, from the `pieces` received. Compression is not requested, but gzip
-    and deflate are handled; raises CutOff for other codings and for bodies that cannot be decompressed."""
+    """Yields a response's body decompressed, in pieces of bounded size, from the `pieces` received; `headers`
+    name the coding. Compression is not requested, but gzip and deflate are handled. Raises CutOff, which
+    names the server `where`, for other codings and for bodies that cannot be decompressed."""
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding in ("", "identity"):
         yield from pieces

@@ -32,8 +32,9 @@ class Estimate:
 
 
 def estimate(expected: Sequence[Expected], table: ModelTable, prices: Prices) -> list[Estimate]:
-    """The expected tokens and dollars by role (kind of question), for the roles that have a model in `table`.
-    Folders (hand-off, replay) cost nothing. Assumes no hits in a server's prompt cache."""
+    """Estimates tokens and dollars by role (kind of question), for the roles that have a model in `table`,
+    from how often each will ask (`expected`) and these prices. Folders (hand-off, replay) cost nothing.
+    Assumes no hits in a server's prompt cache."""
     rows = []
     for item in expected:
         name = table.of(item.role)

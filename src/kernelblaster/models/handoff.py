@@ -136,8 +136,8 @@ def _usable(request: Request[T], folder: Path) -> ModelAnswer:
 
 
 def _answer(folder: Path) -> ModelAnswer:
-    """The content of answer.json, with strings "@file:NAME" replaced by those files; unchanged if it is not
-    JSON. Raises Malformed if the file is too large or a named file is missing."""
+    """The content of answer.json in a request's folder, with strings "@file:NAME" replaced by those files;
+    unchanged if it is not JSON. Raises Malformed if the file is too large or a named file is missing."""
     plain = ModelAnswer(text="", stop="done", model="handoff", usage=None)
     try:
         data = read_bounded(folder / "answer.json", LARGEST_ANSWER_BYTES)

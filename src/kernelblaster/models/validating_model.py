@@ -17,8 +17,9 @@ class ValidatingModel:
         self._endpoint = endpoint
 
     def ask(self, request: Request[T]) -> Reply[T]:
-        """The validated reply. A `Malformed` answer is shown to the model once, with the problem; if the
-        second answer is malformed too, that error is raised. Other failures are raised at once."""
+        """Asks the model and returns its answer as a validated object. A `Malformed` answer is shown to the
+        model once, with the problem; if the second answer is malformed too, that error is raised. Other
+        failures are raised at once."""
         answer = self._endpoint.answer(request)
         try:
             return _reply(read(request, answer), answer)

@@ -53,8 +53,9 @@ class Gathering:
 
 
 def failure(where: str, status: int, text: str, headers: Mapping[str, str]) -> ModelError:
-    """The error for an HTTP status other than 200: `Unavailable` if a retry may help, `NotAllowed` for
-    keys and credit, else `Declined`. `text` is what the server says, `where` names the server."""
+    """The exception for an HTTP status other than 200: `Unavailable` if a retry may help, `NotAllowed` for
+    keys and credit, else `Declined`. `text` is what the server says, `where` names the server; `headers` may
+    say how long to wait."""
     message = f"{where}: HTTP {status}: {text.strip()[:500] or 'no reason given'}"
     if 300 <= status < 400:
         return Declined(

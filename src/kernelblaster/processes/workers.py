@@ -151,10 +151,10 @@ def run_with_retry(
     workers: int,
     connect: Callable[[], Closable] | None = None,
 ) -> Iterator[Any]:
-    """As `run_jobs`, but a job whose process ends is tried once more, in a process of its own, because
-    another job may have used up the memory. If that process ends too, a `LostJob` is yielded among the
-    messages. If `connect` is given, each process gets what it returns as its first argument, before
-    `arguments`."""
+    """Does the jobs as `run_jobs`, in up to `workers` processes that call `work(pipe, *arguments)`, but a job
+    whose process ends is tried once more, in a process of its own, because another job may have used up the
+    memory. If that process ends too, a `LostJob` is yielded among the messages. If `connect` is given, each
+    process gets what it returns as its first argument, before `arguments`."""
     waiting = iter(jobs)
     doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:

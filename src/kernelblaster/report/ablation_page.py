@@ -62,8 +62,8 @@ def ablation_page(ablation: Ablation, made: str = "") -> str:
 
 
 def charts_of(findings: StudyFindings) -> list[Chart]:
-    """Two figures of a study: the best so far over the evaluations, and the evaluations that each arm (way to
-    search) needs to reach 95 % of the best. Empty if no arm has results."""
+    """The two figures of a study: the best speedup so far over the evaluations, and the evaluations that each
+    arm (way to search) needs to reach 95 % of the best. Empty if no arm has results."""
     arms = [arm for arm in findings.arms if arm.curve]
     if not arms:
         return []
@@ -101,8 +101,8 @@ def charts_of(findings: StudyFindings) -> list[Chart]:
 
 
 def arms_table(findings: StudyFindings) -> tuple[list[str], list[list[str]]]:
-    """Column titles, and a row of cells for each arm (way to search); with a column for tokens if a model was
-    used."""
+    """The table of a study, as (column titles, rows of cells), with a row for each arm (way to search) and a
+    column for tokens if a model was used."""
     rows = [_cells(arm) for arm in findings.arms]
     if all(arm.tokens is None for arm in findings.arms):
         return list(COLUMNS), rows

@@ -125,8 +125,8 @@ def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
 
 
 def _run_choices(one: Contents) -> list[tuple[str, str]]:
-    """The runs that can be opened on the page, each as (its job's key, the text in the list of choices), in
-    the order in which they are embedded."""
+    """The runs of the bench that can be opened on its page, each as (its job's key, the text in the list of
+    choices), in the order in which they are embedded."""
     rows = {row.result.job: row for row in one.subject.rows}
     choices = []
     for job in one.details:

@@ -19,8 +19,9 @@ def common_tasks(contents: Sequence[Contents]) -> set[str]:
 
 
 def comparison_table(contents: Sequence[Contents]) -> SortedTable:
-    """A row for each subject, on the common tasks: device, valid tasks, geometric mean
-    speedup, speedup over the first subject with its confidence interval, candidates judged."""
+    """The table that compares several benches on the tasks that all have: a row for each with device, valid
+    tasks, geometric mean speedup, speedup over the first bench with its confidence interval, candidates
+    judged."""
     common = common_tasks(contents)
     head = ["", "device", f"valid of {len(common)}", "geomean", "over the first", "judged"]
     first = _by_task(contents[0], common)
@@ -38,8 +39,9 @@ def comparison_table(contents: Sequence[Contents]) -> SortedTable:
 
 
 def comparison_chart(contents: Sequence[Contents]) -> Chart | None:
-    """The fast_p curves of all subjects on the common tasks, each against its own main baseline; None if no
-    task is valid."""
+    """The fast_p curves of all compared benches (the share of tasks more than p times as fast as the
+    baseline, over p) on the tasks that all have, each against its own main baseline; None if no task is
+    valid."""
     common = common_tasks(contents)
     sets = [
         task_speedups([row for row in one.subject.rows if row.result.task in common], one.main)

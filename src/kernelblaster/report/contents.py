@@ -98,8 +98,8 @@ def contents_of(subject: Subject) -> Contents:
 
 
 def _interval(rows: list[Row], baseline: str) -> Interval | None:
-    """The geometric mean speedup against a baseline over the valid tasks, with its confidence interval; the
-    seeds of a task are averaged first. None without a valid task."""
+    """The geometric mean speedup against a baseline over the valid tasks among `rows`, with its confidence
+    interval; the seeds of a task are averaged first. None without a valid task."""
     by_task: dict[str, list[float]] = {}
     for row in rows:
         speedup = row.speedup(baseline)
@@ -118,7 +118,7 @@ def _costs(group: str, rows: list[Row]) -> Costs:
 
 
 def table_rows(contents: Contents) -> list[dict[str, Any]]:
-    """The rows of the result table as JSON data, one for each task and seed. Times are in microseconds;
+    """The result table of a report as JSON data, a row for each task and seed. Times are in microseconds;
     `light` is the floor (the least time that the GPU allows) over the time, 0 to 1; values that are not known
     are None."""
     rows = []
@@ -158,7 +158,8 @@ def table_rows(contents: Contents) -> list[dict[str, Any]]:
 
 
 def summary_dict(contents: Contents) -> dict[str, Any]:
-    """The summary of a subject as JSON data, for the page and for `report --json`."""
+    """All that a report shows of its subject in numbers, as JSON data: for the page and for `report
+    --json`."""
     subject = contents.subject
     plan = subject.plan
     return {
@@ -191,8 +192,8 @@ def summary_dict(contents: Contents) -> dict[str, Any]:
 
 
 def _start(plan: BenchPlan) -> str:
-    """The name of the initial knowledge base for display: of a file only its name, of a URL what follows the
-    password."""
+    """The knowledge base that a bench's searches started with, by a name for display: of a file only its
+    name, of a URL what follows the password."""
     return plan.start.rpartition("@")[2] if "://" in plan.start else Path(plan.start).name
 
 

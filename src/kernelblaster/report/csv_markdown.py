@@ -16,7 +16,7 @@ USED_SHOWN = 30
 
 
 def csv_of(contents: Contents) -> str:
-    """The report as CSV: one line for each task and seed, times in microseconds, with a column of speedups
+    """A report as CSV text: one line for each task and seed, times in microseconds, with a column of speedups
     and one of times for each baseline."""
     baselines = baselines_of(contents.subject.plan)
     plain = ("task", "group", "seed", "status", "reason", "us", "floor_us", "light")

@@ -102,8 +102,8 @@ def fast_p_chart(subject: Subject, baseline: str) -> Chart | None:
 
 
 def speedup_chart(subject: Subject, baseline: str, tones: Mapping[str, Tone]) -> Chart | None:
-    """A bar for each valid task and seed, the fastest first; None without any. `tones` are colours by
-    group."""
+    """The chart of speedups over `baseline`: a bar for each valid task and seed, the fastest first; None
+    without any. `tones` are colours by group of tasks."""
     valid = [(row, speedup) for row in subject.rows if (speedup := row.speedup(baseline)) is not None]
     if not valid:
         return None
@@ -173,8 +173,9 @@ def roofline_chart(
 
 
 def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """A bar for each valid task and seed: the floor (the least time that the GPU allows) over its time, 0 to
-    1; None without any. `tones` are colours by group."""
+    """The chart of how near to the limit each search got: a bar for each valid task and seed with the floor
+    (the least time that the GPU allows) over its time, 0 to 1; None without any. `tones` are colours by group
+    of tasks."""
     bars = []
     for row in subject.rows:
         result = row.result
@@ -204,8 +205,9 @@ def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """A dot for each valid search: its gain over the first candidate against its cost (tokens if a model was
-    used, else evaluations); None without any. `tones` are colours by group."""
+    """The chart of what gains cost: a dot for each valid search, its gain over the first candidate against
+    its cost (tokens if a model was used, else evaluations); None without any. `tones` are colours by group of
+    tasks."""
     valid = [row for row in subject.rows if row.result.status == "valid" and row.result.gain]
     if not valid:
         return None
@@ -241,8 +243,8 @@ def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
-    """Bars for the most used `techniques` or performance `states` (`what`): how often each paid, gained
-    nothing or failed; None without steps."""
+    """The chart of what searches tried: bars for the most used `techniques` or performance `states` (`what`),
+    with how often each paid, gained nothing or failed; None without steps."""
     uses = usage.techniques if what == "techniques" else usage.states
     most = sorted(uses.items(), key=lambda item: (-item[1].attempts, item[0]))[:USED_SHOWN]
     if not most:
@@ -290,8 +292,8 @@ def _tip(row: Row, speedup: float, baseline: str) -> str:
 
 
 def _point_tip(row: Row, path: Sequence[PathPoint], index: int) -> str:
-    """The tooltip of point number `index` on a path: technique, time, and gain over the point before, in
-    doublings."""
+    """The tooltip of a point in the roofline chart: technique, time, and gain over the point before, in
+    doublings. `path` are a search's points, `index` says which one."""
     point = path[index]
     gain = path[index - 1].us / point.us if index else 1.0
     step = f" ({'+' if gain > 1 else ''}{log2(gain):.2f} doublings)" if index else ""

@@ -69,8 +69,8 @@ class StateCard:
 
 
 def cards_of(content: Content) -> tuple[list[StateCard], list[StateCard]]:
-    """Cards of the performance states: those in which something was tried, and the others; the most tried
-    first."""
+    """What the page of a knowledge base shows of each performance state: first those in which something was
+    tried, then the others; the most tried first."""
     states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
     visited = [_state(content, entry) for entry in states if _attempts(content, entry)]
     return visited, [_state(content, entry) for entry in states if not _attempts(content, entry)]
@@ -129,8 +129,8 @@ def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
 
 
 def _prepared(entry: OptimizationEntry) -> str:
-    """The observed speedup with and without the preceding technique on which this one depends, as text; empty
-    if it depends on none."""
+    """How much a technique (`entry`) gained with and without the earlier technique on which it depends, as
+    text; empty if it depends on none."""
     evidence = entry.evidence.of_one_clock
     preparation = evidence.preparation
     if preparation is None:
@@ -142,8 +142,8 @@ def _prepared(entry: OptimizationEntry) -> str:
 
 
 def _posterior(entry: OptimizationEntry) -> Curve:
-    """The plot of the speedup that the knowledge base predicts for a technique: now, and before the first
-    attempt."""
+    """The small plot of the speedup that the knowledge base predicts for a technique (`entry`): now, and
+    before the first attempt."""
     prediction = entry.prediction(None)
     before = entry.untried().prediction(None)
     low, high = prediction.interval

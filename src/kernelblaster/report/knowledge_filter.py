@@ -45,8 +45,8 @@ class Choices:
 
 
 def choices_of(content: Content) -> Choices:
-    """The architectures, families of kernels and kinds of times that the outcomes in a knowledge base come
-    from."""
+    """Which filters make sense for a knowledge base: the architectures, families of kernels and kinds of
+    times (measured, modelled) that its results come from."""
     platforms: set[str] = set()
     families: set[str] = set()
     for entry in content.living_entries:

@@ -37,8 +37,8 @@ def knowledge_page(knowledge: KnowledgeBase, made: str = "") -> str:
 
 
 def used_chart(content: Content) -> Chart | None:
-    """Attempts by technique over all states, valid and failed, of the 20 most tried; None if there are
-    none."""
+    """The chart of the 20 most tried techniques of a knowledge base: attempts over all states, valid and
+    failed; None if there are none."""
     seen: dict[str, list[float]] = {}
     for state in content.living:
         for entry in content.entries.get(state.state.name, {}).values():

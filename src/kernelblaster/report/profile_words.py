@@ -41,9 +41,9 @@ class Changes:
 
 
 def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> Changes | None:
-    """Compare the profiles of two candidates, each as one dict of figures per kernel (see
-    `kernel_figures`); None if either has none. TOTALS are summed over the kernels; SHARES are
-    those of the kernel that takes longest."""
+    """Compares the profiles of two candidates, each as one dict of figures per kernel (see `kernel_figures`),
+    in sentences; None if either has none. TOTALS are summed over the kernels; SHARES are those of the kernel
+    that takes longest. `tier` is where the figures come from."""
     if not before or not after:
         return None
     sentences: dict[bool, list[str]] = {True: [], False: []}
@@ -58,9 +58,9 @@ def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> C
 def _compare(
     sentences: dict[bool, list[str]], label: str, unit: str, was: float | None, is_: float | None
 ) -> None:
-    """Add a sentence on a metric to `sentences[True]` if it rose from `was` to `is_`, or to
-    `sentences[False]` if it fell; none if a value is None or the change is below WORTH_SAYING (a
-    fraction)."""
+    """Adds a sentence on the metric called `label` to `sentences[True]` if it rose from `was` to `is_`, or to
+    `sentences[False]` if it fell; `unit` follows the numbers. None if a value is None or the change is below
+    WORTH_SAYING (a fraction)."""
     if was is None or is_ is None or abs(is_ - was) <= WORTH_SAYING * max(was, is_):
         return
     by = "" if unit == "%" else _by(was, is_)

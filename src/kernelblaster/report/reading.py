@@ -95,8 +95,8 @@ def _bench(folder: Path) -> Subject:
 
 
 def _runs(folders: Sequence[Path]) -> Subject:
-    """Runs of `optimize` as one subject of a report. Their only baseline is the one that the search timed
-    them against, shown as eager PyTorch."""
+    """Reads runs of `optimize` in these folders as one subject of a report. Their only baseline is the one
+    that the search timed them against, shown as eager PyTorch."""
     rows, paths, entries = [], {}, []
     setup = None
     for folder in folders:
@@ -136,8 +136,8 @@ def _measured(run: Run) -> bool:
 
 
 def _row(job: Job, run: Run) -> Row:
-    """The result of a run of `optimize`, as a bench has it; `unfinished` if the run has not ended with a
-    timed candidate."""
+    """The result of a run of `optimize` in the form of a bench's (`job` names its task and seed);
+    `unfinished` if the run has not ended with a timed candidate."""
     judged = [event.data["evaluation"] for event in run.events if event.kind == "evaluation"]
     end = conclusion(run.events, "results")
     codes = {event.key: event.data["evaluation"] for event in run.events if event.kind == "evaluation"}

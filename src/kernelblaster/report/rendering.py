@@ -30,8 +30,8 @@ def draw_svg(chart: Chart) -> Markup:
 
 
 def draw_file(chart: Chart, *, plain: bool = False) -> str:
-    """A figure as the content of an SVG file; with `plain` for programs that do not support variables in
-    styles."""
+    """A figure as the content of an SVG file; with `plain`, colours are written out, for programs that do not
+    support variables in styles."""
     style = read_part("figure.css")
     style = Markup(resolved(style)) if plain else Markup(figure_colours()) + style
     return render_page("figure.svg", drawing=draw(chart), style=style)
@@ -59,8 +59,8 @@ def make_environment(*folders: Path) -> Environment:
 
 
 def _text(value: Any) -> Any:
-    """Jinja's `finalize`: control characters in texts are shown as escapes, since names, prompts and sources
-    are untrusted."""
+    """What jinja calls on each value before it writes it: control characters in texts are shown as escapes,
+    since names, prompts and sources are untrusted."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

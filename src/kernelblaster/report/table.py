@@ -66,12 +66,13 @@ def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> SortedTa
 
 
 def speedup_cell(speedup: float | None, *, strong: bool = False, tip: str = "") -> Cell:
-    """A table cell with a speedup, green if faster than 1 and red if slower; empty for None."""
+    """A table cell with a speedup, green if faster than 1 and red if slower; empty for None. `strong`: in
+    bold; `tip` is the tooltip."""
     return Cell(times(speedup), speedup, tone_of(speedup), tip, strong=strong)
 
 
 def share_cell(share: float | None, tip: str = "") -> Cell:
-    """A table cell with a share (0 to 1) as percent; empty for None."""
+    """A table cell with a share (0 to 1) as percent; empty for None. `tip` is the tooltip."""
     return Cell(percent(share), share, tip=tip)
 
 

@@ -67,8 +67,9 @@ class ModelUse(Record):
 
 
 def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyName) -> ModelUse | None:
-    """The model use that the user's options ask for; None if they name no model. Raises
-    KernelBlasterError if they contradict each other or a role that needs a model has none."""
+    """Which models take part in a search, by the user's options: models and budgets (`choice`), roles and
+    strategy; None if they name no model. Raises KernelBlasterError if they contradict each other or a role
+    that needs a model has none."""
     if choice.model is None and choice.replay is None and not any("=" in role for role in roles):
         given = strategy != "maic-rl" or choice != ModelChoice() or roles
         if given:
@@ -145,7 +146,8 @@ def open_strategy(
 ) -> Iterator[StrategyMaker]:
     """A context with a function that makes a run's strategy, its models opened; `folder` is the run's, where
     spending is recorded. `say` is called with a message when a person or agent must answer for a model
-    (hand-off). Answers are stored in the folder shared by all runs, or in `answers` if given."""
+    (hand-off). Answers are stored in the folder shared by all runs, or in `answers` if given. `expert` plays
+    the roles that no model plays."""
     from kernelblaster.search.with_model import Players, strategy_named
 
     ledger = model_use.choice.ledger(folder)

@@ -240,8 +240,8 @@ class Pages:
     # Live
 
     async def live(self, request: Request) -> Response:
-        """The changes of a topic (what one page shows), as server-sent events; 503 if MOST_CLIENTS pages are
-        open."""
+        """Answers with the changes of what one page shows (a topic), as server-sent events while the page is
+        open; 503 if MOST_CLIENTS pages are open."""
         if self._dashboard.hub.clients >= MOST_CLIENTS:
             return PlainTextResponse("Too many pages are open.\n", 503, {"retry-after": "10"})
         name = request.query_params.get("topic", "")
@@ -281,8 +281,8 @@ class Pages:
         return HTMLResponse(render("login.html", wrong=False), headers=NO_STORE)
 
     async def log_in(self, request: Request) -> Response:
-        """Set a cookie for whoever sends the right token, and redirect to the first page; else show the login
-        page again (401)."""
+        """Sets a cookie for whoever sends the right token, and redirects to the first page; shows the login
+        page again (401) to others."""
         fields = parse_qs((await _body(request)).decode(errors="replace"))
         if not self._access.knows(fields.get("token", [""])[0].strip()):
             return HTMLResponse(render("login.html", wrong=True), 401, headers=NO_STORE)
@@ -304,8 +304,8 @@ class Pages:
         return response
 
     def static(self, request: Request) -> Response:
-        """A style sheet or a script of the dashboard; 304 if the browser has it, 404 if there is no such
-        file."""
+        """Answers with a style sheet or a script of the dashboard; 304 if the browser has it, 404 if there is
+        no such file."""
         found = self._static.get(request.path_params["name"])
         if found is None:
             raise HTTPException(404, "There is no such file.")

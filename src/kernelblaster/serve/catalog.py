@@ -117,8 +117,8 @@ class Catalog:
         self._benches = benches
 
     def _read(self, everything: bool) -> bool:
-        """Read what was appended to the logs of runs: of all, or only of those that are running or were never
-        read. Returns whether BURST_S was too short for all."""
+        """Reads what was appended to the logs of runs: with `everything` of all, else only of those that are
+        running or were never read. Returns whether BURST_S was too short for all."""
         until = time.monotonic() + BURST_S
         holders = lock_holders() or {}
         for one in self._waiting(everything):

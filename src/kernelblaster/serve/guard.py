@@ -134,7 +134,7 @@ def is_loopback(host: str) -> bool:
 def access_to(host: str, more: Collection[str], token: str | None) -> Access:
     """Who may use a server that listens on `host`: it may be addressed by that and by the names in `more`; on
     loopback by all names of loopback; if it listens on all addresses (0.0.0.0), by each of them and by this
-    machine's name."""
+    machine's name. `token` is what clients must show, None if nothing."""
     everywhere = host.strip("[]") in ("0.0.0.0", "::", "")
     own = LOOPBACK if is_loopback(host) or everywhere else (host.strip("[]"),)
     if everywhere:

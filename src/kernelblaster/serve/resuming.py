@@ -67,8 +67,8 @@ class ResumedRuns:
             return process.pid
 
     def _await_end(self, folder: Path) -> None:
-        """Wait, for at most ENDING_S, for the end of a process that was started for this run and does not
-        hold its lock, if it was never seen to work."""
+        """Waits, for at most ENDING_S seconds, for the end of a process that was started for the run in
+        `folder`, does not hold its lock, and was never seen to work."""
         with self._lock:
             known = self._started.get(folder)
         if known is not None and known.preparing and writer_of(folder) is None:
@@ -76,8 +76,8 @@ class ResumedRuns:
                 known.process.wait(ENDING_S)
 
     def notice(self, folder: Path) -> str:
-        """A sentence on the process that was started for a run: that it is getting ready, or how it failed;
-        empty if it works, ended well, or there is none."""
+        """A sentence for people on the process that was started for the run in `folder`: that it is getting
+        ready, or how it failed; empty if it works, ended well, or there is none."""
         with self._lock:
             started = self._started.get(folder)
             if started is None:

@@ -65,8 +65,8 @@ class ParsedEvent(BaseModel):
 
 
 def parse_event(text: bytes) -> ParsedEvent:
-    """The event in the JSON of a log line; without its data if that has an unexpected form, as in a later
-    version. Raises ValueError if it is no event."""
+    """Parses a line of a run's log to an event; without its data if that has an unexpected form, as in a
+    later version. Raises ValueError if it is no event."""
     try:
         return ParsedEvent.model_validate_json(text)
     except ValidationError:

@@ -115,8 +115,8 @@ class Log:
         self._watcher(self._progress("learned", None))
 
     def _progress(self, phase: Phase, about: Trial | Step | None) -> Progress:
-        """The present progress as the watcher gets it; `about` is the trial or step that it is about, if
-        any."""
+        """How far the search is now, as whoever watches it gets it; `phase` is what has just happened,
+        `about` the trial or step that it happened to, if any."""
         timings, budget, seconds = self._judging.timings, self._judging.budget, self._judging.seconds
         seconds_left, gpu_seconds_left = budget.seconds_left(seconds)
         step = about if isinstance(about, Step) else None

@@ -123,11 +123,11 @@ class Memory:
     def offer(
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
-        """Add techniques to a performance state, which is matched as in `match`; known ones are not changed.
-        Their predicted speedups, over the candidate whose evaluation is `parent`, count as GUESS_WEIGHT
-        observations. For a recipe (techniques together) the prediction becomes its reach, the log of its
-        speed relative to the floor's; without a timing an unknown one is assumed. Returns the name of the
-        state."""
+        """Adds techniques (`optimizations`) to a performance state, which is matched as in `match`; known
+        ones are not changed. Their predicted speedups, over the candidate whose evaluation is `parent`, count
+        as GUESS_WEIGHT observations. For a recipe (techniques together) the prediction becomes its reach, the
+        log of its speed relative to the floor's; without a timing an unknown one is assumed. Returns the name
+        of the state."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:
@@ -218,8 +218,8 @@ class Memory:
         return about | {"architecture": self.architecture, "floor_bytes": self._judging.floor_bytes}
 
     def _add(self, state: str, target: Target, techniques: Sequence[str]) -> dict[str, OptimizationEntry]:
-        """Add techniques to a state with guessed expectations, taken from similar states; returns all entries
-        of that state by technique."""
+        """Adds techniques to a state with guessed expectations, taken from similar states for kernels like
+        `target`; returns all entries of that state by technique."""
         expected = guesses(self.theta, target.state, techniques, self.architecture, target.family)
         added = [_guessed(state, technique, mean) for technique, mean in expected.items()]
         self._knowledge.record(added, self._provenance())

@@ -38,7 +38,7 @@ def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]
 
 
 def _best(history: History) -> dict[str, Any]:
-    """A run's result as JSON data: whether it is finished, how many candidates were judged, and the best
+    """The result of a run as JSON data: whether it is finished, how many candidates were judged, and the best
     candidate's speedup over the baseline and over the first candidate, with times in microseconds. Without
     the latter three if no candidate is correct."""
     best, first = history.best, history.first
@@ -70,8 +70,8 @@ def _learned(one: History, other: History) -> list[dict[str, Any]]:
 
 
 def _expectations(history: History) -> dict[tuple[str, str], list[float | None]]:
-    """Expected speedups by (performance state, technique), each as [before the run, after it]; None where
-    there was none. Empty until the run has ended."""
+    """What a run's knowledge base expected: speedups by (performance state, technique), each as [before the
+    run, after it]; None where there was none. Empty until the run has ended."""
     techniques = history.learned["techniques"] if history.learned else []
     return {
         (t["state"], t["technique"]): [

@@ -64,8 +64,9 @@ def steer_run(
 
 
 def stop_run(folder: Path, *, now: bool, by: str) -> SteeringCommand | None:
-    """Stop the search of the run in `folder`, as `kernelblaster.stop`: returns the request, or with `now`,
-    when its process has ended, None. Raises StoreError if no process works on it, or it does not end."""
+    """Stops the search of the run in `folder`, as `kernelblaster.stop`: by a request, which is returned, or
+    with `now` by a signal; then returns None when its process has ended. `by` says who asks, for the record.
+    Raises StoreError if no process works on it, or it does not end."""
     pid = writer_of(folder)
     if pid is None:
         raise StoreError(f"{folder.name}: no process of this machine works on it.")

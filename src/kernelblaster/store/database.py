@@ -84,8 +84,8 @@ class StoreDatabase:
 
 @cache
 def open_store(where: str) -> StoreDatabase:
-    """The shared store (database) at this address, opened once by this process, with the password that the
-    environment has."""
+    """Opens the shared store (database) at this address, with the password that the environment has; each
+    process opens it once."""
     keeper.take_environment()
     return StoreDatabase(where)
 
@@ -116,8 +116,9 @@ def _make_tables(connection: Connection) -> None:
 
 
 def _prepare_sqlite(engine: Engine) -> None:
-    """Set up connections to SQLite: they wait for locks, use a write-ahead log, and begin transactions with
-    the right to write. A crash of the machine may lose the last transactions, that of a process none."""
+    """Makes new connections of `engine` to SQLite wait for locks, use a write-ahead log, and begin
+    transactions with the right to write. A crash of the machine may lose the last transactions, that of a
+    process none."""
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: Any) -> None:

@@ -71,8 +71,8 @@ class StoredLeases:
         return [LostWork(about=row.about, losses=row.losses, why=row.why) for row in rows]
 
     def _recover(self, connection: Connection) -> None:
-        """Count work that is still marked as held as lost: the process that held it has ended. Called when
-        leases are opened."""
+        """Counts work that is still marked as held as lost, since the process that held it has ended. Called
+        when leases are opened, in the transaction of this connection."""
         held = and_(leases.c.scope == self._scope, leases.c.held)
         why = "the process that led the search has ended"
         connection.execute(

@@ -101,8 +101,8 @@ def _touched(event: KnowledgeEvent) -> tuple[str, str]:
 
 
 def _learned_table(learned: dict[str, Any]) -> str:
-    """Markdown: the expected speedup of each technique that the run tried, before and after, and why it
-    changed."""
+    """What a run learned as a Markdown table: the expected speedup of each technique that it tried, before
+    and after, and why it changed. `learned` is the content of learned.json."""
     lines = [
         f"{len(learned['events'])} events, from version {learned['from']} to {learned['to']}; new states: "
         f"{markdown(', '.join(learned['states'])) or 'none'}",

@@ -139,8 +139,8 @@ class Run:
         return not self._ahead
 
     def _in_store(self, pointer: StorePointer, writing: bool) -> "tuple[DatabaseFiles, DatabaseLog]":
-        """The files and the log of a run in a shared store (database). If it cannot be opened, the lock of
-        the run's folder is released."""
+        """Opens the files and the log of a run in the shared store (database) that `pointer` names, for
+        `writing` or only to read. If it cannot be opened, the lock of the run's folder is released."""
         from kernelblaster.store.database_log import DatabaseFiles, DatabaseLog
 
         try:
@@ -243,8 +243,9 @@ def discard_unbegun(run: Run) -> bool:
 
 
 def open_run(root: Path, name: str | Path, *, writing: bool = False) -> Run:
-    """Open a run under `root` by its name, a unique prefix of it, or `last` for the latest; or anywhere
-    by its folder. Raises StoreError if there is none, several match, or it is damaged."""
+    """Open a run under `root` by its name, a unique prefix of it, or `last` for the latest; or anywhere by
+    its folder. Raises StoreError if there is none, several match, or it is damaged. `writing`: to continue
+    it; else it is only read."""
     return Run(_folder_of(root, str(name)), writing=writing)
 
 

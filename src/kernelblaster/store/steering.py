@@ -99,8 +99,8 @@ class SteeringCommand(Record):
 
 
 def append_command(folder: Path, action: SteeringAction, by: str) -> SteeringCommand:
-    """Ask the search in a run's folder for something; it is on the disk (fsync) when this returns. Raises
-    StoreError if the folder holds no run or cannot be written."""
+    """Asks the search in a run's `folder` for an `action`, on behalf of `by` ("cli", "dashboard"); it is on
+    the disk (fsync) when this returns. Raises StoreError if the folder holds no run or cannot be written."""
     if not holds_run(folder):
         raise StoreError(f"{folder}: holds no run.")
     command = SteeringCommand(id=secrets.token_hex(8), at=time.time(), by=one_line(by)[:100], action=action)

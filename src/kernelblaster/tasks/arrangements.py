@@ -25,9 +25,10 @@ TIES = 8  # how few different extremes there are among spikes: some are equal
 def arranged(
     pool: torch.Tensor, distribution: Distribution, rows: RowValues, generator: torch.Generator
 ) -> torch.Tensor:
-    """The values of one piece of a floating tensor: drawn from its sorted `pool`, then arranged or
-    changed as `distribution` says. `rows` locates the piece in the tensor. Returns `rows.size` values
-    of the pool's type. The same random numbers are consumed whatever that type is."""
+    """The values of one piece of a floating tensor: drawn from its sorted `pool`, then arranged or changed as
+    `distribution` says. `rows` locates the piece in the tensor. Returns `rows.size` values of the pool's
+    type. The same random numbers are consumed whatever that type is. `generator` is the source of all random
+    numbers."""
     drawn = _drawn(pool, rows, generator)
     if distribution in SAFE:
         return pool.index_select(0, _CHOICES[distribution](len(pool), rows, drawn, generator))
@@ -36,8 +37,8 @@ def arranged(
 
 
 def _drawn(pool: torch.Tensor, rows: RowValues, generator: torch.Generator) -> torch.Tensor:
-    """For each element of a piece of a tensor (`rows`) the index of a value in the pool, a random integer of
-    equal probabilities (int32)."""
+    """For each element of a piece of a tensor (`rows`) the index of a value in the pool, uniformly random
+    from `generator` (int32)."""
     return torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device, dtype=torch.int32)
 
 
@@ -50,7 +51,7 @@ def whole(
 ) -> torch.Tensor:
     """The values of one piece of an integer or boolean tensor, all below `bound` if it is given: drawn from
     the sorted `pool`, or for some distributions only its lowest and highest value, all equal, or counting up.
-    `rows` locates the piece in the tensor."""
+    `rows` locates the piece in the tensor. `generator` is the source of all random numbers."""
     drawn = _drawn(pool, rows, generator)
     values, low, high = pool.index_select(0, drawn), pool[0], pool[-1]
     if bound is not None:

@@ -165,8 +165,9 @@ def _landmarks(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> tor
 
 
 def _kept(rows: RowValues) -> torch.Tensor:
-    """True for the elements that a sparse arrangement keeps: on average SPARSE along the longest axis, and at
-    least one in each line along every axis of at least a quarter of that length."""
+    """Which elements a sparse arrangement keeps (a mask over the piece that `rows` locates): on average
+    SPARSE along the longest axis, and at least one in each line along every axis of at least a quarter of
+    that length."""
     longest = max(rows.shape, default=1)
     kept = rows.scattered("kept") % max(1, longest // SPARSE) == 0
     for axis, extent in enumerate(rows.shape):
@@ -184,16 +185,16 @@ def _sparse(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.
 
 
 def _sparse_low(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """As `_sparse`, but the other elements are set far below the pool's lowest value instead of zero, so that
-    their exponentials vanish: for softmax and other sums of exponentials."""
+    """The values with all elements but a few (`_kept`) set far below the pool's lowest value, so that their
+    exponentials vanish: for softmax and other sums of exponentials."""
     below = float(pool[0]) - 128.0 - 8.0 * _spread(pool)
     return torch.where(_kept(rows), values, torch.full_like(values, below))
 
 
 def _grid(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Random integer multiples (at most GRID) of a power of two near an eighth of the pool's standard
-    deviation, with opposite signs in neighbouring pairs if the pool has both signs: sums of them and of their
-    squares are exact in any order, and dense sums are near zero."""
+    """Ignores the given values; returns random integer multiples (at most GRID) of a power of two near an
+    eighth of the pool's standard deviation, with opposite signs in neighbouring pairs if the pool has both
+    signs: sums of them and of their squares are exact in any order, and dense sums are near zero."""
     step = 2.0 ** (int(math.frexp(_spread(pool) or 1.0)[1]) - 3)
     size = rows.scattered("grid", pairs=True)
     steps = size % (GRID + 1)
@@ -226,8 +227,8 @@ def _planted(
 
 
 def _scale(distribution: Distribution, dtype: torch.dtype, rows: RowValues) -> float:
-    """A power of two, drawn by the seed from the distribution's range of exponents for this type (HALF_SCALES
-    for float16, else WIDE_SCALES)."""
+    """A power of two to multiply values of type `dtype` by, drawn by the seed of `rows` from the
+    distribution's range of exponents (HALF_SCALES for float16, else WIDE_SCALES)."""
     low, high = (HALF_SCALES if dtype == torch.float16 else WIDE_SCALES)[distribution]
     return 2.0 ** rows.rng("scale").randint(low, high)
 

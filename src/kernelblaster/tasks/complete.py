@@ -32,8 +32,9 @@ class CompletionRequest:
 
 
 def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[ModuleFile, tuple[str, ...]]:
-    """The user's Python file with what was missing appended and its inputs flattened to tensors and numbers,
-    executed; and sentences for the user on what was chosen for it. Raises BadTask if something can neither be
+    """Completes the user's Python file (`source`, from `path`): appends what a task needs and it lacks, by
+    what the user `wanted` or by inference, flattens its inputs to tensors and numbers, and executes it.
+    Returns it with sentences for the user on what was chosen. Raises BadTask if something can neither be
     found nor inferred."""
     check_names(source, path)
     names = execute(source, path).names
@@ -59,8 +60,8 @@ def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[Module
 
 
 def check_names(source: str, path: str) -> None:
-    """Raise BadTask if the file defines Model, get_inputs or get_init_inputs twice (the last one would
-    silently win), or has a syntax error."""
+    """Checks the Python file `source`: raises BadTask, which names `path`, if it defines Model, get_inputs or
+    get_init_inputs twice (the last one would silently win), or has a syntax error."""
     try:
         tree = ast.parse(source, path)
     except SyntaxError as error:

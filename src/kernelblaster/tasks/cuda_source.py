@@ -205,8 +205,9 @@ def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
 
 
 def _declared_shape(body: Node, name: str) -> Node | None:
-    """The initializer of the `dim3` variable `name`: a list of its dimensions, or a call; None if no such
-    variable is declared. (To the grammar, `dim3 block(A, B)` declares a function with parameters.)"""
+    """How a function's `body` initializes the `dim3` variable `name`: a list of its dimensions, or a call;
+    None if no such variable is declared. (To the grammar, `dim3 block(A, B)` declares a function with
+    parameters.)"""
     for node in walk(body, "declaration"):
         if text(node.child_by_field_name("type")) != "dim3":
             continue

@@ -208,8 +208,8 @@ class Derivation:
         return self._fixed[key]
 
     def _workload(self, name: WorkloadName, shapes: Shapes, facts: Facts) -> Workload:
-        """The workload with these input shapes. Raises BadTask if dimensions that share a size differ in
-        it."""
+        """The workload `name` with these input shapes; `facts` finds the outputs' shapes. Raises BadTask if
+        dimensions that share a size differ in it."""
         try:
             return workload_of(name, self.signature, facts, shapes)
         except UnequalSizes as error:

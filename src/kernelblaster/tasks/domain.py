@@ -60,8 +60,9 @@ class Domain:
 
 
 def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
-    """The domain of a CUDA-source task: what DECLARED lists for each input's declared distribution;
-    integer inputs accept everything."""
+    """The domain of a CUDA-source task, what may be varied in its inputs: what DECLARED lists for the
+    distribution that the source declares for each of `inputs`; integer inputs accept everything. `path` names
+    the source in messages."""
     distributions = CudaFile(source, path).distributions
     everything = frozenset(DISTRIBUTIONS) - PLANTED
     return Domain(
@@ -70,8 +71,9 @@ def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
 
 
 def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Domain:
-    """The domain of a module (what may be varied in its inputs), tried at `workload`, which should be small.
-    Takes at most LIMIT_S seconds; what was not tried by then is not accepted. `rng` draws the scalars."""
+    """The domain of a module, what may be varied in its inputs: found by running `reference` at `workload`,
+    which should be small, with one thing changed at a time. Takes at most LIMIT_S seconds; what was not tried
+    by then is not accepted. `rng` draws the scalars."""
     trial = _Trial(reference.on_host(), workload, time.monotonic() + LIMIT_S)
     return Domain(
         trial.taken(), trial.scalars(rng), trial.landmarks(rng), trial.shuffled(), twins=trial.twins()
@@ -227,8 +229,8 @@ class _Trial:
 
 
 def _others(value: Any, rng: Random) -> list[Any]:
-    """Other values to try in place of a scalar input: for a number, close and distant ones, negative ones
-    and zero; for an integer also one of each number of BITS, of either sign."""
+    """Other values to try in place of a scalar input `value`: for a number, close and distant ones, negative
+    ones and zero; for an integer also one of each number of BITS, of either sign. `rng` draws them."""
     if isinstance(value, bool):
         return [not value, value]  # in turn, so that others move on either side
     if isinstance(value, int):

@@ -36,7 +36,8 @@ def _advice() -> str:
 
 
 def _line(error: Exception, file: ModuleFile) -> str:
-    """ ":LINE" of the innermost traceback frame that is in the task's file; "" if there is none."""
+    """Where in the task's file the error was raised, as ":LINE" of the innermost traceback frame that is in
+    it; "" if there is none."""
     lines = [
         n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file.path
     ]

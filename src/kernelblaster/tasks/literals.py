@@ -35,8 +35,8 @@ def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
 
 
 def lines_before(source: str) -> int:
-    """How many lines were inserted before the user's file, BESIDE_MARK included; 0 if there is no such
-    mark."""
+    """How many lines were inserted into `source` before the user's own file, up to the comment BESIDE_MARK; 0
+    if there is no such mark."""
     return next((n for n, line in enumerate(source.split("\n"), 1) if line == BESIDE_MARK), 0)
 
 

@@ -252,9 +252,9 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
-    """Run the module without gradients; its outputs as a flat list of contiguous tensors, nested tuples
-    and dicts flattened in order, without None. Raises BadTask if it returns anything but tensors, or
-    nothing; its own exceptions pass through."""
+    """Runs the module on `inputs` without gradients; returns its outputs as a flat list of contiguous
+    tensors, nested tuples and dicts flattened in order, without None. Raises BadTask if it returns anything
+    but tensors, or nothing; its own exceptions pass through."""
     on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
     with kept_going("forward()"), torch.no_grad(), nullcontext() if on_gpu else DeviceRedirect():
         result = module(*inputs)
@@ -298,10 +298,10 @@ def _without_values(module: torch.nn.Module, bare: Bare) -> torch.nn.Module:
 
 
 def execute(source: str, path: str, literals: Mapping[int, int] | None = None) -> Executed:
-    """Run a Python file as a new module, with integer literals replaced as in `literals` (old value to new).
-    Local modules that were embedded in its text (tasks/local_modules.py) exist for it alone: those of the
-    same name in this process are restored afterwards, and so is torch's default dtype. Raises BadTask if the
-    file's code fails."""
+    """Runs a Python file (`source`, from `path`) as a new module, with integer literals replaced as in
+    `literals` (old value to new). Local modules that were embedded in its text (tasks/local_modules.py) exist
+    for it alone: those of the same name in this process are restored afterwards, and so is torch's default
+    dtype. Raises BadTask if the file's code fails."""
     text = path + source + str(sorted((literals or {}).items()))
     name = TASK + sha256(text.encode()).hexdigest()[:12]
     module = types.ModuleType(name)

@@ -56,9 +56,9 @@ INTERNALS = frozenset(
 
 
 def check_plain(source: str, where: str) -> None:
-    """Raise BadTask unless a Python text is plain: imports of torch and math, constants, functions, and
-    classes derived from `nn.Module`, made of tensor operations, and nothing else. `where` names the text in
-    the message, beside the line."""
+    """Raises BadTask unless a Python text (`source`) is plain: imports of torch and math, constants,
+    functions, and classes derived from `nn.Module`, made of tensor operations, and nothing else. `where`
+    names the text in the message, beside the line."""
     if len(source) > LARGEST:
         raise BadTask(f"{where}: has more than {LARGEST} characters.")
     try:

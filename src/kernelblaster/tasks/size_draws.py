@@ -349,8 +349,8 @@ class SizeDraws:
 
 
 def most_read_bytes(task: Task) -> int:
-    """The most bytes that a candidate's inputs and parameters may take together in any workload it is judged
-    at: more than at the primary one, since drawn sizes may exceed that."""
+    """The most bytes that all inputs and parameters of a task may take together in any workload that
+    candidates are judged at: more than at the primary one, since drawn sizes may exceed that."""
     read = sum(task.primary.bytes(tensor) for tensor in task.signature.read_tensors)
     return int(read * LARGEST_SHARE) + LARGEST_EXTRA_BYTES
 

@@ -118,8 +118,9 @@ class MutantTruth:
     def _run(
         self, runner: EmulatedRunner, one: Input, layout: Layout, number: int
     ) -> tuple[torch.Tensor, ...] | str:
-        """Call the kernel once on an input: its outputs, or what went wrong, in words. `number` selects the
-        byte that scratch memory is filled with before."""
+        """Calls the kernel that `runner` has loaded once on an input, whose tensors lie as `layout` says:
+        returns its outputs, or what went wrong, in words. `number` selects the byte that scratch memory is
+        filled with before."""
         signature = self._task.signature
         for tensor, value in zip(signature.read_tensors, one.tensors, strict=True):
             layout.view(tensor).copy_(value)
@@ -202,8 +203,8 @@ def _close(one: Input, found: tuple[torch.Tensor, ...]) -> bool:
 
 
 def _laid_out(arena: Arena, task: Task, one: Input, seed: int) -> Layout:
-    """Places for the input's tensors in the device's memory; the same addresses for the same input and seed
-    every time."""
+    """Where the tensors of an input for `task` lie in the device's memory (`arena`); the same addresses for
+    the same input and seed every time."""
     return lay_out(arena, task.signature, one.workload, random.Random(f"{seed} {one.title}"))
 
 

@@ -15,8 +15,8 @@ from kernelblaster.store.steering import STEERED
 
 
 def device_of(run: ReadableRun, history: History) -> str:
-    """The name of a run's device: as recorded when it began, else as in the first verdict, else the requested
-    kind."""
+    """The name of the device that a run was judged on: as recorded when it began, else as in the first
+    verdict, else the requested kind."""
     begun = next((str(event.data["name"]) for event in run.events if event.kind == "device"), "")
     judged = next((str(one.verdict["device"]) for one in history.judged), "")
     return begun or judged or str(history.about.get("device", "unknown"))
@@ -78,8 +78,8 @@ def _spent(run: ReadableRun, history: History) -> str:
 
 
 def _limit(events: Sequence[RunEvent], history: History) -> int | None:
-    """The most candidates that the search may judge, as set at its beginning or changed by people while it
-    ran; None without a limit."""
+    """The most candidates that the search may judge, as set at its beginning (`history`) or changed by people
+    while it ran (`events`); None without a limit."""
     limit = (history.about.get("search") or {}).get("evaluations")
     for event in events:
         if event.kind == STEERED:

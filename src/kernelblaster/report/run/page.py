@@ -64,8 +64,8 @@ def steps_with_details(tree: Tree, knowledge: str, links: KnowledgeLinks) -> lis
 
 
 def sources_of(run: ReadableRun, history: History) -> dict[str, str]:
-    """The sources of all candidates by their names in the run's files, for the differences on the page; those
-    that are lost are left out."""
+    """The sources of all candidates of a run by their names in the run's files, for the differences on the
+    page; those that are lost are left out."""
     sources = {}
     for judged in history.judged:
         try:
@@ -76,8 +76,8 @@ def sources_of(run: ReadableRun, history: History) -> dict[str, str]:
 
 
 def progress_chart(history: History) -> Chart | None:
-    """The time of every correct candidate in the order of judging, and the best so far; None if there are
-    fewer than two."""
+    """The chart of a search: the time of every correct candidate in the order of judging, and the best so
+    far; None if there are fewer than two."""
     timed = [(n, one) for n, one in enumerate(history.judged, 1) if one.speedup and one.verdict["timing"]]
     if len(timed) < 2:
         return None
@@ -153,8 +153,8 @@ def _expected(technique: str, score: dict[str, Any] | None) -> str:
 
 
 def learned_rows(history: History) -> list[dict[str, Any]]:
-    """For each technique that was tried, the speedup expected before and after the run, as texts by the names
-    that the template uses."""
+    """What a run learned, for the template: for each technique that was tried, the speedup expected before
+    and after the run, as texts."""
     techniques = (history.learned or {}).get("techniques", ())
     tried = [one for one in techniques if one["after"] and one["after"]["attempts"]]
     return [

@@ -36,8 +36,8 @@ class Reasons:
         self._proposed = _proposed_by(events)
 
     def why(self, step: Step) -> list[str]:
-        """Sentences on the state, the techniques on offer, how this one was drawn, and the gain that was
-        expected."""
+        """Why the search tried this step, in sentences: on the state, the techniques on offer, how this one
+        was drawn, and the gain that was expected."""
         key = f"{step.id.iteration}/{step.id.rollout}/{step.id.number}"
         choice = self._choices.get(key)
         sentences = [self._where(step), *self._offered(key, choice, step), self._expected(step)]
@@ -61,8 +61,8 @@ class Reasons:
         return self._described.get(technique) or _seed()[1].get(technique, "")
 
     def differed(self, step: Step) -> list[str]:
-        """The recorded explanations of why this technique's gain in this state differed from the prediction;
-        empty if there are none."""
+        """Why the gain of this step differed from the prediction, in the sentences that were recorded about
+        its technique in its state; empty if there are none."""
         mine = (g for g in self._gaps if (g["state"], g["technique"]) == (step.state, step.technique))
         return list(dict.fromkeys(str(gap["sentence"]) for gap in mine))
 

@@ -259,8 +259,8 @@ class Tree:
         )
 
     def _row(self, link: _Link, depth: int, on_way: bool) -> StepRow:
-        """The line of a step, or of a trial, and its candidate. `on_way`: it is on the path to the best, and
-        this is the candidate's first line."""
+        """The line of the tree for a step or trial (`link`) and its candidate, `depth` steps below the root.
+        `on_way`: it is on the path to the best, and this is the candidate's first line."""
         child = self._judged.get(link.child)
         failure = link.step.failure if link.step else None
         outcome = child.outcome if child else failure or self._awaited
@@ -329,16 +329,17 @@ class Tree:
 
 
 def linked(detail: StepDetail, knowledge: str, href: str) -> StepDetail:
-    """The detail with the name of the run's knowledge base, and the address of its entry on the step. If both
-    are empty, or the step has no entry, nothing of it is shown."""
+    """A step's details with the name of the run's knowledge base, `knowledge`, and the address of its entry
+    on the step, which begins with `href`. If both are empty, or the step has no entry, nothing of it is
+    shown."""
     if not detail.known or not (knowledge or href):
         return replace(detail, known="")
     return replace(detail, knowledge=knowledge, known_href=href)
 
 
 def _belongs(name: str, entry: _Entry) -> bool:
-    """Whether the exchange `name` (role/key of a question to a model) produced this line's candidate, or is
-    about it."""
+    """Whether the exchange `name` (role/key of a question to a model) produced the candidate of this line of
+    the tree, or is about it."""
     link = entry.link
     begin: tuple[str, ...] = ("initial-writer",) if link is None and entry.row.number == 1 else ()
     if link is not None and link.step is not None:

@@ -230,8 +230,8 @@ def knowledge_of(place: Place) -> Path | None:
 
 
 def _speedup(row: Row, run: RunLine | None) -> float | None:
-    """The speedup of a task over the first baseline: from its result's times, else as the search judged it so
-    far; None if there is none."""
+    """The speedup of a search of a bench over the first baseline: from its result's times, else as the search
+    judged it so far; None if there is none."""
     result = row.result
     if result.best_us and result.baseline_us:
         return result.baseline_us / result.best_us

@@ -174,8 +174,8 @@ class KnowledgeView:
 
 
 def _learned(key: tuple[str, str], tried: Sequence[KnowledgeEvent], changed: Changed | None) -> LearnedToday:
-    """What the attempts of today (`tried`) taught about a (state, technique); `changed` has the expectations
-    before and after, None if they did not change."""
+    """What the attempts of today (`tried`) taught about a technique in a state, which `key` names; `changed`
+    has the expectations before and after, None if they did not change."""
     state, technique = key
     before, after = (changed.before, changed.after) if changed else (None, None)
 

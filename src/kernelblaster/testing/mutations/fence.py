@@ -37,8 +37,9 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_calls(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop one statement which is only a call of a barrier, a fence or a wait, including calls
-    of the source's own functions that wait for an mbarrier."""
+    """Yields mutations that each drop one statement which is only a call of a barrier, a fence or a wait,
+    including calls of the source's own functions that wait for an mbarrier. `code` is the parsed CUDA
+    source."""
     waiting = {
         text(f.child_by_field_name("declarator")).split("(")[0]
         for f in code.functions
@@ -54,8 +55,8 @@ def _dropped_calls(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_assembly(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop one inline assembly statement which is a barrier, a fence or a wait, outside of
-    while loops."""
+    """Yields mutations that each drop one inline assembly statement which is a barrier, a fence or a wait,
+    outside of while loops. `code` is the parsed CUDA source."""
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         if inner is None or inner.type != "gnu_asm_expression" or within(node, "while_statement"):
@@ -73,8 +74,8 @@ def _endless_waits(code: Code) -> Iterator[Mutation]:
 
 
 def _weaker_orders(code: Code) -> Iterator[Mutation]:
-    """Mutations that replace an acquire, release or stronger memory order by relaxed, in inline assembly or
-    in C++ atomics."""
+    """Yields mutations that each replace an acquire, release or stronger memory order by relaxed, in inline
+    assembly or in C++ atomics. `code` is the parsed CUDA source."""
     for node in code.device("string_content"):
         for pattern, strong, weak in _WEAKER:
             if re.search(pattern, text(node)):

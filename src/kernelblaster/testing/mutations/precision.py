@@ -37,8 +37,8 @@ def _sums(code: Code) -> Iterator[Mutation]:
 
 
 def _operands(code: Code) -> Iterator[Mutation]:
-    """Mutations that round the factors of an accumulated product (`+= a * b`, or an fma) to bfloat16 or
-    TF32."""
+    """Yields mutations that each round the factors of one accumulated product (`+= a * b`, or an fma) to
+    bfloat16 or TF32. `code` is the parsed CUDA source."""
     for node in code.device("binary_expression"):
         pair = sides(node)
         summed = node.parent is not None and operator(node.parent) == "+="
@@ -57,8 +57,8 @@ def _operands(code: Code) -> Iterator[Mutation]:
 
 
 def _functions(code: Code) -> Iterator[Mutation]:
-    """Mutations that round the argument or the result of a math function to half, or replace `tanh` by
-    tanh.approx."""
+    """Yields mutations that each round the argument or the result of one math function to half, or replace
+    `tanh` by tanh.approx. `code` is the parsed CUDA source."""
     for node in code.device("call_expression"):
         name, arguments = text(node.child_by_field_name("function")), node.child_by_field_name("arguments")
         if not _FUNCTIONS.fullmatch(name) or arguments is None:
@@ -71,8 +71,8 @@ def _functions(code: Code) -> Iterator[Mutation]:
 
 
 def _stores(code: Code) -> Iterator[Mutation]:
-    """Mutations that round a value to bfloat16 when it is stored to memory. None for sources that use 16-bit
-    types anyway."""
+    """Yields mutations that each round one value to bfloat16 when it is stored to memory. None for sources
+    that use 16-bit types anyway. `code` is the parsed CUDA source."""
     if re.search(r"half|bfloat16", code.source):
         return
     for node in code.device("assignment_expression"):

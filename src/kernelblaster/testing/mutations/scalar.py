@@ -19,8 +19,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _constants(code: Code) -> Iterator[Mutation]:
-    """Mutations that change one floating literal by 1 % or 0.1 %; a small one (an epsilon) is also dropped or
-    made ten times larger."""
+    """Yields mutations that each change one floating literal by 1 % or 0.1 %; a small one (an epsilon) is
+    also dropped or made ten times larger. `code` is the parsed CUDA source."""
     for node in code.nodes:
         value = _value(node)
         if value is None or value == 0 or node.type != "number_literal":
@@ -42,8 +42,8 @@ def _signs(code: Code) -> Iterator[Mutation]:
 
 
 def _defaults(code: Code) -> Iterator[Mutation]:
-    """Mutations that ignore one scalar argument: the launch function always uses the value in the task's
-    file."""
+    """Yields mutations that each ignore one scalar argument: the launch function always uses the value in the
+    task's file. `code` is the parsed CUDA source."""
     entry = code.entry()
     if entry is not None:
         for name, value in code.scalars.items():

@@ -90,8 +90,8 @@ class Code:
                 yield loop
 
     def is_floating(self, node: Node | None) -> bool:
-        """Whether an expression looks like a floating-point number, by the declarations in the file; a
-        pointer to such does not."""
+        """Whether an expression (a node of the syntax tree) looks like a floating-point number, by the
+        declarations in the file; a pointer to such does not."""
         if node is None:
             return False
         kind, floating = node.type, False
@@ -122,8 +122,8 @@ class Code:
         return name in self._floats or name == "float" or bool(_MATH.fullmatch(name))
 
     def _points(self, node: Node | None) -> bool:
-        """Whether an expression looks like a pointer to floating-point numbers, by the declarations in the
-        file."""
+        """Whether an expression (a node of the syntax tree) looks like a pointer to floating-point numbers,
+        by the declarations in the file."""
         if node is None:
             return False
         if node.type == "identifier":

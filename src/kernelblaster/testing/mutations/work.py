@@ -29,8 +29,8 @@ def _skipped_terms(code: Code) -> Iterator[Mutation]:
 
 
 def _partial_rows(code: Code) -> Iterator[Mutation]:
-    """Mutations in which one loop covers only a part of its range: half, seven eighths, or at most 1024
-    elements."""
+    """Yields mutations in which one loop covers only a part of its range: half, seven eighths, or at most
+    1024 elements. `code` is the parsed CUDA source."""
     for loop in code.loops():
         if re.fullmatch(r"\d+", text(loop.bound)):
             continue
@@ -44,8 +44,8 @@ def _partial_rows(code: Code) -> Iterator[Mutation]:
 
 
 def _shorter_exchange(code: Code) -> Iterator[Mutation]:
-    """Mutations in which a tree reduction (a loop with a halving distance) begins with half of its first
-    distance."""
+    """Yields mutations in which one tree reduction (a loop with a halving distance) begins with half of its
+    first distance. `code` is the parsed CUDA source."""
     for loop in code.device("for_statement"):
         start, update = loop.child_by_field_name("initializer"), loop.child_by_field_name("update")
         if start is None or not re.search(r"/=|>>=", text(update)):
@@ -78,8 +78,9 @@ def _dropped_operands(code: Code) -> Iterator[Mutation]:
 
 
 def _fixed_sizes(code: Code) -> Iterator[Mutation]:
-    """Mutations in which the launch function uses a size of the primary workload (the sizes that are timed)
-    instead of the one given, or returns at once if a size is above half of that."""
+    """Yields mutations in which the launch function uses a size of the primary workload (the sizes that are
+    timed) instead of the one given, or returns at once if a size is above half of that. `code` is the parsed
+    CUDA source."""
     entry = code.entry()
     if entry is None:
         return
