@@ -203,9 +203,9 @@ def copy_us(spec: GpuSpec, size: int) -> float:
 def _grid_cycles(
     blocks: int, multiprocessors: int, residency: Residency, busiest: float, latency: float
 ) -> float:
-    """Cycles of the SM with the most blocks, wave by wave, if `blocks` blocks are spread over
-    `multiprocessors` SMs. `busiest` is the cycles for which one block occupies the busiest pipe, `latency`
-    the cycles of a block's dependent instructions, which other resident blocks overlap."""
+    """Cycles of the SM with the most blocks, wave by wave, if `blocks` blocks are spread over all SMs of the
+    GPU. `busiest` is the cycles for which one block occupies the busiest pipe, `latency` the cycles of a
+    block's dependent instructions, which other resident blocks overlap."""
     most = residency.blocks_per_sm
 
     def wave(count: float) -> float:
