@@ -110,7 +110,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, for `dir()` and completion; works without importing any of them."""
+    """The public names of this package, as `dir()` and completion show them; works without importing any of
+    them."""
     return sorted([*__all__, "__version__"])
 
 

@@ -172,8 +172,8 @@ def connected(limit_s: float) -> socket.socket:
 def exchange(
     connection: socket.socket, message: Data, tell: Callable[[str], None] = lambda text: None
 ) -> Data:
-    """As `ask`, on a connection that is already open: send `message`, pass progress texts to `tell`, and
-    return the reply. Raises KeeperLost if the connection ends or times out."""
+    """Sends a message to the keeper on a connection that is already open, passes progress texts to `tell`,
+    and returns the reply. Raises KeeperLost if the connection ends or times out."""
     try:
         send(connection, message)
         while True:

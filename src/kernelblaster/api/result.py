@@ -78,7 +78,8 @@ class OptimizeResult:
 
     @property
     def modelled(self) -> bool:
-        """Whether times come from the GPU model, not from measurements."""
+        """Whether the run's times come from a model of the GPU, because it was made without one, and not from
+        a clock."""
         return self.timing.modelled
 
     @property

@@ -143,10 +143,10 @@ def measure_all(
     dispatcher: Dispatcher | None = None,
     workers: int = 1,
 ) -> Iterator[list[Measured]]:
-    """The measurements of each result (see `Measuring.measure`), on the kind of device of `job`: one after
-    another, or with a `dispatcher` by `workers` processes on the devices of its fleet. With `apart`, another
-    process does them too, because code of a task may crash it; after two crashes on a result, its
-    measurements have the outcome `Died`. `folder` is the bench's."""
+    """Judges the best candidate of each result anew, against each of `baselines` (see `Measuring.measure`),
+    on the kind of device of `job`: one after another, or with a `dispatcher` by `workers` processes on the
+    devices of its fleet. With `apart`, another process does them too, because code of a task may crash it;
+    after two crashes on a result, its measurements have the outcome `Died`. `folder` is the bench's."""
     if dispatcher is None and not apart:
         with open_judges(job, baselines, None) as judges:
             for result in results:

@@ -78,8 +78,9 @@ def confine_command(
 
 
 def confine_to_run(run: Run, *, device: DeviceName | None = None, **more: Any) -> None:
-    """As `confine_command`, for the task that a run keeps a copy of: grants access to the run's folder too.
-    `device` None: the kind that the run was begun on; `more` are arguments of `confine_command`."""
+    """Confines this command, like `confine_command`, before it runs the task that a run keeps a copy of; the
+    run's folder can be written to. `device` is the kind to grant access to (None: the one that the run was
+    begun on); `more` are further arguments of `confine_command`."""
     device = device or (run.events[0].data.get("device") if run.events else None)
     stranger = "" if keeps_shipped_task(run) else str(run.folder)
     more["fills"] = (run.folder, *more.get("fills", ()))

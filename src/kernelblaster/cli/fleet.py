@@ -1,4 +1,4 @@
-"""`kernelblaster fleet start|stop|status|token`."""
+"""`kernelblaster fleet start|stop|status|token`: devices of several machines that judge together."""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,5 @@
-"""`kernelblaster kb show|search|diff|merge|export|import|log|rollback|stats|report`."""
+"""`kernelblaster kb show|search|diff|merge|export|import|log|rollback|stats|report`: looks into knowledge
+bases, joins them and takes back what they learned."""
 
 import json
 import sys

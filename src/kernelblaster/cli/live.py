@@ -28,8 +28,8 @@ QUIET_SECONDS = 2  # after which a stage says how long it takes
 
 
 class SearchView(Protocol):
-    """Interface of what shows a search: called with its progress; `stage` is called with what the judge is
-    doing, `say` with messages for a person."""
+    """Interface of an object that shows one search: called with its progress; `stage` is called with what the
+    judge is doing, `say` with messages for a person."""
 
     def __call__(self, progress: "Progress") -> None: ...
 
@@ -39,7 +39,7 @@ class SearchView(Protocol):
 
 
 class SilentSearch:
-    """View of a search for `--json`: shows only messages for a person, on standard error."""
+    """Shows nothing of a search, for `--json`, but messages for a person, on standard error."""
 
     def __call__(self, progress: "Progress") -> None:
         pass
@@ -52,7 +52,7 @@ class SilentSearch:
 
 
 class SearchLines:
-    """View of a search for logs and pipes: prints one line for each step."""
+    """Shows a search in logs and pipes: prints one line for each step."""
 
     def __call__(self, progress: "Progress") -> None:
         if progress.phase == "stepped" and progress.step is not None:
@@ -68,7 +68,8 @@ class SearchLines:
 
 
 class LiveSearch:
-    """View of a search for a terminal: a few lines that are redrawn."""
+    """Shows a search on a terminal: a few lines with its best time, budget and last steps, which are
+    redrawn."""
 
     def __init__(self, title: str) -> None:
         self._title = title

@@ -85,7 +85,8 @@ VERBS = {
 
 
 class Verbs(TyperGroup):
-    """A command group that imports a command only when it is called, so that listing them is fast."""
+    """The group of all commands as click sees it: the module of a command is imported only when that one is
+    called, so that listing them is fast."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -201,6 +202,6 @@ def _print_json(words: str) -> None:
 
 
 def _stop() -> NoReturn:
-    """Exit as after Ctrl-C, with code STOPPED (130)."""
+    """Ends the program as Ctrl-C would, with exit code STOPPED (130)."""
     print("stopped.", file=sys.stderr)
     sys.exit(STOPPED)

@@ -1,4 +1,5 @@
-"""`kernelblaster optimize TASK` and `kernelblaster resume RUN`."""
+"""`kernelblaster optimize TASK` searches for a faster kernel; `kernelblaster resume RUN` continues a
+search."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any

@@ -25,8 +25,8 @@ AROUND = 6  # lines of the view beside them
 
 
 class Overview(Protocol):
-    """Interface of what shows a bench: called with progress messages of its searches; `measured` is called
-    with each final measurement."""
+    """Interface of an object that shows a bench: called with progress messages of its searches; `measured` is
+    called with each final measurement."""
 
     def __call__(self, news: "News") -> None: ...
 
@@ -34,7 +34,7 @@ class Overview(Protocol):
 
 
 class SilentBench:
-    """View of a bench for `--json`: shows only messages for a person, on standard error."""
+    """Shows nothing of a bench, for `--json`, but messages for a person, on standard error."""
 
     def __call__(self, news: "News") -> None:
         if news.words:
@@ -73,7 +73,7 @@ class Rate:
 
 
 class BenchLines:
-    """View of a bench for logs and pipes: prints one line for each search that ended and each measurement."""
+    """Shows a bench in logs and pipes: prints one line for each search that ended and each measurement."""
 
     def __init__(self, total: int, done: int) -> None:
         self._total = total
@@ -95,7 +95,8 @@ class BenchLines:
 
 
 class LiveBench:
-    """View of a bench for a terminal: running searches, the last results, and how many are left."""
+    """Shows a bench on a terminal, in lines that are redrawn: running searches, the last results, and how
+    many are left."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
         self._title = title
@@ -156,7 +157,7 @@ def show_bench(title: str, jobs: Sequence[str], quiet: bool, done: Collection[st
 
 
 def _lines() -> Table:
-    """An empty table without borders for jobs and texts on them."""
+    """An empty table without borders, to show jobs and a text on each in."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
     table.add_column(no_wrap=True)
     table.add_column()

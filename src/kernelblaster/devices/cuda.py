@@ -158,8 +158,8 @@ class CudaDevice:
         return float(begin.elapsed_time(end)) * 1e3
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """One profile for each job: by Nsight Compute if it is installed and permitted, else durations
-        only."""
+        """Profiles several calls of candidates: one profile for each job, by Nsight Compute if it is
+        installed and permitted, else with durations only."""
         torch.cuda.synchronize()
         if settings().ncu is not None:
             profiles = ncu.profile(self._toolbox, jobs, self.name)

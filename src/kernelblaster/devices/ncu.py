@@ -134,8 +134,8 @@ class _Rows:
         self._advice: list[ProfilerAdvice] = []
 
     def add(self, row: dict[str, str]) -> None:
-        """Take in one row of ncu's CSV table, a dictionary by column name: a metric, an advice of a rule, or
-        both."""
+        """Reads one row of ncu's CSV table, a dictionary by column name, which holds a metric, a rule's
+        advice, or both."""
         section = row.get("Section Name") or ""
         name = row.get("Metric Name") or ""
         name = QUICK_METRICS.get(name, name)

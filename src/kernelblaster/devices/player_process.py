@@ -93,7 +93,8 @@ class PlayerProcess:
 
     @contextlib.contextmanager
     def _or_died(self):  # type: ignore[no-untyped-def]
-        """A context in which an OSError of the socket becomes CandidateDied."""
+        """A context for talking to the player over its socket: an OSError in it becomes CandidateDied, with
+        how the process ended."""
         try:
             yield
         except OSError as error:

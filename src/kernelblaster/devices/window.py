@@ -43,7 +43,7 @@ def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
 
 
 def draw_scratch(rng: random.Random) -> int:
-    """Draw the virtual address of a call's first scratch allocation (cudaMallocAsync)."""
+    """Draws at random the virtual address at which a call's scratch memory (cudaMallocAsync) begins."""
     return SCRATCH + PAGE * rng.randrange(STARTS // 4)
 
 

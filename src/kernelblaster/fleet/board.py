@@ -20,7 +20,8 @@ class DeviceEntry:
 
 
 class Board:
-    """The list of all devices in use, by name, with what each works on."""
+    """The list of all devices of a fleet that commands use at the moment, by name, with what each works on
+    and for whom."""
 
     def __init__(self) -> None:
         self._entries: dict[str, DeviceEntry] = {}
@@ -41,5 +42,5 @@ class Board:
         self._entries.pop(name, None)
 
     def entries(self) -> list[DeviceEntry]:
-        """The entries of all devices, sorted by name."""
+        """All devices in use, each with what it works on and for whom, sorted by name."""
         return sorted(self._entries.values(), key=lambda entry: entry.name)

@@ -65,7 +65,7 @@ class DeviceOwner:
             return [KernelBlasterError(f"internal error: {error!r}")] * len(requests)
 
     def close(self) -> None:
-        """Close all judges and devices."""
+        """Closes all judges and devices that this process has opened."""
         self._open.close()
 
     def _answer(self, request: Request, compiled: Compiled | None) -> Any:
@@ -103,8 +103,8 @@ class DeviceOwner:
 
     def _judge(self, choice: JudgeChoice, *wanted: tuple[Task, object]) -> DeviceJudge:
         """The judge for a choice of device and baseline, opened when first needed. `wanted` are the tasks
-        that it is needed for now. If reference modules of more than PREPARED tasks (with a compiled baseline,
-        of more than one) would then be kept, all are dropped first."""
+        that it is needed for now. To bound memory, all kept reference modules are dropped first if there
+        would otherwise be more than PREPARED of them (more than one with a compiled baseline)."""
         if choice not in self._judges:
             device = self._device(choice)
             profile = choice.searching and device.modelled

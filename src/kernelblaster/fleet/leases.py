@@ -30,7 +30,7 @@ class Leases(Protocol):
 
 
 class PassingLeases:
-    """`Leases` in the memory of this process, which are forgotten when it ends."""
+    """Counts lost work (see `Leases`) in the memory of this process, which forgets it at its end."""
 
     def __init__(self) -> None:
         self._lost: Counter[str] = Counter()

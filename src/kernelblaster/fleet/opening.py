@@ -43,7 +43,8 @@ def fleet_named(name: str | None, token: Path | None = None) -> FleetChoice | No
 
 
 class Machines(Protocol):
-    """Interface: the machines of a fleet, to which this process is connected."""
+    """Interface to the machines of a fleet: says which devices they have and gives access to them. This
+    process is connected to them."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
         """Resolves `kind` "auto": "cuda" if a machine has a GPU, else "emulated"; others are returned as they
@@ -68,7 +69,7 @@ class Machines(Protocol):
 
 
 class LocalMachine:
-    """`Machines` that is this machine alone, without Ray."""
+    """The fleet (see `Machines`) of this machine alone, without Ray."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
         return kind_here(kind, gpu)
@@ -87,7 +88,7 @@ class LocalMachine:
 
 
 class RayMachines:
-    """`Machines` of the Ray cluster that this process is connected to."""
+    """The fleet (see `Machines`) of all machines of the Ray cluster that this process is connected to."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
         from kernelblaster.devices.specs import gpu_named

@@ -74,8 +74,8 @@ class RayFleet:
         self._board.remove.remote(lost.name)
 
     def refuse(self, owner: Owner, why: str) -> None:
-        """As `Fleet.refuse`. The Ray actor of the owner is kept, so that Ray gives its device to no other
-        one."""
+        """Leaves the device of an owner unused, for the reason `why`. The Ray actor of the owner is kept, so
+        that Ray gives its device to no other one."""
         with self._lock:
             slot = self._slot_of(owner)
             if slot is None:
@@ -87,8 +87,8 @@ class RayFleet:
         self._board.note.remote(owner.name, about)
 
     def hopeless(self) -> str | None:
-        """As `Fleet.hopeless`: the last reason, if all present devices were refused. None while there is
-        none, since one may join."""
+        """The reason why no device can be expected any more, in words: the last one, if all present devices
+        were refused. None while there is no device, since one may join."""
         with self._lock:
             refused = self._refused and set(self._owners) <= set(self._refused)
         return self._why if refused else None

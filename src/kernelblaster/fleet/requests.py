@@ -48,8 +48,8 @@ class DescribeRequest:
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """Asks for `Judge.prepare`: answered by (Fitness, whether the task can be scored; Floor, the least bytes
-    and operations that it needs)."""
+    """Asks the owner of a device to prepare a task: answered by (Fitness, whether the task can be scored;
+    Floor, the least bytes and operations that it needs), as by `Judge.prepare`."""
 
     choice: JudgeChoice
     task: Task
@@ -67,8 +67,8 @@ class EvaluateRequest:
 
 @dataclass(frozen=True)
 class ConfirmRequest:
-    """Asks for `Judge.confirmed`, the emulator's check of a correct candidate for races and memory order:
-    answered by an evaluation."""
+    """Asks the owner of a device to check a correct candidate for races and memory order in the emulator:
+    answered by an evaluation, as by `Judge.confirmed`."""
 
     choice: JudgeChoice
     task: Task
@@ -78,7 +78,9 @@ class ConfirmRequest:
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """Asks for `Judge.profile`: answered by a list with a profile or an outcome for each candidate."""
+    """Asks the owner of a device to profile candidates of one task; `depth` says which metrics are collected.
+    Answered by a list with a profile or (if it fails verification) an outcome for each, as by
+    `Judge.profile`."""
 
     choice: JudgeChoice
     task: Task
@@ -88,8 +90,9 @@ class ProfileRequest:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """Asks for `Judge.estimate`: answered by a list with microseconds, or None where there is no estimate,
-    for each candidate."""
+    """Asks the owner of a device how long candidates take by the model of the GPU, without verification:
+    answered by a list with a time in us, or None where there is no estimate, for each, as by
+    `Judge.estimate`."""
 
     choice: JudgeChoice
     task: Task

@@ -48,8 +48,8 @@ class Box:
         return Box(self.workload, self.chosen | {self.split: kept}, self.split)
 
     def slabs(self, most: int) -> list["Box"]:
-        """Up to `most` boxes of equal size that this one is cut into along `split`; a remainder is left out.
-        The box itself if it has no split."""
+        """Cuts the box along `split` into up to `most` boxes of equal size; indices that remain are left out.
+        Just the box itself if it has no split."""
         if self.split is None:
             return [self]
         indices = self.chosen[self.split]

@@ -93,8 +93,8 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 
 
 class _WholeOperators(TorchFunctionMode):
-    """A function mode for operators that are one kernel (or one cuDNN call) on a GPU but are decomposed on
-    fake tensors: adds each of them to the recorder's steps as one launch."""
+    """A context (a torch function mode) for operators that are one kernel (or one cuDNN call) on a GPU but
+    are decomposed into many on fake tensors: adds each of them to the recorder's steps as one launch."""
 
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()

@@ -40,7 +40,7 @@ class LaunchedSize:
 
     @property
     def warps(self) -> int:
-        """Warps of all launches at this size together."""
+        """How many warps all launches at this size have together: a measure of the emulator's work."""
         return sum(_warps(launch) for launch in self.launches)
 
     @property

@@ -89,7 +89,8 @@ class SizeCheck:
             return SizesRun(f"{NOTE}not run {where}", str(error))
 
     def close(self) -> None:
-        """Forget all tasks and close their baselines."""
+        """Forgets what was prepared for tasks, and closes their baselines (the processes that run
+        references)."""
         for known in self._tasks.values():
             known.baseline.close()
         self._tasks.clear()

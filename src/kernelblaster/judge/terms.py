@@ -31,7 +31,7 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
 
     @property
     def few(self) -> bool:
-        """Whether at most one in FEW terms of the longest sum contributes rounding error."""
+        """Whether nearly all terms of the longest sum add no rounding error: at most one in FEW does."""
         return self.terms * FEW <= self.length
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]

@@ -21,10 +21,10 @@ FILES = 4  # descriptors in one message, of which one is meant
 
 
 def keep(door: socket.socket, hidden: int) -> None:
-    """Serve the processes that hold the other end of the socket `door`, until all have ended; each message on
-    it carries a connection. `hidden` is a descriptor of a JSON file with the keys, database URLs and
-    environment variables that the command took out of its own environment at its start (`__main__.hide`), -1
-    if there is none; those variables are set again in this process."""
+    """The keeper's main loop: answers the processes that hold the other end of the socket `door`, until all
+    have ended; each message on it carries a new connection. `hidden` is a descriptor of a JSON file with the
+    keys, database URLs and environment variables that the command took out of its own environment at its
+    start (`__main__.hide`), -1 if there is none; those variables are set again in this process."""
     if hidden >= 0:
         with os.fdopen(hidden, "rb") as file:
             file.seek(0)

@@ -92,7 +92,8 @@ class OptimizationEntry(Record):
         return Scored(optimization, prediction, self.notes)
 
     def untried(self) -> "OptimizationEntry":
-        """A copy of the entry without its evidence, as if it had never been tried."""
+        """A copy of what is known about a technique in a state without the results of attempts, as if it had
+        never been tried."""
         return self.model_copy(update={"evidence": Evidence()})
 
 

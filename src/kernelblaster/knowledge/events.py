@@ -39,7 +39,7 @@ class StateAdded(Record):
 
 
 class OptimizationAdded(Record):
-    """A technique was added to a state. `weight`: how many observations its predicted speedup is worth."""
+    """A technique became known in a state. Its predicted speedup counts as `weight` observations."""
 
     kind: Literal["optimization_added"] = "optimization_added"
     state: str
@@ -145,7 +145,7 @@ class RolledBack(Record):
 
 
 class Reverted(Record):
-    """The event of this `version` is disregarded; later ones still count."""
+    """The event of this `version` no longer counts, as if it had never been recorded; later ones still do."""
 
     kind: Literal["reverted"] = "reverted"
     version: int

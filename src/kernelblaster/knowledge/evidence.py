@@ -1,4 +1,5 @@
-"""Evidence: the results of all attempts at one technique in one state."""
+"""Evidence: the results of all attempts at one technique in one state, as counts and sums from which its gain
+is predicted."""
 
 from functools import cached_property
 from typing import NamedTuple, TypeVar

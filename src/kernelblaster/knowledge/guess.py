@@ -1,4 +1,5 @@
-"""Predicts a technique in a state where it was never tried, from what it gains in similar states."""
+"""Predicts what a technique gains in a state where it was never tried, from what it gains in similar
+states."""
 
 from collections.abc import Sequence
 

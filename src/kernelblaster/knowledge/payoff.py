@@ -1,4 +1,5 @@
-"""Payoffs: what a technique is worth because another technique gains more after it."""
+"""Payoffs: what applying a technique is worth beyond its own gain, because another technique gains more after
+it."""
 
 from collections.abc import Mapping
 

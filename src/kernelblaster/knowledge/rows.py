@@ -20,7 +20,8 @@ Values = dict[str, Any]
 
 
 class Damaged(KnowledgeError):
-    """The tables are not what was written; the message says how, without the knowledge base's name."""
+    """Raised if the tables of a knowledge base are not what was written to them; the message says how,
+    without the knowledge base's name."""
 
 
 class DamagedRow(Damaged):

@@ -94,8 +94,8 @@ def read_page(page: str) -> str:
 
 
 def _with_knowledge(where: str, use: Callable[[KnowledgeBase], T]) -> T:
-    """The result of `use`, called with the open knowledge base at `where`, which also has the shipped
-    knowledge."""
+    """Opens the knowledge base at `where`, adds the shipped knowledge to it, and returns what `use` returns
+    for it."""
     with KnowledgeBase(where) as opened:
         plant(opened)
         return use(opened)

@@ -21,7 +21,7 @@ SCHEME = "kernelblaster"
 
 
 def instructions() -> str:
-    """What the server tells every client about itself."""
+    """The text that the server sends every client when it connects: what it offers, and where to begin."""
     return (FOLDER / "instructions.md").read_text()
 
 

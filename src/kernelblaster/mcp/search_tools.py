@@ -1,4 +1,5 @@
-"""The MCP tools on searches and runs, and on the questions that a search asks agents."""
+"""The MCP tools by which agents start, watch, steer and stop searches, and answer the questions that a search
+asks them."""
 
 import asyncio
 from contextlib import suppress

@@ -40,7 +40,7 @@ class CutOff(Unavailable):
 
 
 class BudgetSpent(ModelError):
-    """Not asked, because the call might exceed the run's budget for models."""
+    """Raised instead of asking the model, because the call might exceed the run's budget for models."""
 
 
 class NotRecorded(ModelError):
@@ -48,7 +48,7 @@ class NotRecorded(ModelError):
 
 
 class BadAnswer(ModelError):
-    """There is an answer (`answer`), but it cannot be used."""
+    """The model has answered, but the answer (`answer`) cannot be used."""
 
     def __init__(self, message: str, answer: ModelAnswer) -> None:
         super().__init__(message)

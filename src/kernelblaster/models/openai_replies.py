@@ -23,7 +23,8 @@ class Words(Shape):
 
 
 class ReplyChoice(Shape):
-    """One choice of a completion. A piece of a stream has a `delta`, a whole answer a `message`."""
+    """One of the answers in a server's reply (usually the only one). A piece of a stream has a `delta`, a
+    whole answer a `message`."""
 
     delta: Words | None = None
     message: Words | None = None

@@ -97,7 +97,7 @@ class Draws:
 
 
 class BadPtx(KernelBlasterError):
-    """A text that is not PTX, or not PTX that the emulator can read; the message names the line."""
+    """Raised for a text that is not PTX, or that the emulator cannot read; the message names the line."""
 
 
 class NotEmulated(KernelBlasterError):
@@ -106,7 +106,8 @@ class NotEmulated(KernelBlasterError):
 
 
 class InvalidLaunch(KernelBlasterError):
-    """Grid, block, shared memory or a tensor map are outside what a GPU accepts; the message says what."""
+    """Raised for a launch that no GPU would accept, by its grid, block, shared memory or tensor map; the
+    message says which."""
 
 
 @cache

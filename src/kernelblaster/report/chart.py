@@ -1,4 +1,4 @@
-"""Figures as data (axes, lines, bars); drawing.py lays them out."""
+"""Charts as data: axes, lines, bars. drawing.py computes where each part of them is drawn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""The contents of a report on one subject, computed once for the page, the Markdown and the CSV."""
+"""Everything that a report on a bench or on runs shows, computed once for the page, the Markdown and the
+CSV."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

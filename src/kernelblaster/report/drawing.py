@@ -150,8 +150,8 @@ def _bars(chart: Bars) -> tuple[int, list[Mark]]:
 
 
 def _bar(chart: Bars, bar: Bar, y: float, left: float, span: float) -> Iterator[Mark]:
-    """The elements of one bar; `y` is the top of its row, `left` and `span` the beginning and the width of
-    the axis."""
+    """Yields the SVG elements of one horizontal bar of a chart; `y` is the top of its row, `left` and `span`
+    the beginning and the width of the axis."""
     start, end = (left + chart.axis.fraction(value) * span for value in (chart.origin, bar.value))
     x, width = min(start, end), max(1.0, abs(end - start))
     middle = y + ROW / 2

@@ -1,4 +1,4 @@
-"""`kernel_figures`: the metrics of kernels that pages show, from recorded profiles."""
+"""`kernel_figures`: picks from a kernel's recorded profile the metrics that pages show."""
 
 from typing import Any
 

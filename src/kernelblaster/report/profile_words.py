@@ -78,8 +78,8 @@ def _by(was: float, is_: float) -> str:
 
 
 def _launches(before: Sequence[Figures], after: Sequence[Figures], one: Figures, other: Figures) -> str:
-    """A sentence on how the kernels differ; `one` and `other` are those that take longest before and after.
-    Empty if there is one kernel of the same name."""
+    """A sentence on how the kernels of two candidates differ (number and names); `one` and `other` are those
+    that take longest before and after. Empty if both have a single kernel of the same name."""
     first, last = source_name(str(one["name"])), source_name(str(other["name"]))
     longest = f"The one that takes longest is {last}"
     if len(before) == len(after) == 1:

@@ -1,4 +1,5 @@
-"""A source file on a page. `templates/source.js` gives it its colours, and makes differences of two."""
+"""A source file as a page shows it; the script `templates/source.js` colours it and computes differences of
+two."""
 
 import base64
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""Tables as data, drawn by the macro `table` of `templates/components.html` and sorted by `tables.js`."""
+"""Tables as data (columns, rows, cells); the macro `table` of `templates/components.html` draws them,
+`tables.js` sorts them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

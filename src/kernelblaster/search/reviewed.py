@@ -1,4 +1,4 @@
-"""A strategy whose result is reviewed before it is returned."""
+"""A strategy that has another one's result reviewed by a language model before it is returned."""
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.llm.policy import MixedPolicy

@@ -73,8 +73,7 @@ class Dashboard:
         return str(file) if file else None
 
     def _view(self, topic: str) -> View | None:
-        """The view (what the page shows) for a topic's name, like `run/ID`; None if there is no such
-        thing."""
+        """The content of the page that a name like `run/ID` stands for; None if there is no such thing."""
         kind, _, rest = topic.partition("/")
         view: View | None = None
         match kind:

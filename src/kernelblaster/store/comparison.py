@@ -1,4 +1,5 @@
-"""`compare`: two runs side by side."""
+"""`compare`: what two runs have in common and where they differ: settings, best candidates, steps, what was
+learned."""
 
 import difflib
 from itertools import zip_longest

@@ -95,7 +95,8 @@ class History:
 
     @property
     def modelled(self) -> bool:
-        """Whether times come from the GPU model, not from measurements."""
+        """Whether the run's times come from a model of the GPU, because it was made without one, and not from
+        a clock."""
         timings = (judged.verdict.get("timing") for judged in self.judged)
         return any(timing and timing.get("modelled") for timing in timings)
 
@@ -106,7 +107,8 @@ class History:
 
     @cached_property
     def steps(self) -> list[Step]:
-        """All steps, in the order in which they were judged."""
+        """All steps of the search recorded so far, each a technique applied to a candidate with what came of
+        it, in the order of judging."""
         recorded = (event.data["steps"] for event in self._run.events if event.kind == "steps")
         return [Step.model_validate(step) for steps in recorded for step in steps]
 

@@ -1,4 +1,4 @@
-"""A run: an event log and content-addressed files in a folder."""
+"""A run, the record of one search: a folder with a log of its events, and with files for large texts."""
 
 import contextlib
 import json

@@ -66,7 +66,7 @@ class FileVerdicts:
 
 
 class StoredVerdicts:
-    """`Verdicts` (kept evaluations) in a shared store: those of all who use that database."""
+    """Kept evaluations (`Verdicts`) in a shared store: all who use that database have them in common."""
 
     def __init__(self, store: StoreDatabase) -> None:
         self._store = store

@@ -1,5 +1,5 @@
-"""Learns the shapes and types of a module's tensors by building and running it, mostly on tensors without
-content."""
+"""Finds out the shapes and types of a module's tensors by building and running it, mostly on tensors without
+values (fake or meta), which takes no memory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext

@@ -1,4 +1,5 @@
-"""Coordinates within a tensor, for values that depend on where in its row an element lies."""
+"""Where each element of a tensor lies: its index, row, and place in the row. Values for verification are
+computed from these."""
 
 from dataclasses import dataclass
 from functools import cached_property

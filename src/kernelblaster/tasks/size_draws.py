@@ -209,10 +209,10 @@ class SizeDraws:
     def _draw(
         self, kind: Kind, steps: dict[str, int], accept: "Accept", octaves: dict[str, int] | None = None
     ) -> SizeDraw | None:
-        """One draw of a kind, its sizes reduced until its tensors fit the limit of bytes; None if the task
-        accepted none in ATTEMPTS tries. `steps` are the steps of the free sizes (see `_step`), `accept` tells
-        which extents the task accepts. `octaves` maps some size names to a k: these sizes are drawn from 2**k
-        to 2**(k+1)."""
+        """Draws sizes of a kind, reduced until the tensors fit the limit of bytes; None if the task accepted
+        none in ATTEMPTS tries. `steps` has for each free size the distance between extents to try, `accept`
+        tells which extents the task accepts. `octaves` maps some size names to a k: these sizes are drawn
+        from 2**k to 2**(k+1)."""
         limit = self._few_bytes if kind in ("few", "edge") else self._most_bytes
         if kind in ("stretched", "tiled"):
             limit = max(limit, STRETCHED_BYTES)

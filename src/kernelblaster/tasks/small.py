@@ -168,8 +168,9 @@ class _Search:
 
 
 def _shrunk(numbers: dict[str, int]) -> Iterator[dict[str, int]]:
-    """Proposals of smaller numbers by name: all divided by one factor, which keeps products and quotients
-    consistent, but at least 16; the factor grows. Then the same with at least 8, then 4."""
+    """Yields smaller values to try for these numbers (by name): all divided by one factor, which keeps
+    products and quotients consistent, but at least 16; the factor grows. Then the same with at least 8, then
+    4."""
     seen: list[dict[str, int]] = []
     for least in FEWEST:
         for shrink in SHRINKS[1:]:

@@ -165,9 +165,10 @@ def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tens
 def _compare_floating(
     original: torch.Tensor, output: torch.Tensor, truth: torch.Tensor, noise: torch.Tensor
 ) -> str | None:
-    """As `compare`, for one floating output: an element may be off by ELEMENT times the expected error (the
-    largest of the original's, `noise` and one rounding), the root mean square by WHOLE times. `truth` is
-    float64, `noise` the effect of one rounding of the inputs."""
+    """How one floating output of a mutant (`output`) is wrong, in words; None if it is as good as the
+    `original`'s: an element may be off by ELEMENT times the expected error (the largest of the original's,
+    `noise` and one rounding), the root mean square by WHOLE times. `truth` is float64, `noise` the effect of
+    one rounding of the inputs."""
     finite = torch.isfinite(original) & torch.isfinite(truth)
     if not bool(torch.isfinite(output[finite]).all()):
         return "not finite"

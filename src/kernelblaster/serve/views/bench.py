@@ -48,7 +48,8 @@ class BenchLine:
 
 
 class BenchView:
-    """The page of a bench while it runs, with the runs of its tasks from the catalog."""
+    """The content of a bench's page while it runs: its table, figures and counts, from its own log and from
+    its searches' runs."""
 
     def __init__(self, place: Place, catalog: Catalog) -> None:
         self.place = place
@@ -192,7 +193,7 @@ class BenchView:
 
 
 class BenchesView:
-    """The page with the list of benches."""
+    """The content of the page that lists all benches."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

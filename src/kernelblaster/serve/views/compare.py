@@ -1,4 +1,5 @@
-"""The page that compares two runs while they run."""
+"""The page that shows two runs side by side: settings, best times, steps; it is kept up to date while they
+run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,7 @@ TONES: tuple[Tone, Tone] = ("c1", "c2")
 
 
 class CompareView:
-    """The page that compares two runs while they run."""
+    """The content of the page that shows two runs side by side while they run."""
 
     def __init__(self, one: RunView, other: RunView) -> None:
         self.views = (one, other)

@@ -100,8 +100,8 @@ class RunView:
         return [*single, *self._tree_parts(), *others]
 
     def detail(self, id_: str) -> tuple[StepRow, StepDetail]:
-        """A line of the tree of steps, with the details it unfolds to. Raises KeyError if there is none with
-        this id."""
+        """One line of the run's tree of steps, and what it unfolds to. Raises KeyError if there is no line
+        with this id."""
         row = next((row for row in self.tree.rows if row.id == id_), None)
         if row is None:
             raise KeyError(id_)
