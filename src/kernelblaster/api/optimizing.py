@@ -111,8 +111,7 @@ def resume(
 ) -> OptimizeResult:
     """Continue a run where it stopped. It is given by its name, a unique prefix of it, its folder, or `last`.
     `knowledge` is the run's own URL again, if that has a password, which is not recorded; `usd` and `tokens`
-    are new budgets for models; `fleet` is as for `optimize`. `on_step` is called with a `Progress` after each
-    step, `runs` is the folder of runs (None: the user's own)."""
+    are new budgets for models; `fleet` is as for `optimize`."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
         models = models_of(opened, usd, tokens)
         search_run(opened, models, knowledge, StepWatch(on_step), fleet_named(fleet))
@@ -140,8 +139,7 @@ def _named(task: TaskLike, loaded: Task) -> str:
 
 
 def _instance(task: TaskLike) -> "torch.nn.Module | None":
-    """The module whose parameters the optimized one should take over: `task` itself if it is a
-    torch.nn.Module instance; None if it is a name, a file or a class."""
+    """The task if it is a module instance, whose parameters the result takes over; else None."""
     import torch
 
     return task if isinstance(task, torch.nn.Module) else None

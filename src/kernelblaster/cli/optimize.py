@@ -1,5 +1,4 @@
-"""`kernelblaster optimize TASK` searches for a faster kernel; `kernelblaster resume RUN` continues a
-search."""
+"""`kernelblaster optimize TASK` and `kernelblaster resume RUN`."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -118,8 +117,7 @@ def optimize(
 
 
 def _show_inferred(task: "Task") -> None:
-    """For a task from a `.cu` file, prints the declarations that its comments lack and that were inferred, so
-    that the user can correct them."""
+    """Print what a CUDA source did not declare and was inferred or assumed."""
     lines = inferred_lines(task.source)
     if lines:
         out.print("not declared, so taken (put these lines into the file to change them):", highlight=False)
@@ -189,8 +187,7 @@ def _exit_code(outcome: Outcome, fail_under: float | None, by_person: bool = Fal
 
 
 def _summary(run: Run, optimized: "Optimized") -> dict[str, Any]:
-    """The result of a search as JSON data, for `--json`: run, outcome, techniques, speedup, path of the best
-    source."""
+    """The result as JSON data, for `--json`."""
     assert isinstance(optimized.evaluation.outcome, CORRECT)
     return {
         "run": run.name,
@@ -218,12 +215,12 @@ def _show_result(run: Run, optimized: "Optimized") -> None:
 
 
 def _modelled(optimized: "Optimized") -> bool:
-    """Whether the time of the search's best candidate comes from a model of the GPU, not from a clock."""
+    """Whether the best candidate's time comes from the GPU model."""
     return optimized.evaluation.timing is not None and optimized.evaluation.timing.modelled
 
 
 def _gain(optimized: "Optimized") -> float:
-    """How many times as fast the best candidate of a search is as the one that it began with, whatever the
+    """How many times faster the best candidate is than the one that the search began with, whatever the
     speedups over PyTorch are. Both must have been judged correct."""
     first, last = optimized.first.outcome, optimized.evaluation.outcome
     assert isinstance(first, CORRECT) and isinstance(last, CORRECT)

@@ -29,8 +29,7 @@ def modelled_profile(
     """A profile of the job's call with modelled durations for the GPU `spec`, kernels in launch order;
     `device` is the name to record. Reads beyond the first `period` bytes of a tensor wrap around to its
     beginning, so only those need to be filled. Raises CandidateDied if the call fails, NotEmulated if a
-    kernel's time can be modelled neither from a sample of its blocks nor from all of them. `runner` has the
-    candidate loaded in the emulator."""
+    kernel's time can be modelled neither from a sample of its blocks nor from all of them."""
     plan = runner.recorded(job.arguments)
     if plan.errors or plan.violations:
         raise CandidateDied((*plan.errors, *plan.violations)[0])
@@ -64,9 +63,8 @@ def modelled_profile(
 
 
 def _representative(report: Mapping[str, Any]) -> bool:
-    """Whether the sampled blocks stand for all blocks of a launch, by the emulator's `report` on them: they
-    ran to their end and, where blocks share out work among themselves by atomics, the first ones did not take
-    most of it."""
+    """Whether the blocks that were run stand for all blocks of a launch: they ran to their end and, where
+    blocks share out work among themselves by atomics, the first ones did not take most of it."""
     costs = report.get("costs")
     if costs is None or report["apart"]:
         return not report.get("stopped")
@@ -95,6 +93,5 @@ def _profile_of(spec: GpuSpec, work: Mapping[str, Any], resources: Mapping[str, 
 
 
 def _of(resources: Mapping[str, Resources], kernel: str) -> Resources:
-    """ptxas' report on the kernel with the mangled name `kernel`. If there is none, an assumed one: 32
-    registers, no shared memory, no spills."""
+    """ptxas' report on `kernel`; if there is none, a stand-in with 32 registers and no other resources."""
     return resources.get(kernel) or Resources(kernel=kernel, registers=32, **UNKNOWN)
