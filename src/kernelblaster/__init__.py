@@ -110,7 +110,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, for `dir()` and completion; works without importing any of them."""
+    """The public names of this package, as `dir()` and completion show them; works without importing any of
+    them."""
     return sorted([*__all__, "__version__"])
 
 
@@ -119,7 +120,8 @@ class _Package(ModuleType):
     public functions: importing the submodules of the same names would otherwise replace them."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, except that assigning a module to a public name is silently ignored."""
+        """Sets an attribute of the package. Ignored is only that Python's import assigns the submodule
+        `optimize` or `bench`, which would hide the public function of that name."""
         if not (name in __all__ and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 

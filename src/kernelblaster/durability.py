@@ -13,7 +13,8 @@ def replace_durably(scratch: Path, target: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """fsync a file's content, or a folder's entries (so that new names survive a crash)."""
+    """Waits until a file's content, or a folder's list of names, is on the disk (fsync), so that it survives
+    a crash of the machine."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -12,11 +12,12 @@ class BadTask(KernelBlasterError):
 
 
 class NoDevice(KernelBlasterError):
-    """The work needs a GPU, and none is usable."""
+    """Raised where a GPU is needed and none is usable; the message says why."""
 
 
 class NoCompiler(KernelBlasterError):
-    """The work needs nvcc (and a host compiler), and none was found."""
+    """Raised where nvcc (and a host compiler) is needed and none was found; the message says how to get
+    it."""
 
 
 class DeviceLost(KernelBlasterError):

@@ -37,9 +37,9 @@ nothing."""
 
 @dataclass
 class _Way:
-    """How this process reaches the keeper (the helper process that holds keys and files): the `door`, a
-    socket to it, None until it is started; `serve`, the function that its process runs; `kept`, the knowledge
-    bases (paths or URLs) that it was told of."""
+    """How this process reaches the keeper, a helper process that holds keys and files: the `door`, a socket
+    by which connections are handed to it, None until it is started; `serve`, the function that its process
+    runs; `kept`, the knowledge bases (paths or URLs) that it was told of."""
 
     door: socket.socket | None = None
     serve: Serve | None = None
@@ -128,8 +128,8 @@ def keeps(knowledge: str) -> bool:
 
 
 def build(what: str, tell: Callable[[str], None], **options: str) -> None:
-    """Have the keeper build one of this program's native parts (a name of `keeping/builds.py`); `tell` is
-    called with progress. Raises KernelBlasterError if it cannot be built."""
+    """Has the keeper build one of this program's native parts, `what` (a name of `keeping/builds.py`) with
+    `options`; `tell` is called with progress. Raises KernelBlasterError if it cannot be built."""
     fail_by(ask({"do": "build", "what": what, **options}, BUILD_S, tell))
 
 
@@ -141,7 +141,8 @@ def write(path: Path, text: str, mode: int) -> None:
 
 
 def fail_by(reply: Data) -> Data:
-    """Return the keeper's reply; if it reports a failure, raise that as a KernelBlasterError instead."""
+    """Passes on the keeper's `reply` to a request, unless it reports a failure: then raises
+    KernelBlasterError with its message."""
     if "failure" in reply:
         raise KernelBlasterError(str(reply["failure"]["message"]))
     return reply
@@ -155,7 +156,8 @@ def ask(message: Data, limit_s: float, tell: Callable[[str], None] = lambda text
 
 
 def connected(limit_s: float) -> socket.socket:
-    """A connection to the keeper, on which each wait may take `limit_s` seconds. Raises KeeperLost."""
+    """Opens a connection to the keeper, the helper process that holds keys and files. Each later wait on it
+    may take `limit_s` seconds. Raises KeeperLost if the keeper has ended or there is none."""
     mine, theirs = socket.socketpair()
     mine.settimeout(limit_s)
     with theirs:
@@ -170,8 +172,8 @@ def connected(limit_s: float) -> socket.socket:
 def exchange(
     connection: socket.socket, message: Data, tell: Callable[[str], None] = lambda text: None
 ) -> Data:
-    """As `ask`, on a connection that is already open: send `message`, pass progress texts to `tell`, and
-    return the reply. Raises KeeperLost if the connection ends or times out."""
+    """Sends a message to the keeper on a connection that is already open, passes progress texts to `tell`,
+    and returns the reply. Raises KeeperLost if the connection ends or times out."""
     try:
         send(connection, message)
         while True:
@@ -184,7 +186,7 @@ def exchange(
 
 
 def send(connection: socket.socket, message: Data) -> None:
-    """Write one message to a connected socket: a 4-byte big-endian length, then JSON."""
+    """Writes one message to a connected socket: its length in 4 bytes (big-endian), then the JSON text."""
     data = json.dumps(message).encode()
     connection.sendall(struct.pack("!I", len(data)) + data)
 
@@ -202,18 +204,21 @@ def receive(connection: socket.socket) -> Data:
 
 
 class Door:
-    """The way to the keeper (the helper process that holds keys and files) for a new process of
-    `multiprocessing`: pickled where that process is started, and opened in it by `open`."""
+    """The way to the keeper, a helper process that holds keys and files, for a new process of
+    `multiprocessing`: it is passed as an argument (pickled) when that process is started, which then calls
+    `open`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_Carried, (DupFd(_opened_door().fileno()),)) if is_running() else (Door, ())
 
     def open(self) -> None:
-        """Use this way to the keeper in this process from now on. Does nothing if there is no keeper."""
+        """Makes this process use the keeper that its parent process uses, from now on. Does nothing if that
+        one has none."""
 
 
 class _Carried(Door):
-    """A Door as it arrives in the new process, with the file descriptor of the socket to the keeper."""
+    """What a pickled `Door` becomes in the new process: it holds the file descriptor of the socket to the
+    keeper."""
 
     def __init__(self, carried: Any) -> None:
         self._carried = carried
@@ -266,7 +271,8 @@ class _Parent:
 def _live(serve: Serve, door: socket.socket, hidden: int, parent: _Parent, mark: int | None) -> NoReturn:
     """What the keeper's process does after the fork: call `serve` with its socket `door` and the descriptor
     `hidden` of what the command hid. It cannot be traced or dumped, and exits at once if that cannot be set
-    up; it ends after `parent`."""
+    up; it ends after `parent`. `mark` is what processes of this command are recognized by (survivors.py),
+    None if there is none."""
     try:
         _way.kept.clear()
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0:
@@ -298,7 +304,8 @@ def _lost(error: Exception) -> KeeperLost:
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    """Read exactly `size` bytes. Raises ValueError if the connection ends before."""
+    """Reads `size` bytes from the socket, waiting for them. Raises ValueError if the connection ends
+    before."""
     data = bytearray()
     while len(data) < size:
         piece = connection.recv(min(size - len(data), 1 << 16))

@@ -17,9 +17,9 @@ DeviceKind = Literal["auto", "cuda", "emulated"]
 
 
 def kind_here(kind: DeviceKind, gpu: str | None = None) -> Literal["cuda", "emulated"]:
-    """Resolve "auto": "cuda" if this machine has a usable GPU, else "emulated". `gpu` names the GPU that the
-    emulated device stands for (like "h200"), so giving it also means "emulated". Raises KernelBlasterError
-    for an unknown `gpu`, or for one given with "cuda"."""
+    """Resolves the device `kind` "auto": "cuda" if this machine has a usable GPU, else "emulated"; others
+    stay. `gpu` names the GPU that the emulated device stands for (like "h200"), so giving it also means
+    "emulated". Raises KernelBlasterError for an unknown `gpu`, or for one given with "cuda"."""
     if gpu is not None:
         gpu_named(gpu)  # an unknown name is an error before anything is begun
     if kind == "cuda" and gpu is not None:
@@ -30,8 +30,9 @@ def kind_here(kind: DeviceKind, gpu: str | None = None) -> Literal["cuda", "emul
 
 
 def open_device(kind: DeviceKind = "auto", gpu: str | None = None) -> Device:
-    """Open the GPU of this machine, or the emulated device that stands for `gpu` (default DEFAULT_GPU). The
-    caller closes it. Raises NoDevice if "cuda" is asked for and there is none."""
+    """Opens a device of this kind: the GPU of this machine ("cuda"), or the emulated device that stands for
+    `gpu` (default DEFAULT_GPU); "auto" takes the GPU if there is one. The caller closes it. Raises NoDevice
+    if "cuda" is asked for and there is none."""
     return CudaDevice() if kind_here(kind, gpu) == "cuda" else EmulatedDevice(gpu or DEFAULT_GPU)
 
 
@@ -52,8 +53,9 @@ def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: obj
 def open_searching(
     kind: DeviceKind = "auto", gpu: str | None = None, **options: object
 ) -> Iterator[DeviceJudge]:
-    """As `open_judge`, for a search: the judge's evaluations include a profile only on the emulated device,
-    where it costs nothing. On a GPU the search asks for the profiles that it needs."""
+    """A context with a judge for a search, arguments as for `open_judge`: its evaluations include a profile
+    only on the emulated device, where it costs nothing. On a GPU the search asks for the profiles that it
+    needs."""
     with open_judge(kind, gpu, **options) as judge:
         judge.options = replace(judge.options, profile=judge.device.modelled)
         yield judge

@@ -9,12 +9,13 @@ IN_QUERY = re.compile(r"\b((?:ssl)?password)=([^&]*)", re.IGNORECASE)
 
 
 def is_url(where: str) -> bool:
-    """Whether an address is a database URL; else it is a file's path."""
+    """Whether an address is a database URL (it has "://" in it); if not, it is the path of a file."""
     return "://" in where
 
 
 def shown(where: str) -> str:
-    """The address with its passwords replaced by ***. A file's path is unchanged."""
+    """The address as it may be printed: passwords in a database URL are replaced by ***, a file's path is
+    unchanged."""
     if not is_url(where):
         return where
     base, mark, query = where.partition("?")

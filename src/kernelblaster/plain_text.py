@@ -18,7 +18,8 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """As `printable`, with every run of white space replaced by one space."""
+    """Makes untrusted text safe for one line of a terminal: control characters become visible escapes, and
+    every run of white space, newlines included, one space."""
     return printable(" ".join(text.split()))
 
 

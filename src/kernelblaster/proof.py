@@ -195,7 +195,8 @@ def _software() -> dict[str, str]:
 
 
 def _checked(evaluation: Evaluation, judge: DeviceJudge) -> tuple[str, ...]:
-    """Sentences on what the evaluation checked, for `Proof.checked`."""
+    """What was checked about the candidate, in sentences for readers of a proof: how calls were isolated, how
+    many comparisons and timed pairs were made, which tools found nothing."""
     words = [
         "host code recorded without a GPU, three times for each call; launches replayed by the judge's own"
     ]

@@ -4,17 +4,20 @@ MODELLED = " modelled"
 
 
 def speedup_text(speedup: float | None, modelled: bool, digits: int = 2) -> str:
-    """A speedup as text: `1.49x`, or `1.49x modelled` if it was not measured; empty for None."""
+    """A speedup as text with `digits` decimals: `1.49x`, or `1.49x modelled` if it comes from a model of the
+    GPU; empty for None."""
     return "" if speedup is None else f"{speedup:.{digits}f}x{kind_text(modelled)}"
 
 
 def time_text(us: float | None, modelled: bool) -> str:
-    """Microseconds as text: `12.3 us`, or `12.3 us modelled` if not measured; empty for None."""
+    """A time in microseconds as text: `12.3 us`, or `12.3 us modelled` if it comes from a model of the GPU;
+    empty for None."""
     return "" if us is None else f"{us:.1f} us{kind_text(modelled)}"
 
 
 def kind_text(modelled: bool) -> str:
-    """The suffix of a number: ` modelled`, or nothing if it was measured."""
+    """What to print after a number: ` modelled` if it comes from a model of the GPU, nothing if it was
+    measured."""
     return MODELLED if modelled else ""
 
 
@@ -28,5 +31,5 @@ def times(speedup: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share (0 to 1) as whole percent; empty for None."""
+    """A share from 0 to 1 as text in whole percent, like `37%`; empty for None."""
     return "" if share is None else f"{100 * share:.0f}%"

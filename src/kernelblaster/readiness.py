@@ -47,7 +47,8 @@ def readiness_of(task: Task, fitness: Fitness) -> tuple[Readiness, ...]:
 
 
 def _problem(attempt: Callable[[], object]) -> str | None:
-    """The message of the error that `attempt` raises, in one line; None if it raises none."""
+    """Calls `attempt` and returns the message of the exception that it raises, as one line; None if it raises
+    none."""
     try:
         attempt()
     except KernelBlasterError as error:

@@ -128,12 +128,14 @@ def allow_unsafe() -> None:
 
 
 def trust_tasks() -> None:
-    """From now on, do not confine files of tasks."""
+    """Switches the confinement of task files off for this process and those that it starts: their code may
+    then do what the user may."""
     os.environ[TRUSTED] = "1"
 
 
 def allow_reading(paths: Sequence[Path]) -> None:
-    """From now on, let files of tasks read these files and folders, too."""
+    """Lets code of task files read these files and folders beside their own folder, in this process and those
+    that it starts."""
     os.environ[READABLE] = ":".join([os.environ.get(READABLE, ""), *(str(path.absolute()) for path in paths)])
 
 
@@ -205,7 +207,7 @@ def ray_environment() -> dict[str, str]:
 
 
 def hide_gpus() -> None:
-    """From now on, this process and those that it starts see no GPU."""
+    """Makes this process, and those that it starts, see no GPU, if CUDA is not in use yet."""
     os.environ[VISIBLE_GPUS] = ""
 
 
@@ -257,8 +259,8 @@ def library_folders() -> list[Path]:
 
 
 def _tool(name: str) -> str | None:
-    """The path of a CUDA tool: from PATH, else from CUDA_HOME, CUDA_PATH or /usr/local/cuda; None if not
-    found."""
+    """The path of the CUDA tool `name` (nvcc, ncu, ...): from PATH, else from CUDA_HOME, CUDA_PATH or
+    /usr/local/cuda; None if not found."""
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     on_path = shutil.which(name)
     if on_path:

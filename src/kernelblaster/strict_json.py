@@ -23,7 +23,7 @@ class InvalidJson(ValueError):
 def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters: bool = False) -> Any:
     """The Python value of a JSON text. `deepest` limits nesting; with `control_characters`, strings may
     contain unescaped ones, as language models write them. Raises `InvalidJson` for what the module's
-    docstring lists."""
+    docstring lists. `data` is the text, as str or UTF-8 bytes."""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value = json.loads(
@@ -49,12 +49,14 @@ def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters:
 
 
 def read_json(path: Path, *, most_bytes: int = LARGEST_BYTES, deepest: int = DEEPEST) -> Any:
-    """The Python value of a JSON file of at most `most_bytes`. Raises `OSError` or `InvalidJson`."""
+    """Reads and parses a JSON file of at most `most_bytes` bytes and `deepest` levels of nesting. Raises
+    `OSError` if it cannot be read, `InvalidJson` if it is larger or refused by `parse_json`."""
     return parse_json(read_bounded(path, most_bytes), deepest=deepest)
 
 
 def read_bounded(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
-    """The bytes of a file. Raises `OSError`, and `InvalidJson` if there are more than `most_bytes`."""
+    """The content of a file. Raises `OSError` if it cannot be read, `InvalidJson` if it has more than
+    `most_bytes`."""
     with path.open("rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -70,7 +72,8 @@ def first_problem(error: ValidationError) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Hook of json.loads: a JSON object as a dict. Raises InvalidJson for a duplicate key."""
+    """Called by json.loads for each JSON object with its (key, value) pairs; makes a dict of them. Raises
+    InvalidJson for a duplicate key."""
     value = dict(pairs)
     if len(value) != len(pairs):
         seen: set[str] = set()
@@ -80,12 +83,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(name: str) -> Any:
-    """Hook of json.loads for NaN and Infinity: always raises InvalidJson."""
+    """Called by json.loads where a text has NaN or an infinity, which are not JSON: raises InvalidJson."""
     raise InvalidJson(f"has the number {name}, which is none")
 
 
 def _float(text: str) -> float:
-    """Hook of json.loads: raises InvalidJson for a number that overflows to infinity."""
+    """Called by json.loads for each number with a fraction or exponent. Raises InvalidJson if it is too large
+    for a float."""
     value = float(text)
     if not math.isfinite(value):
         raise InvalidJson(f"has the number {text[:40]}, which is too large")
@@ -93,14 +97,15 @@ def _float(text: str) -> float:
 
 
 def _integer(text: str) -> int:
-    """Hook of json.loads: raises InvalidJson for an integer above LARGEST_INTEGER in magnitude."""
+    """Called by json.loads for each integer. Raises InvalidJson if its magnitude is above LARGEST_INTEGER."""
     if len(text) > 21 or abs(int(text)) > LARGEST_INTEGER:
         raise InvalidJson(f"has the number {text[:40]}, which is too large")
     return int(text)
 
 
 def _check_depth(value: Any, deepest: int) -> None:
-    """Raise InvalidJson if lists and objects are nested more than `deepest` levels deep."""
+    """Checks how deep lists and objects in a parsed JSON value are nested. Raises InvalidJson if that is more
+    than `deepest` levels."""
     level, depth = [value], 0
     while level:
         if depth > deepest:

@@ -28,7 +28,8 @@ class Verified(Record):
 
     @property
     def holds(self) -> bool:
-        """Whether the recorded verdict stands: still correct, and no contradicting speedup."""
+        """Whether judging again confirms the recorded verdict: the candidate is still correct, and its new
+        speedup does not contradict the recorded one."""
         return self.correct and self.speedup_holds is not False
 
 

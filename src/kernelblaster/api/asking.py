@@ -53,7 +53,8 @@ class AskTell:
 
     @property
     def best(self) -> Evaluation | None:
-        """The evaluation of the fastest correct candidate so far; None if there is none."""
+        """The judge's evaluation of the fastest correct candidate that was told so far; None if there is
+        none."""
         ranked = self._session.judging.ranked()
         return ranked[0][1] if ranked else None
 
@@ -84,7 +85,8 @@ class AskTell:
         return self._advice
 
     def result(self) -> OptimizeResult:
-        """The best candidate so far, as `optimize` returns it. Raises StoreError if none is correct."""
+        """The best candidate so far, with the run it is in, as `optimize` returns it. Raises StoreError if no
+        candidate is correct."""
         return OptimizeResult(self.run)
 
     def finish(self) -> None:

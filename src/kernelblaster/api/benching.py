@@ -47,11 +47,12 @@ class BenchResult:
 
     @property
     def unfinished(self) -> int:
-        """The number of searches without a result or without final measurements."""
+        """How many searches of the bench still lack a result, or the final measurements."""
         return sum(row.result.status == "unfinished" for row in self.rows)
 
     def report(self, path: str | Path = "report.html") -> Path:
-        """Write the bench's report, one self-contained HTML file; returns its path."""
+        """Writes a report on the bench to `path`: one HTML file with figures and every step, which needs
+        nothing else. Returns the path."""
         from kernelblaster.report.writing import read, write
 
         return write(read([str(self.folder)], self.folder, self.folder), Path(path), set())[0]
@@ -65,7 +66,8 @@ class BenchResult:
 
 
 def bench_result(bench: Bench, folder: Path) -> BenchResult:
-    """The result of an open bench; `folder` is where it is kept."""
+    """Collects the results that an open bench has so far: rows, summaries, throughput. `folder` is the
+    bench's own."""
     rows = bench.rows()
     modelled = any(row.result.modelled for row in rows) or bench.plan.setup.device == "emulated"
     by_group = summaries(bench.plan, rows)
@@ -169,9 +171,10 @@ def gpu_key(gpu: str | None) -> str | None:
 
 
 def chosen_baselines(given: str, kind: str) -> tuple[BaselineName, ...]:
-    """The baselines (what speedups are measured against) in a comma-separated list such as `eager,iree`; if
-    empty, those of PyTorch that the device (`kind`: `cuda` or `emulated`) supports. Always includes eager,
-    which the searches are timed against. Raises KernelBlasterError for unknown or unsupported ones."""
+    """The baselines (what speedups are measured against) that the user wants: `given` is a comma-separated
+    list such as `eager,iree`; if it is empty, those of PyTorch that the device (`kind`: `cuda` or `emulated`)
+    supports. Always includes eager, which the searches are timed against. Raises KernelBlasterError for
+    unknown or unsupported ones."""
     if not given:
         return BASELINES if kind == "cuda" else ("eager",)
     wanted = [name.strip() for name in given.split(",")]

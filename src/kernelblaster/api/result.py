@@ -73,12 +73,13 @@ class OptimizeResult:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Lower and upper bound of the speedup's confidence interval."""
+        """The confidence interval of `speedup`: its lower and its upper end."""
         return self._speedup.low, self._speedup.high
 
     @property
     def modelled(self) -> bool:
-        """Whether times come from the GPU model, not from measurements."""
+        """Whether the run's times come from a model of the GPU, because it was made without one, and not from
+        a clock."""
         return self.timing.modelled
 
     @property
@@ -90,7 +91,8 @@ class OptimizeResult:
 
     @property
     def gain(self) -> float | None:
-        """Speedup of the best over the first correct candidate of the run; None if there is none."""
+        """How many times as fast as the run's first correct candidate the best one is; None if that is not
+        known."""
         first = self._history.first
         return self.speedup / first.speedup if first and first.speedup else None
 
@@ -109,12 +111,13 @@ class OptimizeResult:
 
     @cached_property
     def trajectory(self) -> list[Step]:
-        """Every step that was tried, in the order in which they were judged."""
+        """Every step that the search tried, successful or not, in the order of judging."""
         return self._history.steps
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """What this run changed in the knowledge base, as JSON data; None until the run has ended."""
+        """What the run has changed in the knowledge base, as JSON data: expected speedups before and after,
+        new states. None until it has ended."""
         return self._history.learned
 
     # To go on with
@@ -140,7 +143,8 @@ class OptimizeResult:
         return text
 
     def report(self, path: str | Path = "report.html") -> Path:
-        """Write the run's report, one self-contained HTML file; returns its path."""
+        """Writes a report on the run to `path`: one HTML file with every step and the reasons for it, which
+        needs nothing else. Returns the path."""
         from kernelblaster.report.writing import read, write
 
         contents = read([str(self.run)], self.run.parent, settings().data / "benches")

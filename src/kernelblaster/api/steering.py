@@ -70,6 +70,7 @@ def steering_of(run: str | Path, *, runs: str | Path | None = None) -> list[tupl
 
 
 def _folder(run: str | Path, runs: str | Path | None) -> Path:
-    """The folder of a run. Raises StoreError if there is none."""
+    """The folder of a run that is given by its name, the beginning of it, its folder or `last`; `runs` is
+    where to look (None: the user's own runs). Raises StoreError if there is none."""
     with open_run(runs_folder(runs), run) as opened:
         return opened.folder

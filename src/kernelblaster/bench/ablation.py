@@ -92,7 +92,8 @@ class Ablation(WorkFolder):
 
     @property
     def jobs(self) -> list[Job]:
-        """Every search of the ablation, as jobs; those that train a knowledge base come first."""
+        """All searches of the ablation, done or not: first those that train a knowledge base, then those of
+        each study."""
         return [*self._training(), *(job for study in self.studies for job in self._jobs_of(study))]
 
     def run(
@@ -116,8 +117,9 @@ class Ablation(WorkFolder):
             self._search(WorkerPool(self.folder, workers, until, verdicts, apart), tell, dispatcher)
 
     def _search(self, pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None) -> None:
-        """As `run`, by the processes of a pool, on the devices of the fleet behind `dispatcher`; None: on
-        this machine's own device."""
+        """Does the searches that have no result yet in the worker processes of `pool`, on the devices of the
+        fleet behind `dispatcher` (None: on this machine's own device). `tell` is called with messages on
+        progress."""
         start_knowledge(EMPTY, self._knowledge_path("empty"))
         start_knowledge(SEED, self._knowledge_path("seed"))
         for jobs in (self._training(), [job for study in self.studies for job in self._jobs_of(study)]):
@@ -148,7 +150,7 @@ class Ablation(WorkFolder):
                 record(News("ended", job.key, result=shared))
 
     def _knowledge_path(self, start: Start) -> Path:
-        """The file of the initial knowledge base that every arm with this `start` copies."""
+        """The file of the knowledge base that each search with this `start` begins with a copy of."""
         return self.folder / "knows" / f"{start.replace(' ', '-')}.db"
 
     def _training(self) -> list[Job]:
@@ -174,8 +176,8 @@ class Ablation(WorkFolder):
         ]
 
     def _jobs_of(self, study: Study) -> list[Job]:
-        """The jobs of a study, by seed, then by arm: so different tasks run in parallel, and the next arm
-        reuses their verdicts."""
+        """The searches of a study, one for each arm (way to search), task and seed, in the order to do them:
+        by seed, then by arm. So different tasks run in parallel, and the next arm reuses their verdicts."""
         return [
             self.job(study, arm, entry, seed)
             for seed in self.plan.seeds
@@ -184,8 +186,8 @@ class Ablation(WorkFolder):
         ]
 
     def job(self, study: Study, arm: Arm, entry: Entry, seed: int) -> Job:
-        """The job of one arm (a way to search) on one task with one seed: the plan's setup with the arm's
-        settings and initial knowledge base."""
+        """Describes one search of the ablation: the arm (a way to search) of a `study` on the task `entry`
+        with one seed. Settings are the plan's, with the arm's own changes and initial knowledge base."""
         setup = self.plan.setup
         own = {
             "search": arm.search(setup.search),
@@ -218,7 +220,7 @@ def studies_for(names: Sequence[str], setup: Setup, elsewhere: str | None) -> li
 
 
 def is_ablation(folder: Path) -> bool:
-    """Whether the folder holds an ablation."""
+    """Whether there is an ablation in this folder, rather than a bench, a run or nothing."""
     return holds_work(folder, KIND)
 
 

@@ -34,7 +34,7 @@ def covered(
 ) -> tuple[list[Entry], list[LeftOut]]:
     """The tasks that can be searched with this setup, and the others, both in the given order. Each task is
     loaded and checked, by `workers` processes; `tell` is called with the number checked so far. With `apart`,
-    tasks are not loaded in this process, which they could crash."""
+    tasks are not loaded in this process, which they could crash. `entries` are the tasks to look at."""
     refused: dict[int, LeftOut | None] = {}
     for index, problem in _refusals(entries, setup, workers, apart):
         refused[index] = problem
@@ -45,7 +45,7 @@ def covered(
 
 
 def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
-    """Why a task cannot be searched with this setup; None if it can. If a model may write the first
+    """Why the task `entry` cannot be searched with this setup; None if it can. If a model may write the first
     candidate, every task that can be scored can be searched; else the rule-based policy must have kernels for
     its operators."""
     try:
@@ -76,8 +76,8 @@ def status_of(error: KernelBlasterError) -> Status:
 def _refusals(
     entries: Sequence[Entry], setup: Setup, workers: int, apart: bool
 ) -> Iterator[tuple[int, LeftOut | None]]:
-    """For each entry, in any order: its position in `entries`, and why it cannot be searched (None if it
-    can)."""
+    """Checks tasks in `workers` processes and yields, in any order, a task's position in `entries` and why it
+    cannot be searched with `setup` (None if it can). With `apart`, no task is loaded in this process."""
     if workers == 1 and not apart:
         yield from ((index, refusal(entry, setup)) for index, entry in enumerate(entries))
         return
@@ -90,7 +90,7 @@ def _refusals(
 
 
 def _look(pipe: JobPipe, setup: Setup) -> None:
-    """Body of a worker process: for each entry that it receives, sends back why that cannot be searched (None
-    if it can)."""
+    """What a worker process does: takes tasks from `pipe` one after another, and sends back for each why it
+    cannot be searched with `setup` (None if it can)."""
     for index, entry in pipe.jobs():
         pipe.tell((index, refusal(entry, setup)))

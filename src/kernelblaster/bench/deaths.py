@@ -1,4 +1,5 @@
-"""`death`: the message for a task whose code crashed the process in which it ran."""
+"""`death`: the message for a task whose code crashed the process in which it ran (by a signal, or by ending
+it)."""
 
 import signal
 

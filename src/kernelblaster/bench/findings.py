@@ -111,7 +111,8 @@ def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
 def _searched_seeds(ablation: Ablation, study: Study, results: Mapping[str, JobResult]) -> list[int]:
     """The seeds that count in the findings: as many as possible such that at least MOST_TASKS (a fraction) of
     the tasks that the most complete seed has are searched in all arms with all of them. So a study that is
-    still searching its last seed reports the others."""
+    still searching its last seed reports the others. `results` are by arm, task and seed, as
+    `Ablation.results` has them."""
     done: dict[int, set[str]] = {
         seed: {
             entry.name
@@ -149,7 +150,7 @@ class _Searches:
         }
 
     def arm(self, arm: Arm) -> ArmFindings:
-        """The statistics of one arm (a way to search) over all its tasks and seeds."""
+        """Sums up all searches of one arm (a way to search): speedups, gain, evaluations needed, tokens."""
         every = [(task, self._results[arm.name, task, seed]) for task in self.tasks for seed in self._seeds]
         missed = sum(
             evaluations_until(result.judged, REACHED * self._goals[task]) is None for task, result in every
@@ -166,7 +167,8 @@ class _Searches:
         )
 
     def values(self, arm: str, measure: Measure) -> list[list[float]]:
-        """The measure for each search of an arm: a list for each task with one value for each seed."""
+        """One number for each search of an arm, `measure`: a list for each task, which has one value for each
+        seed."""
         return [
             [self._value(arm, task, self._results[arm, task, seed], measure) for seed in self._seeds]
             for task in self.tasks
@@ -184,7 +186,7 @@ class _Searches:
     def _value(self, arm: str, task: str, result: JobResult, measure: Measure) -> float:
         """The value of `measure` for one search: "tokens" it used, "best" speedup over the baseline, or
         "evaluations", the candidates judged until 95 % of the best speedup that any search of the task
-        reached (the arm's whole budget if it never did)."""
+        reached (the arm's whole budget if it never did). `result` is that of the search."""
         if measure == "tokens":
             return float(result.spent.tokens)
         if measure == "best":
@@ -192,9 +194,9 @@ class _Searches:
         return float(evaluations_until(result.judged, REACHED * self._goals[task]) or self._budgets[arm])
 
     def _curve(self, arm: str) -> tuple[Interval, ...]:
-        """After 1, 2, ... evaluations: the best speedup so far as a fraction of the goal (the best that any
-        search of the task reached), as a geometric mean over the tasks with its interval; empty without
-        tasks."""
+        """The progress of an arm's searches: after 1, 2, ... evaluations the best speedup so far as a
+        fraction of the goal (the best that any search of the task reached), as a geometric mean over the
+        tasks with its interval; empty without tasks. `arm` is its name."""
         if not self.tasks:
             return ()
         curves = {
@@ -214,19 +216,21 @@ class _Searches:
 
 
 def _positive(groups: Sequence[Sequence[float]]) -> bool:
-    """Whether all values are above 0, as a geometric mean needs."""
+    """Whether every value in `groups` (one list for each task) is above 0, since a geometric mean is only
+    defined then."""
     return all(value > 0 for group in groups for value in group)
 
 
 def _interval(groups: Sequence[Sequence[float]]) -> Interval | None:
-    """The geometric mean over tasks with its confidence interval; None if a value is not positive or there is
-    none."""
+    """The geometric mean over tasks with its confidence interval; `groups` has a list of values, one for each
+    seed, for each task. None if a value is not positive or there is none."""
     return geometric_mean_interval(groups) if _positive(groups) else None
 
 
 def _answer(claim: Claim, searches: _Searches) -> StudyAnswer:
     """What the results say about a claim of the paper, with a sentence; "undecided" with fewer than
-    LEAST_TASKS tasks, or if there is nothing to compare."""
+    LEAST_TASKS tasks, or if there is nothing to compare. `searches` are those of the study that makes the
+    claim."""
     ratio = searches.ratio(claim)
     if ratio is None:
         why = "no tokens were counted" if searches.tasks else "nothing was searched"

@@ -68,9 +68,10 @@ class Measuring:
         return measurements
 
     def _beside(self, name: BaselineName, judge: Judge, task: Task, best: Candidate, job: str) -> Measured:
-        """The measurement of the candidate `best` against one baseline. If the baseline does not run, the
-        outcome is "Absent"; `absent` is set only for a baseline of OPTIONAL, since without eager PyTorch
-        nothing is known of the candidate. Raises DeviceLost, and CUDA errors."""
+        """Has the candidate `best` judged anew by `judge`, against the baseline called `name`. If the
+        baseline does not run, the outcome is "Absent"; `absent` is set only for a baseline of OPTIONAL, since
+        without eager PyTorch nothing is known of the candidate. `job` is the key of the search. Raises
+        DeviceLost, and CUDA errors."""
         try:
             return _measured(_evaluated(judge, task, best), name, job)
         except DeviceLost:
@@ -86,8 +87,9 @@ class Measuring:
     def _over_first(
         self, task: Task, first: Candidate, best: Candidate, beside: Measured, job: str
     ) -> Measured:
-        """The measurement against the first candidate: the quotient of the two speedups over eager. `beside`
-        is the best candidate's measurement against eager."""
+        """How much faster the candidate `best` is than the search's `first` one: both are timed against eager
+        PyTorch, and the speedups divided. `beside` is the measurement of `best` against eager, `job` the key
+        of the search."""
         if beside.speedup is None:
             return beside.model_copy(update={"baseline": INITIAL})
         if first.code == best.code:
@@ -141,10 +143,10 @@ def measure_all(
     dispatcher: Dispatcher | None = None,
     workers: int = 1,
 ) -> Iterator[list[Measured]]:
-    """The measurements of each result (see `Measuring.measure`), on the kind of device of `job`: one after
-    another, or with a `dispatcher` by `workers` processes on the devices of its fleet. With `apart`, another
-    process does them too, because code of a task may crash it; after two crashes on a result, its
-    measurements have the outcome `Died`."""
+    """Judges the best candidate of each result anew, against each of `baselines` (see `Measuring.measure`),
+    on the kind of device of `job`: one after another, or with a `dispatcher` by `workers` processes on the
+    devices of its fleet. With `apart`, another process does them too, because code of a task may crash it;
+    after two crashes on a result, its measurements have the outcome `Died`. `folder` is the bench's."""
     if dispatcher is None and not apart:
         with open_judges(job, baselines, None) as judges:
             for result in results:
@@ -160,8 +162,9 @@ def measure_all(
 
 
 def _measured_apart(told: Iterator[Any], baselines: tuple[BaselineName, ...]) -> Iterator[list[Measured]]:
-    """The measurements that worker processes send, one list for each result. A result whose worker crashed
-    twice has the outcome `Died` for each baseline. Raises an error that a worker sends."""
+    """Collects the measurements that worker processes send (`told`), one list for each result. A result whose
+    worker crashed twice has the outcome `Died` for each of `baselines`. Raises an error that a worker
+    sends."""
     for news in told:
         if isinstance(news, KernelBlasterError):
             raise news
@@ -175,8 +178,10 @@ def _measured_apart(told: Iterator[Any], baselines: tuple[BaselineName, ...]) ->
 def _measure(
     pipe: JobPipe, line: PipeLine | None, job: Job, baselines: tuple[BaselineName, ...], folder: Path
 ) -> None:
-    """Body of a worker process: measures each result that it receives, and sends the measurements back. An
-    error that no task is to blame for (a lost device, say) is sent instead, and ends the worker."""
+    """What a worker process does: takes results of searches from `pipe`, measures each one's best candidate
+    against `baselines`, and sends the measurements back. `line` connects it to the fleet's devices (None: it
+    opens a device of the kind in `job` itself); `folder` is the bench's. An error that no task is to blame
+    for (a lost device, say) is sent instead, and ends the worker."""
     try:
         with open_judges(job, baselines, line) as judges:
             for result in pipe.jobs():
@@ -198,9 +203,9 @@ def quotient(one: Speedup, other: Speedup) -> Speedup:
 
 
 def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], workers: int) -> None:
-    """Run torch.compile for the compiled baselines among `names` in parallel, so that its disk cache is
-    filled before anything is timed. `jobs` are (folder of runs, name of a run). Failures are ignored here:
-    they show again when measured."""
+    """Runs torch.compile in `workers` processes for the compiled baselines among `names`, so that its disk
+    cache is filled before anything is timed. `jobs` are (folder of runs, name of a run). Failures are ignored
+    here: they show again when measured."""
     wanted = [(folder, run, name) for folder, run in jobs for name in names if name in COMPILED]
     if wanted:
         with suppress(ChildProcessError):
@@ -208,15 +213,15 @@ def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], worker
 
 
 def _warm(pipe: JobPipe) -> None:
-    """Body of a worker process: compiles each baseline that it receives, and sends back whether that
-    worked."""
+    """What a worker process does: takes (folder, run, baseline) from `pipe`, compiles that baseline, and
+    sends back whether that worked."""
     for what in pipe.jobs():
         pipe.tell(_compile_baseline(*what))
 
 
 def _compile_baseline(folder: Path, name: str, baseline: BaselineName) -> bool:
-    """Compile the module of a run's task and call it once; returns whether that worked. `name` is the
-    run's."""
+    """Compiles the module of a run's task as this baseline does and calls it once; returns whether that
+    worked. The run is called `name` and lies in `folder`."""
     import torch
 
     from kernelblaster.tasks.reference import open_reference
@@ -236,8 +241,8 @@ def _compile_baseline(folder: Path, name: str, baseline: BaselineName) -> bool:
 
 
 def _measured(evaluation: Evaluation, baseline: str, job: str) -> Measured:
-    """The judge's evaluation against `baseline` as a measurement; without times, but with a reason, if the
-    candidate was not correct."""
+    """Turns the judge's evaluation of a candidate against `baseline` into a bench's measurement; `job` is the
+    key of the search. Without times, but with a reason, if the candidate was not correct."""
     outcome, timing = evaluation.outcome, evaluation.timing
     if timing is None or not isinstance(outcome, CORRECT):
         reason = getattr(outcome, "reason", "") or getattr(outcome, "stage", "")
@@ -254,6 +259,6 @@ def _measured(evaluation: Evaluation, baseline: str, job: str) -> Measured:
 
 
 def _evaluated(judge: Judge, task: Task, candidate: Candidate) -> Evaluation:
-    """The judge's evaluation of one candidate, verified and timed."""
+    """Has one candidate for `task` verified and timed by the judge, and returns the evaluation."""
     [evaluation] = judge.evaluate_many([(task, candidate)])
     return evaluation

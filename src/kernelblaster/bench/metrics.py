@@ -37,7 +37,7 @@ class BenchSummary:
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with the ends of its confidence interval."""
+    """An estimate of a value with the lower and the upper end of its confidence interval."""
 
     low: float
     estimate: float
@@ -45,7 +45,8 @@ class Interval:
 
 
 def summarize(speedups: Sequence[float | None]) -> BenchSummary:
-    """The statistics of one speedup per task; None for a task without a valid candidate."""
+    """Statistics over the tasks of a bench. `speedups` has one number for each task; None for a task without
+    a valid candidate."""
     valid = [speedup for speedup in speedups if speedup is not None]
     count = len(speedups)
     return BenchSummary(
@@ -64,7 +65,7 @@ def summarize(speedups: Sequence[float | None]) -> BenchSummary:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """The geometric mean of at least one value; all must be positive."""
+    """The geometric mean, the n-th root of the product, of at least one positive value."""
     return exp(fmean(log(value) for value in values))
 
 
@@ -90,8 +91,9 @@ def thresholds(speedups: Sequence[float | None], count: int = 61) -> list[float]
 
 
 def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]:
-    """For each p in `at`, the share of all tasks whose valid candidate is more than p times as fast as the
-    baseline; empty without tasks."""
+    """For each p in `at`, the share of all tasks whose candidate is more than p times as fast as the
+    baseline. `speedups` has one for each task (None: no valid candidate, which counts as not faster). Empty
+    without tasks."""
     if not speedups:
         return []
     return [sum(s is not None and s > p for s in speedups) / len(speedups) for p in at]
@@ -139,7 +141,7 @@ class Cost:
     usd: float | None = 0.0
 
     def plus(self, other: "Cost") -> "Cost":
-        """The sum of both; its dollars are None if one's are."""
+        """What both together cost. The dollars are None if they are unknown for one of them."""
         usd = None if self.usd is None or other.usd is None else self.usd + other.usd
         return Cost(
             self.evaluations + other.evaluations,
@@ -151,13 +153,15 @@ class Cost:
 
 
 def doublings(gains: Sequence[float | None]) -> float:
-    """The total gain in doublings of speed: the sum of log2 of all gains, None counting as no gain."""
+    """How many doublings of speed all searches gained together: the sum of log2 of their speedups; None
+    counts as no gain."""
     return sum(log2(gain) for gain in gains if gain is not None)
 
 
 def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float | None]:
-    """Doublings of speed for each `evaluation`, `device_second`, `second`, `token` and `usd`; None if none
-    was spent or the price is unknown."""
+    """What searches gained for what they cost: doublings of speed (the sum of log2 of `gains`) for each
+    `evaluation`, `device_second`, `second`, `token` and `usd` of `cost`; None if none was spent or the price
+    is unknown."""
     total = doublings(gains)
     spent = {
         "evaluation": cost.evaluations,
@@ -190,7 +194,7 @@ def evaluations_until(speedups: Sequence[float | None], goal: float) -> int | No
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float] | None:
-    """Lower quartile, median and upper quartile; None without values."""
+    """(lower quartile, median, upper quartile) of these values; None without values."""
     if not values:
         return None
     low, middle, high = np.quantile(np.array(values), [0.25, 0.5, 0.75])
@@ -202,8 +206,8 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _resampled(count: int, seed: int) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
-    """Bootstrap weights: for each of RESAMPLES resamples (rows), how often each of `count` tasks was
-    drawn."""
+    """Bootstrap weights: for each of RESAMPLES resamples (rows), how often each of `count` tasks was drawn.
+    Equal seeds draw the same."""
     random = np.random.default_rng(seed)
     return random.multinomial(count, [1 / count] * count, size=RESAMPLES).astype(np.float64)
 
@@ -211,7 +215,8 @@ def _resampled(count: int, seed: int) -> "np.ndarray[tuple[int, int], np.dtype[n
 def _quantiles(
     drawn: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]", confidence: float
 ) -> "tuple[np.ndarray[tuple[int, ...], np.dtype[np.float64]], ...]":
-    """The ends of the central interval of the resamples (axis 0) with this confidence."""
+    """The ends of a bootstrap interval: of the results `drawn`, one row for each resample, the two values
+    between which the middle fraction `confidence` lies."""
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
     return low, high

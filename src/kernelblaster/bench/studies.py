@@ -31,7 +31,8 @@ class Arm:
     budget_each: bool = False
 
     def search(self, common: Search) -> Search:
-        """The settings of this arm's searches: `common`, those of all arms, with the arm's own changes."""
+        """The settings with which this arm searches: `common`, those of all arms, with what is different in
+        this one."""
         own = common.model_copy(update=self.settings)
         return (
             own.model_copy(update={"evaluations": own.evaluations * own.rollouts})
@@ -67,7 +68,8 @@ class Study:
 
     @property
     def trains(self) -> bool:
-        """Whether an arm starts with knowledge from training, which takes half of the tasks."""
+        """Whether some arm starts with what other tasks taught. Then half of the tasks only train, and the
+        other half is compared."""
         return any(arm.start in ("trained", "trained elsewhere") for arm in self.arms)
 
 

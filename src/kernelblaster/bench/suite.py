@@ -58,13 +58,15 @@ def entries_of(
 
 
 def new_folder(suite: str) -> Path:
-    """The path for a new bench, named by the time and the suite, in the user's data folder; not created."""
+    """A path for a new bench of this suite in the user's data folder, with the time in its name. Nothing is
+    created."""
     name = Path(suite.rstrip("/")).name.replace(":", "-") or "bench"
     return settings().data / "benches" / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
 
 
 def sample(entries: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
-    """Up to `count` tasks of each group, drawn at random by the seed; in the given order."""
+    """Draws up to `count` of the tasks `entries` from each group at random; equal seeds draw the same. They
+    keep their order."""
     kept: set[str] = set()
     for group in sorted({entry.group for entry in entries}):
         names = [entry.name for entry in entries if entry.group == group]
@@ -73,8 +75,8 @@ def sample(entries: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
 
 
 def load_entry(entry: Entry, dtype: Dtype | None) -> Task:
-    """Load the task, cast to `dtype` (None: the file's own types). What the file prints goes to standard
-    error. Raises BadTask."""
+    """Loads the task that an entry of a suite names, cast to `dtype` (None: the file's own types). What the
+    file prints goes to standard error. Raises BadTask."""
     with redirect_stdout(sys.stderr):
         return load_file(entry.name, Path(entry.path), dtype)
 
@@ -124,6 +126,6 @@ def _numbered(files: Iterable[tuple[str, Path]]) -> list[Entry]:
 
 
 def _level(group: str) -> int | None:
-    """The KernelBench level in a group's name, such as 2 for `level2`; None if it has none."""
+    """The number of a KernelBench level in a group's name: 2 for `level2`; None if it has none."""
     match = LEVEL.search(group)
     return int(match[1]) if match else None

@@ -1,4 +1,5 @@
-"""Summaries of a bench by group and baseline: the columns of the paper's table 3."""
+"""Summaries of a bench: statistics of the speedups for each group of tasks (level or folder) and each
+baseline, in the columns of the paper's table 3."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,26 +24,26 @@ class GroupSummary:
 
 
 def baselines_of(plan: BenchPlan) -> list[str]:
-    """The baselines in the order of the tables' columns: `best` (the fastest of each task) first if there are
-    several, and `initial` (the search's first candidate) last."""
+    """What speedups of this bench are shown against, in the order of the tables' columns: `best` (the fastest
+    baseline of each task) first if there are several, and `initial` (the search's first candidate) last."""
     return [*([BEST] if len(plan.baselines) > 1 else []), *plan.baselines, INITIAL]
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:
-    """The names of the groups (levels or folders of tasks), sorted, and `all` at the end if there are
-    several."""
+    """The names of the groups (levels or folders of tasks) that these results belong to, sorted, and `all` at
+    the end if there are several."""
     groups = sorted({row.result.group for row in rows})
     return [*groups, ALL] if len(groups) > 1 else groups
 
 
 def in_group(rows: Sequence[Row], group: str) -> list[Row]:
-    """The rows of a group; all of them for `all`."""
+    """The results that belong to this group of tasks (a level or folder); the group `all` has every one."""
     return [row for row in rows if group in (ALL, row.result.group)]
 
 
 def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
     """One speedup over this baseline for each task: the geometric mean over its seeds, None if one of them
-    has none."""
+    has none. `rows` are the results of the searches."""
     by_task: dict[str, list[float | None]] = {}
     for row in rows:
         by_task.setdefault(row.result.task, []).append(row.speedup(baseline))
@@ -54,7 +55,8 @@ def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
 
 
 def summaries(plan: BenchPlan, rows: Sequence[Row]) -> list[GroupSummary]:
-    """The statistics of the speedups for each group of tasks against each baseline."""
+    """Statistics of the speedups for each pair of a group of tasks (level or folder) and a baseline, in the
+    order of the table's rows."""
     return [
         GroupSummary(group, baseline, summarize(task_speedups(in_group(rows, group), baseline)))
         for group in groups_of(rows)
@@ -63,7 +65,7 @@ def summaries(plan: BenchPlan, rows: Sequence[Row]) -> list[GroupSummary]:
 
 
 def cells(summary: BenchSummary) -> list[str]:
-    """The texts of a table's row, one for each of COLUMNS; empty texts where there is no data."""
+    """One row of a summary table as texts, in the order of COLUMNS; empty texts where there is no data."""
     numbers = (summary.average, summary.geometric_mean, summary.median, summary.minimum, summary.maximum)
     return [
         f"{summary.valid} of {summary.tasks}",

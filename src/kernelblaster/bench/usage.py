@@ -25,7 +25,8 @@ class Uses:
     speedups: list[float] = field(default_factory=list)
 
     def add(self, result: StepResult) -> None:
-        """Count one attempt: as failed, paid (faster by more than PAID) or idle."""
+        """Counts one more attempt by its `result`: failed, paid (faster by more than PAID), or correct
+        without such a gain."""
         if isinstance(result, Failed):
             self.failures[result.kind] += 1
             return
@@ -45,7 +46,7 @@ class Uses:
 
     @property
     def median_speedup(self) -> float | None:
-        """The median speedup of the valid attempts; None if there is none."""
+        """The median speedup of the attempts that gave a correct candidate; None if none did."""
         return median(self.speedups) if self.speedups else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -92,7 +93,8 @@ class TechniqueUsage:
         return sum(counts) / len(counts) if counts else None
 
     def as_dict(self) -> dict[str, Any]:
-        """The statistics as JSON data, the most used techniques and states first."""
+        """All these statistics as JSON data for reports, techniques and states sorted by how often they were
+        used."""
         return {
             "techniques": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.techniques)],
             "states": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.states)],
@@ -139,7 +141,8 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
 
 
 def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
-    """After each step: (steps so far, distinct (state, technique) pairs that paid so far)."""
+    """How discovery went on: after each step, (number of steps so far, number of different pairs of state and
+    technique that had paid by then)."""
     paid: set[tuple[str, str]] = set()
     counts = []
     for number, step in enumerate(steps, 1):

@@ -61,7 +61,8 @@ def create_work(folder: Path, kind: str, plan: dict[str, Any], store: str | None
 
 
 def holds_work(folder: Path, kind: str) -> bool:
-    """Whether the folder holds a bench or ablation of this kind, rather than a run or nothing."""
+    """Whether this folder holds a bench or an ablation, as `kind` says: the first event of its log has a plan
+    of that kind."""
     if not holds_run(folder):
         return False
     with Run(folder, writing=False) as run:

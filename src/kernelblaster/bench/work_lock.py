@@ -18,9 +18,10 @@ WORKING = ".working"
 
 
 def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
-    """Take the lock as a bench's main process, which must already hold the lock of the event log. Waits up to
-    `limit_s` seconds for workers of an earlier command to end; then raises StoreError. Returns the open lock
-    file, which holds the lock (shared with this command's workers) until it is closed."""
+    """Takes the lock of a bench's `folder` as its main process, which must already hold the lock of the event
+    log. Waits up to `limit_s` seconds for workers of an earlier command to end; then raises StoreError.
+    Returns the open lock file, which holds the lock (shared with this command's workers) until it is
+    closed."""
     file = _opened(folder)
     until = time.monotonic() + limit_s
     while True:
@@ -44,8 +45,8 @@ def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
 
 @contextmanager
 def share_work_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock in a worker process while the block runs. Ends the worker at once if the main process has
-    ended, since another command may have started already."""
+    """A context in which a worker process holds the lock of a bench's `folder`, together with the main
+    process. Ends the worker at once if that one has ended, since another command may have started already."""
     with _opened(folder) as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         die_with_parent()
@@ -53,7 +54,8 @@ def share_work_lock(folder: Path) -> Iterator[None]:
 
 
 def _opened(folder: Path) -> IO[str]:
-    """The lock file, open for writing; created with its folder if need be. Raises StoreError."""
+    """Opens the lock file of a bench's folder for writing, creating both if need be. Raises StoreError if
+    that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return os.fdopen(os.open(folder / WORKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")

@@ -127,8 +127,8 @@ def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) ->
 
 
 def text_file(kind: str, text: str, suffix: str) -> Path:
-    """A file in the cache with this text, for callers that need a path; its name ends with `suffix`.
-    Written if it is not there yet."""
+    """A file in the cache with this text, for callers that need a path; it is stored under `kind`, and its
+    name ends with `suffix`. Written if it is not there yet."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     target = entry(kind, digest)
     if not is_stored(target):
@@ -138,7 +138,8 @@ def text_file(kind: str, text: str, suffix: str) -> Path:
 
 
 def make_folders(folders: Iterable[Path]) -> None:
-    """Make these folders in the cache, with their parents. Raises Shortage if one cannot be made."""
+    """Creates these folders of the cache and their parents; those that exist are left. Raises Shortage if one
+    cannot be made."""
     for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)

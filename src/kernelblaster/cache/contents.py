@@ -12,8 +12,9 @@ CONTENTS = "contents.json"
 
 
 def seal(folder: Path, target: Path) -> None:
-    """Write the manifest (CONTENTS: a digest of each file) into a folder that is about to be renamed to
-    `target`, and fsync everything in it."""
+    """Writes the manifest (the file CONTENTS: a SHA-256 digest of each file) into `folder`, which holds a new
+    cached result, and flushes all of it to disk. `target` is the folder that `folder` is about to be renamed
+    to; its name goes into the manifest, so that a result moved elsewhere is not taken for another."""
     (folder / CONTENTS).write_bytes(_listed(folder, target))
     with suppress(PermissionError):  # a confined process may not, and need not
         (folder / CONTENTS).chmod(0o644)
@@ -32,7 +33,8 @@ def is_whole(target: Path) -> bool:
 
 
 def _listed(folder: Path, target: Path) -> bytes:
-    """The manifest of the files now in `folder`, as JSON, for a result that is or will be named `target`."""
+    """The manifest of a cached result as JSON: the digest of each file now in `folder`, and the name of
+    `target`, the folder that the result has or will be renamed to."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CONTENTS)
     digests = {str(path.relative_to(folder)): _digest(path) for path in files}
     return json.dumps({"result": target.name, "files": digests}, indent=1).encode()

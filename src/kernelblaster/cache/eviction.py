@@ -63,7 +63,8 @@ def evict(root: Path, limit: int, in_use_s: float = IN_USE_S) -> int:
 
 
 def _results(root: Path) -> list[_Result]:
-    """Every cached result below `root`, of all kinds; those that vanish meanwhile are skipped."""
+    """Finds every cached result, of all kinds, in the cache whose top folder is `root`. One that another
+    process deletes meanwhile is skipped."""
     results = []
     for path in (*root.glob("*/??/*"), *root.glob(f"{PARTS}/*/*/??/*")):
         with contextlib.suppress(OSError):

@@ -233,7 +233,8 @@ def _show_costs(model: str, rows: "list[Row]") -> None:
 
 
 def _show_failures(rows: "list[Row]") -> None:
-    """Print a line for each search that ended without a valid candidate."""
+    """Prints a line for each search that found no valid candidate: status, task and reason. Unfinished
+    searches are left out."""
     for row in rows:
         if row.result.status not in ("valid", "unfinished"):
             line = f"{row.result.status:10} {row.result.task}: {row.result.reason}"

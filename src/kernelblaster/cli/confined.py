@@ -78,7 +78,9 @@ def confine_command(
 
 
 def confine_to_run(run: Run, *, device: DeviceName | None = None, **more: Any) -> None:
-    """As `confine_command`, for the task of which a run keeps a copy. `device` None: the run's own."""
+    """Confines this command, like `confine_command`, before it runs the task that a run keeps a copy of; the
+    run's folder can be written to. `device` is the kind to grant access to (None: the one that the run was
+    begun on); `more` are further arguments of `confine_command`."""
     device = device or (run.events[0].data.get("device") if run.events else None)
     stranger = "" if keeps_shipped_task(run) else str(run.folder)
     more["fills"] = (run.folder, *more.get("fills", ()))
@@ -124,9 +126,9 @@ def _remove_empty(folder: Path) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a file that the user named, atomically. A confined command, which may not write there, has the
-    keeper (its helper process) do so, and must have told it of the file before. Raises KernelBlasterError if
-    it fails."""
+    """Writes `text` to the file `path` that the user named, atomically. A confined command, which may not
+    write there, has the keeper (its helper process) do so, and must have told it of the file before. Raises
+    KernelBlasterError if it fails."""
     if settings().confined:
         keeper.write(path.absolute(), text, 0o666)
     else:
@@ -160,9 +162,9 @@ def _own_folders(folders: Iterable[Path]) -> list[Path]:
 
 
 def _digest(own: Sequence[str]) -> str:
-    """A hash of tasks and runs: their paths, their content and that of the sources beside them. It names the
-    part of the cache that their code may fill, so that other code later at the same path does not find what
-    they left."""
+    """A hash of the user's tasks and runs whose paths are in `own`: of the paths, their content and that of
+    the sources beside them. It names the part of the cache that their code may fill, so that other code later
+    at the same path does not find what they left."""
     paths = [Path(path) for path in own]
     files = {path for path in paths if path.is_file()}
     for folder in {path.parent for path in files}:

@@ -53,8 +53,10 @@ def confine_to_work(
     device: DeviceName,
     network: str = "",
 ) -> None:
-    """As `confine_command`, for a bench or an ablation (`kind` is the key of its plan) in a folder: of these
-    suites and with this use of models or, to go on with it, as its plan says."""
+    """Confines this command, like `confine_command`, before it searches the tasks of a bench or an ablation
+    (`kind` is the key of its plan) in a folder: to what these suites and this use of models need or, to go on
+    with it, what its plan says. `device` is the kind to grant access to; `network` names what needs the
+    network, empty if nothing does."""
     begun = first_event_of(folder)
     plan = begun.data.get(kind) if begun and not suites else None
     if plan is not None:

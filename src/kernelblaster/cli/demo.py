@@ -119,7 +119,8 @@ def _show_race() -> None:
 
 
 def _search(task: str, folder: Path, device: DeviceName) -> "OptimizeResult":
-    """`optimize` with a small budget, in the demo's own folders, with a status line."""
+    """Searches for a faster kernel for `task` by `optimize`, with a small budget; run and knowledge base are
+    kept in the demo's `folder`. Shows progress on a status line."""
     from kernelblaster.api import Progress, optimize
 
     budget = Search(iterations=1, rollouts=1, evaluations=BUDGETS[task])
@@ -140,7 +141,8 @@ def _search(task: str, folder: Path, device: DeviceName) -> "OptimizeResult":
 
 
 def _path_to_best(result: "OptimizeResult") -> list[Step]:
-    """The steps from the first candidate to the best, in order; empty if the first is the best."""
+    """The steps by which the search got from its first candidate to the best, in order; empty if the first is
+    the best."""
     path: list[Step] = []
     best, by_child = result.candidate.code, {step.child: step for step in reversed(result.trajectory)}
     while best in by_child and len(path) < len(result.trajectory):
@@ -150,14 +152,14 @@ def _path_to_best(result: "OptimizeResult") -> list[Step]:
 
 
 def _sources(result: "OptimizeResult") -> dict[str, str]:
-    """The source text of every candidate by the hash of its code, in the order of judging."""
+    """The CUDA source of every candidate of a search by its code (a hash), in the order of judging."""
     with open_run(result.run.parent, result.run) as run:
         history = History(run)
         return {judged.code: history.source_of(judged) for judged in history.judged}
 
 
 def _needed(result: "OptimizeResult") -> int:
-    """The number of candidates judged until the best was found."""
+    """How many candidates the search had judged when it found the best one, that one included."""
     return list(_sources(result)).index(result.candidate.code) + 1
 
 
@@ -185,8 +187,9 @@ def _show_speed(task: str, result: "OptimizeResult") -> None:
 
 
 def _show_path(result: "OptimizeResult", folder: Path) -> None:
-    """Print the steps to the best candidate: the performance state, the technique, its expected and its
-    actual speedup."""
+    """Prints the steps by which the search `result` got to its best candidate: the performance state, the
+    technique, its expected and its actual speedup. `folder` has the knowledge base that describes the
+    techniques."""
     with KnowledgeBase(folder.absolute() / "knowledge.db") as knowledge:
         content = knowledge.content()
     for number, step in enumerate(_path_to_best(result), 1):
@@ -197,29 +200,32 @@ def _show_path(result: "OptimizeResult", folder: Path) -> None:
 
 
 def _expected(step: Step, result: "OptimizeResult") -> str:
-    """The speedup that the knowledge base expected of a step, as text, marked as modelled if the run's times
-    are."""
+    """The speedup that the knowledge base expected of a step, as text, marked as modelled if the times of the
+    search (`result`) are."""
     return _marked(f"{step.predicted:.2f}x", result.modelled)
 
 
 def _gained(step: Step, result: "OptimizeResult") -> str:
-    """The speedup of a step as text, marked if modelled; if it failed, the kind of failure."""
+    """What a step brought, as text: its speedup (marked if modelled), or the kind of failure."""
     return step.failure or _marked(f"{step.speedup:.2f}x", result.modelled)
 
 
 def _marked(figure: str, modelled: bool) -> str:
-    """A time or a speedup, with ` modelled` after it if it was not measured; lines do not break within."""
+    """A time or speedup as text, with ` modelled` appended if it was not measured; no line break can come
+    within."""
     return f"{figure}{kind_text(modelled)}".replace(" ", NO_BREAK)
 
 
 def _described(content: Content, technique: str) -> str:
-    """The first sentence of a technique's description, from any state that has one."""
+    """One sentence on what a technique does: the first one of its description in the knowledge base; empty if
+    it has none."""
     known = (entry.description for entry in content.living_entries if entry.technique == technique)
     return next((text for text in known if text), "").split(". ", maxsplit=1)[0]
 
 
 def _show_difference(result: "OptimizeResult") -> None:
-    """Print the diff of the last step on the path to the best; nothing if the first candidate is the best."""
+    """Prints how the last step to the best candidate changed its source, as a diff; nothing if the first
+    candidate is the best."""
     path, sources = _path_to_best(result), _sources(result)
     if not path:
         return
@@ -252,7 +258,8 @@ def _show_transfer(first: "OptimizeResult", second: "OptimizeResult") -> None:
 
 
 def _show_remains(folder: Path, first: "OptimizeResult") -> None:
-    """Export the result and write the report; print where they are, and commands to continue with."""
+    """Writes the demo's last files (the best kernel as a torch module, the report), prints where they are,
+    and suggests commands to go on with."""
     module = folder / "cosine_similarity.py"
     first.export(module)
     first.report(folder / "report.html")
@@ -275,7 +282,8 @@ def _print_title(title: str, sentence: str = "") -> None:
 
 
 def _print(text: str, style: str = "", hang: int = 0) -> None:
-    """Print a paragraph; lines after the first are indented by `hang` more."""
+    """Prints a paragraph wrapped to the terminal's width; lines after the first are indented by `hang` more
+    columns."""
     indents = {"initial_indent": "  ", "subsequent_indent": " " * (2 + hang)}
     wrapped = fill(text, out.width, break_long_words=False, break_on_hyphens=False, **indents)  # type: ignore[arg-type]
     out.print(wrapped.replace(NO_BREAK, " "), style=style, highlight=False, soft_wrap=True)

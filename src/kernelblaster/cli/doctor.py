@@ -47,7 +47,8 @@ def doctor(
 
 
 def _check_model(model: str) -> list[Finding]:
-    """Findings from one small call to the model KIND:NAME."""
+    """Tries the model that the user named (KIND:NAME) with one small call; returns what works and what does
+    not."""
     from kernelblaster.models.check import check_model
 
     return check_model(model)

@@ -1,4 +1,5 @@
-"""`kernelblaster emulate TASK CANDIDATE.cu`, or `emulate CANDIDATE.cu --task TASK`."""
+"""`kernelblaster emulate TASK CANDIDATE.cu`, or `emulate CANDIDATE.cu --task TASK`: checks a candidate on the
+emulator, without a GPU."""
 
 import json
 from pathlib import Path

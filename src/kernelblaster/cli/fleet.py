@@ -1,4 +1,4 @@
-"""`kernelblaster fleet start|stop|status|token`."""
+"""`kernelblaster fleet start|stop|status|token`: devices of several machines that judge together."""
 
 import json
 from dataclasses import asdict
@@ -110,7 +110,8 @@ def token(path: TokenOption = None, json_: JsonOption = False) -> None:
 
 
 def _show(node: "NodeStatus") -> None:
-    """Print a machine of the fleet for people: its address, state, cores, GPUs and devices."""
+    """Prints one machine of the fleet for people: address, whether it is alive, cores, its GPUs with their
+    health, and devices in use."""
     from kernelblaster.fleet.status import device_line
 
     state = "alive" if node.alive else "lost"
@@ -125,7 +126,8 @@ def _show(node: "NodeStatus") -> None:
 
 
 def _as_dict(node: "NodeStatus") -> dict[str, Any]:
-    """A machine of the fleet as JSON data for `--json`; its GPUs are None if they could not be asked for."""
+    """One machine of the fleet as JSON data, for `--json`; "gpus" is None if the machine could not be asked
+    for them."""
     gpus = None if node.gpus is None else [{"name": g.name} | g.health.model_dump() for g in node.gpus]
     return {
         "address": node.address,

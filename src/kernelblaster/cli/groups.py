@@ -43,7 +43,8 @@ def grouped(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters(group: Any) -> list[inspect.Parameter]:
-    """The fields of an option group as keyword parameters."""
+    """Turns an option group, a dataclass, into keyword parameters of a command: one for each field, with its
+    type and default."""
     hints = get_type_hints(group, include_extras=True)
     return [
         inspect.Parameter(
@@ -63,5 +64,6 @@ def _default(field: "Field[Any]") -> Any:
 
 
 def _taken(group: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Remove the values of a group's fields from `given`, and return them."""
+    """Takes the options that belong to `group` out of `given`, a command's arguments by name, and returns
+    them."""
     return {field.name: given.pop(field.name) for field in fields(group)}

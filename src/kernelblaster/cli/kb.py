@@ -1,4 +1,5 @@
-"""`kernelblaster kb show|search|diff|merge|export|import|log|rollback|stats|report`."""
+"""`kernelblaster kb show|search|diff|merge|export|import|log|rollback|stats|report`: looks into knowledge
+bases, joins them and takes back what they learned."""
 
 import json
 import sys
@@ -252,7 +253,8 @@ def rollback(
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of a file, or of standard input for `-`; at most LARGEST_BYTES. Raises KnowledgeError."""
+    """Reads a document that the user names: a file, or standard input for `-`. Raises KnowledgeError if it
+    cannot be read or has more than LARGEST_BYTES."""
     try:
         if str(path) != "-":
             return read_bounded(path, LARGEST_BYTES)
@@ -269,8 +271,8 @@ def _read(path: Path) -> bytes:
 
 
 def _say_taken(count: int, version: int, json_: bool) -> None:
-    """Print how many events (learned results and other changes) were taken over from another knowledge base,
-    and the version that this one now has."""
+    """Prints how many events (learned results and other changes) were taken over from another knowledge base,
+    `count`, and the version that this one now has; with `json_` as JSON."""
     if json_:
         print(json.dumps({"new_events": count, "version": version}))
     else:
@@ -278,7 +280,8 @@ def _say_taken(count: int, version: int, json_: bool) -> None:
 
 
 def _show_states(content: Content, json_: bool) -> None:
-    """Print a table of the performance states with the best technique of each; with `json_` as JSON."""
+    """Prints a table of the performance states in a knowledge base, each with how much is known and its best
+    technique; with `json_`, the states as JSON."""
     if json_:
         print(json.dumps([entry.model_dump(mode="json") for entry in content.living], indent=1))
         return
@@ -300,13 +303,14 @@ def _show_states(content: Content, json_: bool) -> None:
 
 
 def _attempts(entry: OptimizationEntry) -> str:
-    """The number of attempts behind a prediction, as text, with measured and modelled ones counted apart."""
+    """How many attempts at a technique a prediction is based on, as text that counts measured and modelled
+    ones apart."""
     return f"{entry.evidence.clocks or 'no'} attempts"
 
 
 def _scored(item: Scored, entry: OptimizationEntry) -> dict[str, object]:
-    """A technique's prediction as JSON data; `gain`, `log_mean` and `log_spread` are natural logs of
-    speedups."""
+    """A technique's prediction (`item`) with the evidence behind it (`entry`) as JSON data; `gain`,
+    `log_mean` and `log_spread` are natural logs of speedups."""
     prediction = item.prediction
     return {
         **item.optimization.model_dump(mode="json"),
@@ -324,9 +328,9 @@ def _scored(item: Scored, entry: OptimizationEntry) -> dict[str, object]:
 def _show_scored(
     scored: list[Scored], entries: Mapping[str, OptimizationEntry], expected: str = "expected"
 ) -> None:
-    """Print a table with a line for each technique, whose attempts are those of `entries`; `expected` is the
-    title of the column of predictions. A technique's last note stands in the table if there is room, else
-    below it."""
+    """Prints a table with a line for each technique in `scored`, whose attempts are those of `entries`;
+    `expected` is the title of the column of predictions. A technique's last note stands in the table if there
+    is room, else below it."""
     beside = not out.is_terminal or out.width >= ROOM_FOR_NOTES
     table = Table(box=None, header_style="dim", pad_edge=False)
     titles = ("technique", expected, "likely range", "valid", "attempts", *(["note"] if beside else []))
@@ -389,7 +393,8 @@ def _print_difference(changes: Difference) -> None:
 
 
 def _short(technique: str, expected: Score | None) -> str:
-    """The speedup expected of a technique with the number of attempts behind it, as text; `none` for None."""
+    """The prediction for a technique as text: its expected speedup, and the number of attempts behind it;
+    `none` for None."""
     return (
         "none"
         if expected is None
@@ -399,6 +404,7 @@ def _short(technique: str, expected: Score | None) -> str:
 
 
 def _counts(counts: dict[str, float]) -> str:
-    """The counts in parentheses, the largest first; empty if there are none."""
+    """Counts by name as text in parentheses, to follow their sum, the largest first; empty if there are
+    none."""
     parts = [f"{name} {count:g}" for name, count in sorted(counts.items(), key=lambda pair: -pair[1])]
     return f" ({', '.join(parts)})" if parts else ""

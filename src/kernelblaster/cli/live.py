@@ -28,8 +28,8 @@ QUIET_SECONDS = 2  # after which a stage says how long it takes
 
 
 class SearchView(Protocol):
-    """Interface of what shows a search: called with its progress; `stage` is called with what the judge is
-    doing, `say` with messages for a person."""
+    """Interface of an object that shows one search: called with its progress; `stage` is called with what the
+    judge is doing, `say` with messages for a person."""
 
     def __call__(self, progress: "Progress") -> None: ...
 
@@ -39,7 +39,7 @@ class SearchView(Protocol):
 
 
 class SilentSearch:
-    """View of a search for `--json`: shows only messages for a person, on standard error."""
+    """Shows nothing of a search, for `--json`, but messages for a person, on standard error."""
 
     def __call__(self, progress: "Progress") -> None:
         pass
@@ -52,7 +52,7 @@ class SilentSearch:
 
 
 class SearchLines:
-    """View of a search for logs and pipes: prints one line for each step."""
+    """Shows a search in logs and pipes: prints one line for each step."""
 
     def __call__(self, progress: "Progress") -> None:
         if progress.phase == "stepped" and progress.step is not None:
@@ -68,7 +68,8 @@ class SearchLines:
 
 
 class LiveSearch:
-    """View of a search for a terminal: a few lines that are redrawn."""
+    """Shows a search on a terminal: a few lines with its best time, budget and last steps, which are
+    redrawn."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -109,7 +110,8 @@ class LiveSearch:
         return f", {seconds:.0f} s" if seconds >= QUIET_SECONDS else ""
 
     def _last_steps(self) -> Table:
-        """A table of the last steps; in a narrow terminal the state is cut."""
+        """A table of the steps made last, for the live view: technique, predicted and actual speedup,
+        state."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for title in ("  step", "technique", "predicted", "got"):
             table.add_column(title, no_wrap=True)
@@ -128,7 +130,9 @@ class LiveSearch:
 
 @contextmanager
 def show_search(title: str, quiet: bool) -> Iterator[SearchView]:
-    """A context with the view of a search: silent if `quiet`, redrawn on a terminal, lines for a pipe."""
+    """A context that shows one search while it runs: on a terminal by lines that are redrawn, in a pipe by a
+    line for each step, not at all if `quiet`. Yields the object to report progress to; `title` is shown
+    above."""
     if quiet:
         yield SilentSearch()
         return
@@ -156,7 +160,8 @@ def bar(progress: "Progress", width: int) -> str:
 
 
 def left(progress: "Progress") -> str:
-    """What is left of the search's budget, as text: candidates, seconds, seconds of the GPU."""
+    """What is left of the search's limits, as text: candidates, seconds, seconds on the GPU; and what was
+    used."""
     parts = [f"{progress.evaluations_left} candidates"]
     if progress.seconds_left is not None:
         parts.append(f"{progress.seconds_left:.0f} s")
@@ -200,13 +205,13 @@ def _now(progress: "Progress") -> str:
 
 
 def _tried(progress: "Progress") -> str:
-    """The technique of a step with its predicted speedup, as text."""
+    """The technique that a step tries and the speedup predicted for it, as text."""
     technique = progress.technique or ""
     return f"{technique:28} predicted {progress.predicted:.2f}x" if progress.predicted else technique
 
 
 def _measured(progress: "Progress") -> str:
-    """The result of a step as text: the speedup or the kind of failure; empty if it has none yet."""
+    """What came of a step, as text: its speedup or the kind of failure; empty while it is not judged."""
     result = progress.result
     if result is None:
         return ""

@@ -85,7 +85,8 @@ VERBS = {
 
 
 class Verbs(TyperGroup):
-    """A command group that imports a command only when it is called, so that listing them is fast."""
+    """The group of all commands as click sees it: the module of a command is imported only when that one is
+    called, so that listing them is fast."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -93,7 +94,8 @@ class Verbs(TyperGroup):
 
 
 def load_command(name: str) -> Any:
-    """The click command, or command group, of a name in VERBS; imports its module."""
+    """Imports the module of the command with this name (a key of VERBS) and returns it as click's command or
+    command group."""
     module, _, attribute = VERBS[name].path.partition(".")
     command = getattr(import_module(f"kernelblaster.cli.{module}"), attribute)
     if isinstance(command, typer.Typer):
@@ -182,8 +184,8 @@ def main() -> None:
 
 
 def _fail(words: str) -> NoReturn:
-    """Print an error as one line on standard error, with `--json` also on standard output, and exit with code
-    2."""
+    """Ends the command because of an error: prints `words` as one line on standard error, and with `--json`
+    also as JSON on standard output, then exits with code 2."""
     from kernelblaster.cli.terminal import Terminal
 
     _print_json(words)
@@ -194,12 +196,12 @@ def _fail(words: str) -> NoReturn:
 
 
 def _print_json(words: str) -> None:
-    """Print an error as a JSON object if the command line has `--json`."""
+    """Prints an error message as {"error": ...} on standard output, if the user gave `--json`."""
     if "--json" in sys.argv:
         print(json.dumps({"error": words}))
 
 
 def _stop() -> NoReturn:
-    """Exit as after Ctrl-C, with code STOPPED (130)."""
+    """Ends the program as Ctrl-C would, with exit code STOPPED (130)."""
     print("stopped.", file=sys.stderr)
     sys.exit(STOPPED)

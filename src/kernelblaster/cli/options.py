@@ -62,7 +62,8 @@ FilterOption = Annotated[
 
 @dataclass(frozen=True)
 class DeviceOptions:
-    """Option group: the device that candidates run on."""
+    """Option group (a dataclass whose fields become options of a command): which kind of device candidates
+    run on, and which GPU."""
 
     device: DeviceOption = "auto"
     gpu: GpuOption = None
@@ -70,7 +71,8 @@ class DeviceOptions:
 
 @dataclass(frozen=True)
 class FleetOptions:
-    """Option group: the fleet (devices of one or several machines) that judges candidates, and its token."""
+    """Option group (a dataclass whose fields become options of a command): the fleet (devices of one or
+    several machines) that judges candidates, and the file of its token."""
 
     fleet: Annotated[
         str | None,
@@ -111,7 +113,8 @@ class FleetOptions:
         return fleet_named(self.fleet, self.token)
 
     def machines(self) -> "AbstractContextManager[Machines | None]":
-        """A context with the machines of the fleet that the options name; it gives None if they name none."""
+        """A context that connects to the machines of the fleet that the user named; it gives None if no fleet
+        was named."""
         from kernelblaster.fleet.opening import machines_of
 
         return machines_of(self.choice())
@@ -119,7 +122,8 @@ class FleetOptions:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Option group: further checks of candidates on a GPU."""
+    """Option group (a dataclass whose fields become options of a command): further checks of candidates that
+    run on a GPU."""
 
     filter: FilterOption = None
     sanitize: SanitizeOption = False
@@ -133,7 +137,8 @@ DtypeOption = Annotated[
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """Option group: data type, inputs and constructor arguments, for task files that do not specify them."""
+    """Option group (a dataclass whose fields become options of a command): data type, example inputs and
+    constructor arguments, for task files that do not specify them."""
 
     dtype: DtypeOption = None
     inputs: Annotated[
@@ -154,7 +159,8 @@ class TaskOptions:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Option group: how long and how widely to search."""
+    """Option group (a dataclass whose fields become options of a command): how many iterations, rollouts and
+    steps a search makes, and how it chooses."""
 
     iterations: Annotated[int, typer.Option(help="How often it learns from its rollouts.", min=1)] = (
         DEFAULTS.iterations

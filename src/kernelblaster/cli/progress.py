@@ -25,8 +25,8 @@ AROUND = 6  # lines of the view beside them
 
 
 class Overview(Protocol):
-    """Interface of what shows a bench: called with progress messages of its searches; `measured` is called
-    with each final measurement."""
+    """Interface of an object that shows a bench: called with progress messages of its searches; `measured` is
+    called with each final measurement."""
 
     def __call__(self, news: "News") -> None: ...
 
@@ -34,7 +34,7 @@ class Overview(Protocol):
 
 
 class SilentBench:
-    """View of a bench for `--json`: shows only messages for a person, on standard error."""
+    """Shows nothing of a bench, for `--json`, but messages for a person, on standard error."""
 
     def __call__(self, news: "News") -> None:
         if news.words:
@@ -73,7 +73,7 @@ class Rate:
 
 
 class BenchLines:
-    """View of a bench for logs and pipes: prints one line for each search that ended and each measurement."""
+    """Shows a bench in logs and pipes: prints one line for each search that ended and each measurement."""
 
     def __init__(self, total: int, done: int) -> None:
         self._total = total
@@ -95,7 +95,8 @@ class BenchLines:
 
 
 class LiveBench:
-    """View of a bench for a terminal: running searches, the last results, and how many are left."""
+    """Shows a bench on a terminal, in lines that are redrawn: running searches, the last results, and how
+    many are left."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
         self._title = title
@@ -139,8 +140,9 @@ class LiveBench:
 
 @contextmanager
 def show_bench(title: str, jobs: Sequence[str], quiet: bool, done: Collection[str]) -> Iterator[Overview]:
-    """A context with the view of a bench: silent if `quiet`, redrawn on a terminal, lines for a pipe. `jobs`
-    are the keys of all searches, `done` those that ended before."""
+    """A context that shows a bench while it runs: on a terminal by lines that are redrawn, in a pipe by a
+    line for each result, not at all if `quiet`. Yields the object to report progress to. `title` is shown
+    above, `jobs` are the keys of all searches, `done` those that ended before."""
     if quiet:
         yield SilentBench()
     elif not out.is_terminal:
@@ -155,7 +157,7 @@ def show_bench(title: str, jobs: Sequence[str], quiet: bool, done: Collection[st
 
 
 def _lines() -> Table:
-    """An empty table without borders for jobs and texts on them."""
+    """An empty table without borders, to show jobs and a text on each in."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
     table.add_column(no_wrap=True)
     table.add_column()
@@ -163,12 +165,13 @@ def _lines() -> Table:
 
 
 def _cut(text: str) -> Text:
-    """Text on one line, cut with an ellipsis where the terminal ends."""
+    """A text for one line of a table on the terminal: never wrapped, cut with an ellipsis at the edge."""
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def _result_text(result: "JobResult") -> str:
-    """A search's result on one line; times are in us."""
+    """What a search of a bench came to, on one line: first, best and eager PyTorch's time in us, or why there
+    is none."""
     if result.status != "valid" or result.best_us is None:
         return f"{result.status}: {result.reason[:150]}"
     best = time_text(result.best_us, result.modelled)
@@ -177,12 +180,13 @@ def _result_text(result: "JobResult") -> str:
 
 
 def _modelled(one: "Measured") -> bool:
-    """Whether a measurement comes from the GPU model: its interval then has no confidence level."""
+    """Whether a measurement's times come from a model of the GPU; such a speedup's interval has no confidence
+    level."""
     return one.speedup is not None and one.speedup.confidence is None
 
 
 def _compared(one: "Measured") -> str:
-    """A measurement against one baseline on one line, or why there is none."""
+    """One final measurement on one line: the speedup over its baseline, or why there is none."""
     if one.speedup is None:
         return f"{one.baseline}: {one.outcome}: {one.reason[:150]}"
     return f"{speedup_text(one.speedup.estimate, _modelled(one))} against {one.baseline}"

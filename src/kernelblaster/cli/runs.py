@@ -129,7 +129,8 @@ def _table(*titles: str) -> Table:
 
 
 def _print_pairs(title: str, pairs: dict[str, list[Any]]) -> None:
-    """Print a table of values that differ between two runs, by name; nothing if there are none."""
+    """Prints a table of values that differ between two runs, A and B: `pairs` has by name the value in each.
+    Nothing if it is empty."""
     table = _table(title, "A", "B")
     for name, values in pairs.items():
         table.add_row(name, *map(_value, values))
@@ -148,8 +149,8 @@ def _print_steps(pairs: list[list[dict[str, Any] | None]], modelled: list[bool])
 
 
 def _print_learned(rows: list[dict[str, Any]]) -> None:
-    """Print the speedup that the knowledge base expects of each technique, before and after each of two
-    runs."""
+    """Prints a table with the speedup that the knowledge base expects of each technique, before and after
+    each of two runs; `rows` are as `store.comparison.compare` gives them."""
     table = _table("learned", "in", "A", "B")
     for row in rows:
         table.add_row(row["technique"], row["state"], *map(_change, row["expected"]))
@@ -158,7 +159,8 @@ def _print_learned(rows: list[dict[str, Any]]) -> None:
 
 
 def _step(step: dict[str, Any] | None, modelled: bool) -> tuple[str, str]:
-    """A step's technique and its result as text; both empty for None."""
+    """A step for the comparison of two runs, as (technique, result in words); both empty for None, where one
+    run has fewer steps."""
     if step is None:
         return "", ""
     measured = step["result"] if step["speedup"] is None else speedup_text(step["speedup"], modelled)
@@ -166,7 +168,8 @@ def _step(step: dict[str, Any] | None, modelled: bool) -> tuple[str, str]:
 
 
 def _change(pair: list[float | None] | None) -> str:
-    """A technique's expected speedup before and after a run, as text; "not tried" if `pair` is None."""
+    """What a run learned about a technique, as text: the expected speedup before and after; "not tried" if
+    `pair` is None."""
     if pair is None:
         return "not tried"
     before, after = ("unknown" if value is None else f"{value:.2f}x" for value in pair)
@@ -174,14 +177,16 @@ def _change(pair: list[float | None] | None) -> str:
 
 
 def _value(value: Any) -> str:
-    """A setting or result as text: lists with commas, numbers with four digits."""
+    """A setting or result of a run as text: the elements of a list with commas between, numbers with four
+    digits."""
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "nothing"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _event_text(kind: str, data: dict[str, Any]) -> str:
-    """What is worth showing of an event's data, on one line; may be empty."""
+    """What `runs show` prints of an event of this `kind`, on one line: the most important of its data; may be
+    empty."""
     match kind:
         case "evaluation":
             return _verdict_text(data["evaluation"])
@@ -200,7 +205,7 @@ def _event_text(kind: str, data: dict[str, Any]) -> str:
 
 
 def _verdict_text(verdict: dict[str, Any]) -> str:
-    """The outcome of a recorded verdict, with its time if it was timed."""
+    """A recorded evaluation (JSON data) as text: the outcome, and the time if the candidate was timed."""
     timing = verdict["timing"]
     took = f", {time_text(timing['candidate_us'], timing.get('modelled', False))}" if timing else ""
     return f"{verdict['outcome']['kind']}{took}"

@@ -124,7 +124,8 @@ def _check_one(task: Task, json_: bool) -> None:
 
 
 def _decided(task: Task) -> list[str]:
-    """Lines on the data types in use, and on what was inferred because the file does not say it."""
+    """Lines for the user on the task's data types, and on what was inferred because its file does not say
+    it."""
     types = sorted({tensor.dtype for tensor in task.signature.tensors if tensor.dtype != task.dtype})
     how = f"cast to {task.cast}" if task.cast else "as the file says"
     also = f", with {', '.join(types)}" if types else ""
@@ -144,7 +145,7 @@ def _sizes(task: Task) -> list[str]:
 
 
 def _print_verbs(verbs: "tuple[Readiness, ...]") -> None:
-    """Print which commands will work on a task, and why others will not."""
+    """Prints for each command whether it will work on the task, and if not, why."""
     width = max(len(verb.verb) for verb in verbs)
     for verb in verbs:
         mark = "[green]yes[/green]" if verb.works else "[red]no [/red]"
@@ -170,7 +171,8 @@ def _print_fitness(rows: list[tuple[str, Fitness]]) -> None:
 
 
 def _workloads(task: Task) -> Table:
-    """A table of the workloads with their sizes, and the megabytes of their tensors."""
+    """A table with a row for each of the task's workloads: its sizes, and how many megabytes its tensors
+    take."""
     table = Table("workload", *task.primary.sizes, "MB", box=None, header_style="bold", pad_edge=False)
     for workload in task.workloads:
         megabytes = f"{workload.total_bytes(task.signature) / 1e6:.3g}"

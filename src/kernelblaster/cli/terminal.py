@@ -28,7 +28,7 @@ class Terminal(Console):
             yield segment if control else Segment(printable(text), style)
 
     def show(self, table: Table) -> None:
-        """Print a table. Without a terminal, nothing of it is cut or wrapped."""
+        """Prints a table. In a pipe or file, where there is no terminal width, no cell is cut or wrapped."""
         kept = self._width
         if not self.is_terminal:
             self.width = PIPED
@@ -39,13 +39,14 @@ class Terminal(Console):
 
 
 def plain(text: Any) -> str:
-    """Text with the characters of rich's markup escaped, so that it is shown as it is."""
+    """Escapes square brackets in a text, so that rich prints it as it is instead of taking them for
+    markup."""
     return escape(str(text))
 
 
 def wrap_hanging(console: Console, text: str, at: int) -> str:
-    """Wrap a text that is printed after `at` columns, so that its further lines are indented as far.
-    Unchanged if not on a terminal."""
+    """Wraps a text that will be printed on `console` after `at` columns, so that its further lines are
+    indented as far. Unchanged if not on a terminal."""
     if not console.is_terminal or console.width < at + NARROWEST:
         return text
     lines = wrap(text, console.width - at, break_long_words=False, break_on_hyphens=False)
@@ -53,8 +54,8 @@ def wrap_hanging(console: Console, text: str, at: int) -> str:
 
 
 def break_name(console: Console, name: str, most: int) -> str:
-    """A name such as `core/level1/softmax` for a table column: on a terminal, broken after `/` or `+` into
-    lines of at most `most` columns."""
+    """Breaks a name such as `core/level1/softmax` for a column of a table on `console`: on a terminal after
+    `/` or `+`, into lines of at most `most` columns; else unchanged."""
     if not console.is_terminal:
         return name
     lines = [""]

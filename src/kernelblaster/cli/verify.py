@@ -87,8 +87,9 @@ def verify(
 
 
 def _repeat(path: Path, device: DeviceName, gpu: str | None, sanitize: bool, json_: bool) -> None:
-    """Judge the candidate of a proof file again with the recorded seeds, print the comparison, and exit with
-    0 if the verdict holds, else 1."""
+    """Judges the candidate of the proof in the file `path` again with the seeds recorded there, prints the
+    comparison (with `json_` as JSON), and exits with 0 if the verdict holds, else 1. `device` and `gpu` say
+    where; `sanitize` adds a run of compute-sanitizer."""
     confine_command(device=device, reads=[path], stranger=str(path.absolute()))
     from kernelblaster.api import open_judge
     from kernelblaster.proof import read_proof
@@ -127,7 +128,7 @@ def _show(now: Evaluation, then: Evaluation, correct: bool, speedup: bool | None
 
 
 def _outcome_text(outcome: Outcome) -> str:
-    """The kind of the outcome, with the speedup if the candidate was correct."""
+    """An outcome for people: its kind, and the speedup if the candidate was correct."""
     if not isinstance(outcome, CORRECT):
         return outcome.kind
     speedup = outcome.speedup

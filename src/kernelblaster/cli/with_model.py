@@ -47,7 +47,8 @@ TokensOption = Annotated[
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Option group: which language models take part, in which roles, within which budget."""
+    """Option group (a dataclass whose fields become options of a command): which language models take part,
+    in which roles, and what they may cost."""
 
     model: Annotated[
         str | None, typer.Option("--model", help="A language model, KIND:NAME, see docs/models.md.")
@@ -67,13 +68,14 @@ class ModelOptions:
     )
 
     def use(self, strategy: StrategyName = "maic-rl") -> ModelUse | None:
-        """Which models take part, and in which roles; None if none does. Raises KernelBlasterError for
-        options that contradict each other."""
+        """Which models take part in a search by this strategy, and in which roles; None if none does. Raises
+        KernelBlasterError for options that contradict each other."""
         return model_use_of(self.choice, self.role or [], strategy)
 
     @property
     def choice(self) -> ModelChoice:
-        """The models and budgets; relative paths are made absolute."""
+        """What the user's options say about models: names, budgets, files. Relative paths are made absolute,
+        since the run may be continued elsewhere."""
         return ModelChoice(
             model=self.model and absolute_name(self.model),
             budget=ModelBudget(usd=self.usd, tokens=self.tokens),
@@ -84,12 +86,13 @@ class ModelOptions:
 
 
 def _absolute(path: Path | None) -> str | None:
-    """The path as an absolute one, as text; None stays None."""
+    """A path that the user gave, as the text of an absolute one; None stays None."""
     return None if path is None else str(path.absolute())
 
 
 def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Estimate]:
-    """The estimated calls, tokens and dollars of so many searches, one estimate for each role of a model."""
+    """Estimates what this number of searches will ask of language models: calls, tokens and dollars, for each
+    role that a model plays."""
     prices = read_prices(Path(model_use.choice.prices) if model_use.choice.prices else None)
     calls = expected_calls(search, model_use.strategy, model_use.cast)
     each = [replace(one, calls=searches * one.calls) for one in calls]
@@ -97,7 +100,8 @@ def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Est
 
 
 def print_estimates(jobs: "Sequence[Job]") -> None:
-    """Print the estimated cost of all searches together; prints nothing if no model takes part."""
+    """Prints what all searches together will probably cost in model calls, tokens and dollars; nothing if no
+    model takes part."""
     kinds = Counter((job.setup.model_use, job.setup.search) for job in jobs if job.setup.model_use)
     if kinds:
         rows = [
@@ -168,5 +172,6 @@ def _total_dict(total: Total) -> dict[str, Any]:
 
 
 def _failure(key: str, data: dict[str, Any]) -> str:
-    """Role and reason of an unusable answer, from its event's key and data; empty for a usable one."""
+    """Which role got an answer that could not be used, and why, from the `key` and data of the answer's
+    event; empty for a usable answer."""
     return "" if data["answer"] is not None else f"{key.partition('/')[0]} {data['failure']}"

@@ -59,10 +59,10 @@ def limits() -> str:
 
 
 def confine(needs: Needs, *, partly: bool = False) -> None:
-    """Confine this process and all that it will start, for good; docs/security.md says what is left to it.
-    With `partly`, a system that lacks Landlock or seccomp confines as far as it can. Raises
-    KernelBlasterError if the process has more than one thread or, without `partly`, if the system lacks one
-    of them."""
+    """Confines this process and all that it will start, for good: only what `needs` names and the system's
+    own parts can be used (docs/security.md). With `partly`, a system that lacks Landlock or seccomp confines
+    as far as it can. Raises KernelBlasterError if the process has more than one thread or, without `partly`,
+    if the system lacks one of them."""
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
         raise KernelBlasterError(
@@ -101,8 +101,8 @@ def _rules(needs: Needs) -> Ruleset:
 
 
 def _filters() -> bool:
-    """Whether the kernel lets this process filter its system calls (seccomp) and the architecture is
-    known."""
+    """Whether seccomp can be used here: the kernel lets this process filter its system calls, and their
+    numbers are known for this architecture."""
     if architecture() is None:
         return False
     allow = ctypes.c_uint32(seccomp.ALLOW)

@@ -92,8 +92,8 @@ class Ruleset:
         self._handle = _checked(_libc.syscall(CREATE_RULESET, ctypes.byref(about), ctypes.c_size_t(size), 0))
 
     def grant(self, paths: Iterable[Path | str], access: FileAccess, *, follow: bool = True) -> None:
-        """Grant rights on these files or folders; those that do not exist or cannot be looked at are left
-        out, and so are symbolic links unless `follow`."""
+        """Grants the rights `access` on these files or folders; those that do not exist or cannot be looked
+        at are left out, and so are symbolic links unless `follow`."""
         for path in paths:
             with contextlib.suppress(OSError):
                 handle = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
@@ -103,8 +103,8 @@ class Ruleset:
                     os.close(handle)
 
     def _add(self, handle: int, access: FileAccess) -> None:
-        """Grant rights on the file or folder behind the open descriptor `handle`; does nothing if that is a
-        symbolic link. Raises OSError."""
+        """Grants the rights `access` on the file or folder behind the open descriptor `handle`; does nothing
+        if that is a symbolic link. Raises OSError."""
         kind = os.fstat(handle).st_mode >> 12
         if kind == 0o12:
             return
@@ -124,7 +124,8 @@ class Ruleset:
 
 
 def _checked(result: int) -> int:
-    """`result` of a system call as an int. Raises OSError with its errno if it is negative."""
+    """Turns the C result of a system call into an int. Raises OSError with the call's errno if it is
+    negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -69,10 +69,10 @@ def grant_system(rules: Ruleset, *, gpu: bool) -> None:
 
 
 def grant_folder(rules: Ruleset, folder: Path) -> None:
-    """Grant reading what is in `folder` and below, except hidden entries (`.git`, `.env`), of which only the
-    names are visible, and symbolic links. In a folder that holds more than one project (the home folder,
-    /tmp), grant only the source files directly in it. Does nothing if it does not exist. After MOST_ENTRIES
-    entries, further folders are left out."""
+    """Grants in `rules` reading what is in `folder` and below, except hidden entries (`.git`, `.env`), of
+    which only the names are visible, and symbolic links. In a folder that holds more than one project (the
+    home folder, /tmp), only the source files directly in it. Does nothing if it does not exist. After
+    MOST_ENTRIES entries, further folders are left out."""
     if not is_wide(folder):
         whole, parts = _shown_in(folder, [MOST_ENTRIES])
         rules.grant([folder], FileAccess.READ_DIR)

@@ -26,8 +26,8 @@ LIMIT_S = 60.0
 
 @dataclass
 class _Started:
-    """The connection of this process to its starter, the small process that starts NVIDIA's tools for it;
-    None if it has no starter."""
+    """The socket (`line`) by which this process asks its starter, the small process that may start NVIDIA's
+    tools, to start one; None if it has no starter."""
 
     line: socket.socket | None = None
 
@@ -44,7 +44,8 @@ class StartedTool:
         self._handle = handle
 
     def poll(self) -> int | None:
-        """0 if the tool has ended (whatever its exit code), None if it still runs."""
+        """As `Popen.poll`: None while the tool runs, 0 once it has ended, whatever its real exit code, which
+        is not known here."""
         return 0 if select.select([self._handle], [], [], 0)[0] else None
 
     def wait(self, timeout: float | None = None) -> int:
@@ -62,9 +63,10 @@ class StartedTool:
 
 
 def begin_starting(programs: Sequence[Path]) -> None:
-    """Fork the starter, the process that starts NVIDIA's tools for this one and ends with it. To be called
-    once file access is confined and before the filter of system calls is installed. `programs` are the
-    folders of this program's own executables, which no code of a task can change."""
+    """Forks the starter, a small process that will start NVIDIA's tools for this one and ends with it. To be
+    called once file access is confined and before the filter of system calls is installed. `programs` are
+    folders with executables of this program (the players that a tool may be run on), which no code of a task
+    can change."""
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent = os.getpid()
     if os.fork() == 0:
@@ -102,8 +104,10 @@ def _start(command: Sequence[str], folder: Path, output: int) -> "subprocess.Pop
 
 
 def _live(line: socket.socket, parent: int, programs: Sequence[Path]) -> NoReturn:
-    """The starter's process, forked from `parent` (its pid): starts the tools that it is asked for over
-    `line`, until the other end is closed."""
+    """What the starter's process does after the fork, until it ends: takes requests from the socket `line`
+    and starts the tools that they ask for. It ends when the other end is closed, or when `parent` ends, the
+    process (by its id) that forked it. `programs` are the folders with the only executables that a tool may
+    be run on."""
     try:
         bind_to_parent(parent)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -118,9 +122,10 @@ def _live(line: socket.socket, parent: int, programs: Sequence[Path]) -> NoRetur
 
 
 def _answer(line: socket.socket, request: bytes, handles: list[int], programs: Sequence[Path]) -> None:
-    """Start the tool that `request` asks for, and send its process number and pidfd over `line`; or, if it is
-    refused or fails, the reason as text. Closes `handles`, of which there must be one, for the tool's
-    output."""
+    """Starts the tool that `request` (JSON) asks for and sends its process id and pidfd over the socket
+    `line`; if the request is refused or fails, sends the reason as text. `handles` are the descriptors that
+    came with it: exactly one, to which the tool's output goes; closed here. `programs` are the folders with
+    the only executables that a tool may be run on."""
     try:
         asked = json.loads(request)
         command, folder = asked["command"], Path(asked["folder"])
@@ -140,9 +145,9 @@ def _answer(line: socket.socket, request: bytes, handles: list[int], programs: S
 
 
 def _problem(command: Any, folder: Path, programs: Sequence[Path]) -> str:
-    """Why a command is refused, in words; empty if it is ncu or compute-sanitizer, with options that name no
-    files, and one executable in `programs`, whose arguments are numbers and a path in `folder`, a temporary
-    folder."""
+    """Why a command is not started, in words; empty if it may be: ncu or compute-sanitizer with options that
+    name no files, then one executable in the folders `programs`, whose arguments are numbers and a path in
+    `folder`, the request's temporary folder."""
     known = settings()
     scratch = os.path.realpath(os.environ.get("TMPDIR", "/nowhere"))
     if command[0] not in (known.ncu, known.sanitizer) or command[0] is None:
@@ -156,6 +161,7 @@ def _problem(command: Any, folder: Path, programs: Sequence[Path]) -> str:
 
 
 def _is_program(word: str, programs: Sequence[Path]) -> bool:
-    """Whether `word` is the absolute path of a file in one of the folders `programs`."""
+    """Whether a word of a command line is the absolute path of an executable of this program, in one of the
+    folders `programs` (symbolic links resolved)."""
     path = Path(os.path.realpath(word))
     return word.startswith("/") and any(path.is_relative_to(os.path.realpath(folder)) for folder in programs)

@@ -7,8 +7,8 @@ from sqlalchemy import Connection, Table
 
 
 def insert_into(connection: Connection, table: Table) -> Any:
-    """An insert into a table, in the dialect of the connection's database, with the methods
-    `on_conflict_do_nothing` and `on_conflict_do_update`."""
+    """An INSERT statement for `table` to which `on_conflict_do_nothing` or `on_conflict_do_update` can be
+    added, in the dialect (SQLite or PostgreSQL) of the connection's database."""
     if connection.dialect.name == "sqlite":
         from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 

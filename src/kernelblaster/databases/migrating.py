@@ -19,15 +19,16 @@ class Revisions:
     table: str
 
     def present(self, connection: Connection) -> str | None:
-        """The revision that is recorded in a database; None if it has no table of revisions, or an empty
-        one."""
+        """The revision (version of these tables) that the database of this connection records; None if it has
+        no table of revisions, or an empty one."""
         if not inspect(connection).has_table(self.table):
             return None
         found: str | None = connection.execute(select(self._table().c.version_num)).scalar()
         return found
 
     def stamp(self, connection: Connection, revision: str | None = None) -> None:
-        """Record that a database has a revision, by default the latest, without changing its tables."""
+        """Writes into the database that its tables are at `revision` (None: the latest) without changing
+        them: for tables that were just created."""
         table = self._table()
         table.create(connection, checkfirst=True)
         connection.execute(table.delete())
@@ -47,5 +48,5 @@ class Revisions:
         command.upgrade(config, "head")
 
     def _table(self) -> Table:
-        """The table that Alembic keeps the present revision in, under this set's own name."""
+        """The one-row table that holds the revision of this set of tables, as SQLAlchemy describes it."""
         return Table(self.table, MetaData(), Column("version_num", String(32), primary_key=True))

@@ -145,8 +145,8 @@ class CudaDevice:
         return sm_clock_mhz(str(self._properties.uuid))
 
     def time_reference(self, run: Callable[[], object]) -> float:
-        """Time in us of the PyTorch work that `run` issues, by CUDA events, after the L2 cache was
-        flushed."""
+        """Runs `run`, which issues PyTorch work on the GPU, with a cold L2 cache (flushed before) and returns
+        its time in us by CUDA events."""
         begin, end = self._events
         self._driver.cuCtxResetPersistingL2Cache()  # as for candidates: what one pinned is not the other's
         for _ in range(2):
@@ -158,8 +158,8 @@ class CudaDevice:
         return float(begin.elapsed_time(end)) * 1e3
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """One profile for each job: by Nsight Compute if it is installed and permitted, else durations
-        only."""
+        """Profiles several calls of candidates: one profile for each job, by Nsight Compute if it is
+        installed and permitted, else with durations only."""
         torch.cuda.synchronize()
         if settings().ncu is not None:
             profiles = ncu.profile(self._toolbox, jobs, self.name)

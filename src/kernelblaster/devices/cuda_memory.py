@@ -21,13 +21,15 @@ PINNED, ON_DEVICE, FILE_DESCRIPTOR, READ_WRITE = 1, 1, 1, 3
 
 
 class _Location(ctypes.Structure):
-    """CUmemLocation of the CUDA driver."""
+    """The struct CUmemLocation of the CUDA driver, as ctypes lays it out: where memory lies (type, device
+    number)."""
 
     _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
 
 
 class _Properties(ctypes.Structure):
-    """CUmemAllocationProp of the CUDA driver."""
+    """The struct CUmemAllocationProp of the CUDA driver, as ctypes lays it out: the kind of memory that
+    cuMemCreate allocates."""
 
     _fields_ = [
         ("type", ctypes.c_int),
@@ -39,7 +41,8 @@ class _Properties(ctypes.Structure):
 
 
 class _Access(ctypes.Structure):
-    """CUmemAccessDesc of the CUDA driver."""
+    """The struct CUmemAccessDesc of the CUDA driver, as ctypes lays it out: who may read or write mapped
+    memory."""
 
     _fields_ = [("location", _Location), ("flags", ctypes.c_int)]
 
@@ -75,7 +78,7 @@ class SharedSlots:
             raise
 
     def tensor(self) -> torch.Tensor:
-        """All slots in sequence as one uint8 CUDA tensor that shares their memory."""
+        """All slots, which are mapped one after the other, as one uint8 CUDA tensor (no copy)."""
         return torch.as_tensor(self, device="cuda")
 
     @property

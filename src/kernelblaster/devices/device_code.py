@@ -119,7 +119,8 @@ def _size(kind: str) -> int:
 
 
 def _count(dims: str) -> int:
-    """Elements of an array with PTX dimensions like `[4][8]`; 1 for none."""
+    """Number of elements of an array that PTX declares with dimensions like `[4][8]`; 1 for an empty text, a
+    scalar."""
     count = 1
     for extent in re.findall(r"\d+", dims):
         count *= int(extent)

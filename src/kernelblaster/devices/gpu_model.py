@@ -82,8 +82,8 @@ class Residency:
 
 
 def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -> Residency:
-    """How many blocks of a launch are resident at once. `work` has its `grid`, `block` and (dynamic)
-    `shared_bytes`; `resources` is ptxas' report on the kernel."""
+    """How many blocks of a launch are resident at once on the GPU `spec`. `work` has the launch's `grid`,
+    `block` and (dynamic) `shared_bytes`; `resources` is ptxas' report on the kernel."""
     threads, shared = threads_of(work), resources.shared_bytes + int(work["shared_bytes"])
     most = max(1, blocks_per_sm(spec.architecture, threads, resources.registers, shared))
     blocks = blocks_of(work)
@@ -107,8 +107,9 @@ class SampledBlocks:
 def model_values(
     spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int, sampled: SampledBlocks
 ) -> list[float]:
-    """The numbers that the emulator needs to sample a launch for the timing model: at most `most_blocks`
-    blocks are run and none begun after `most_instructions` warp instructions. The order is that of `Model` in
+    """The numbers that the emulator needs to sample a launch for the timing model of the GPU `spec`: at most
+    `most_blocks` blocks (chosen by `sampled`) are run and none begun after `most_instructions` warp
+    instructions; `residency` is how many are resident at once. The order is that of `Model` in
     ptx/native/timing.h."""
     a = architecture_of(spec)
     return [
@@ -194,16 +195,17 @@ def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
 
 
 def copy_us(spec: GpuSpec, size: int) -> float:
-    """Modelled time in us of a fill or copy of `size` bytes, including the launch overhead."""
+    """Modelled time in us of a memset or memcpy of `size` bytes within device memory, including the launch
+    overhead."""
     return LAUNCH_US + size / (spec.dram_gb_s * 1e3 * DRAM_SHARE)
 
 
 def _grid_cycles(
     blocks: int, multiprocessors: int, residency: Residency, busiest: float, latency: float
 ) -> float:
-    """Cycles of the SM with the most blocks, wave by wave. `busiest` is the cycles for which one block
-    occupies the busiest pipe, `latency` the cycles of a block's dependent instructions, which other resident
-    blocks overlap."""
+    """Cycles of the SM with the most blocks, wave by wave, if `blocks` blocks are spread over all SMs of the
+    GPU. `busiest` is the cycles for which one block occupies the busiest pipe, `latency` the cycles of a
+    block's dependent instructions, which other resident blocks overlap."""
     most = residency.blocks_per_sm
 
     def wave(count: float) -> float:
@@ -220,8 +222,9 @@ def _grid_cycles(
 def _traffic(
     spec: GpuSpec, costs: Mapping[str, Any], scale: float, residency: Residency
 ) -> tuple[float, float, float]:
-    """(bytes read from DRAM, bytes written to DRAM, bytes between L1 and L2) of the whole grid, from the
-    emulator's `costs` of the sampled blocks; `scale` is all blocks over sampled ones."""
+    """(bytes read from DRAM, bytes written to DRAM, bytes between L1 and L2) of the whole grid on the GPU
+    `spec`, from the emulator's `costs` of the sampled blocks; `scale` is all blocks over sampled ones,
+    `residency` how many blocks share the caches."""
     sampled = max(costs["sampled"], 1)
     share = SECTOR * residency.resident / sampled
     wave = sum(min(t["bytes"], t["first"] * share) for t in costs["traffic"])
@@ -254,8 +257,9 @@ def _spills(
     report: Mapping[str, Any],
     residency: Residency,
 ) -> _Spills:
-    """Register spill traffic of the sampled blocks, estimated from ptxas' report as if spills were spread
-    over the kernel as evenly as its other instructions."""
+    """Register spill traffic of the sampled blocks of a launch (`work`), estimated from ptxas' report
+    (`resources`) and the emulator's (`report`) as if spills were spread over the kernel as evenly as its
+    other instructions."""
     words = (resources.spill_load_bytes + resources.spill_store_bytes) / 4
     counts, costs = report["counts"], report["costs"]
     executed = words * counts["total_warp_instructions"] / max(costs["instructions"], 1)
@@ -266,7 +270,8 @@ def _spills(
 
 
 def _excess(wanted: float, room: float) -> float:
-    """The fraction (0 to 1) of repeated accesses to `wanted` bytes that miss in a cache of `room` bytes."""
+    """Cache model: accesses go repeatedly to `wanted` bytes, the cache has `room` bytes. Returns the fraction
+    of them (0 to 1) that miss."""
     return min(1.0, max(0.0, (wanted / room - HOLDS) / (LOSES - HOLDS)))
 
 
@@ -295,12 +300,12 @@ def _pipe_cycles(
 
 
 def threads_of(work: Mapping[str, Any]) -> int:
-    """Threads of one block of a launch."""
+    """Threads of one block of a launch. `work` describes the launch: its "block" is (x, y, z)."""
     x, y, z = work["block"]
     return int(x * y * z)
 
 
 def blocks_of(work: Mapping[str, Any]) -> int:
-    """Blocks of a launch's grid."""
+    """Thread blocks of a launch. `work` describes the launch: its "grid" is (x, y, z)."""
     x, y, z = work["grid"]
     return int(x * y * z)

@@ -72,7 +72,8 @@ class LaunchList:
 
     @property
     def scratch(self) -> dict[int, int]:
-        """The bytes of each scratch allocation (cudaMallocAsync) by its address, in order of allocation."""
+        """The scratch memory (cudaMallocAsync) that the call allocated: bytes by address, in order of
+        allocation."""
         return {int(w[1]): int(w[2]) for w in self._words("alloc")}
 
     @property
@@ -85,17 +86,19 @@ class LaunchList:
 
     @cached_property
     def launches(self) -> tuple[RecordedLaunch, ...]:
-        """The kernel launches of this list, in stream order."""
+        """The kernels that the call launched, in stream order, with grid, block and shared memory."""
         return tuple(_launch(words) for words in self._words("launch"))
 
     @property
     def works(self) -> int:
-        """How many operations put work on the stream: launches, fills and copies."""
+        """How many pieces of work the call put on the stream: kernel launches, memsets and copies.
+        Allocations do not count."""
         return sum(op.split(" ", 1)[0] in ("launch", "fill", "copy", "upload") for op in self.operations)
 
     def does_as(self, other: "LaunchList") -> bool:
-        """Whether two recordings of a call put the same work on the stream, with the same errors and
-        violations. Kernel attributes are ignored, since host code may set them in its first call only."""
+        """Whether this recording of a call and the `other` one put the same work on the stream, with the same
+        errors and violations. Kernel attributes are ignored, since host code may set them in its first call
+        only."""
         mine, theirs = ([op for op in one.operations if not op.startswith(_KEPT)] for one in (self, other))
         return mine == theirs and self.errors == other.errors and self.violations == other.violations
 
@@ -186,8 +189,8 @@ def parse(text: str) -> LaunchList:
 
 
 def _launch(words: list[str]) -> RecordedLaunch:
-    """The kernel launch that the words of a `launch` line describe (native/recording.h defines their
-    order)."""
+    """Parses a `launch` line of a launch list, already split into words, whose order native/recording.h
+    defines."""
     numbers = [int(word) for word in words[2:13]]
     x, y, z, bx, by, bz, shared, flags, cx, cy, cz = numbers
     return RecordedLaunch(

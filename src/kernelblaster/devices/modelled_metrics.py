@@ -36,8 +36,8 @@ def copy_profile(work: Mapping[str, Any], duration_us: float) -> KernelProfile:
 
 
 def _speed(spec: GpuSpec, time: KernelTime) -> Iterator[tuple[str, str, str, float]]:
-    """Yields speed-of-light and pipe utilization metrics of a modelled launch as (section, name, unit,
-    value)."""
+    """Yields the metrics that say how near a modelled launch is to the GPU's peak rates (speed of light, use
+    of each pipe), each as (section, name, unit, value)."""
 
     def percent(part_us: float) -> float:
         return 100 * min(1.0, part_us / time.total_us)
@@ -63,7 +63,7 @@ def _counters(
     work: Mapping[str, Any], report: Mapping[str, Any], time: KernelTime
 ) -> Iterator[tuple[str, str, str, float]]:
     """Yields counter metrics as (section, name, unit, value): the emulator's counts in `report`, scaled from
-    the sampled blocks to the whole grid."""
+    the sampled blocks to the whole grid. `work` is the launch, `time` its modelled time."""
     counts, costs = report["counts"], report["costs"]
     scale = blocks_of(work) / max(costs["sampled"], 1)
     wavefronts = counts["shared_load_wavefronts"] + counts["shared_store_wavefronts"]
@@ -96,7 +96,8 @@ def _counters(
 def _launch(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, time: KernelTime
 ) -> Iterator[tuple[str, str, str, float]]:
-    """Yields launch, occupancy and stall metrics of a modelled launch as (section, name, unit, value)."""
+    """Yields the metrics of a modelled launch that follow from its shape and its kernel's resources, each as
+    (section, name, unit, value): grid, block, registers, shared memory, occupancy, and where warps stall."""
     threads, blocks = threads_of(work), blocks_of(work)
     warps = -(-threads // WARP)
     most = time.residency.blocks_per_sm

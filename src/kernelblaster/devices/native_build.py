@@ -48,9 +48,10 @@ def emulating_player() -> Path:
 
 
 def _built(name: str, sources: Sequence[str], options: Sequence[str], **about: str) -> Path:
-    """Path of the native executable `name`, remembered in this process. `sources` are files in NATIVE,
-    `options` nvcc's; `about` is what else the keeper (the process that builds for confined ones) must know to
-    build it."""
+    """Path of the native executable `name`, compiled at first use and then remembered in this process.
+    `sources` are files in NATIVE, `options` are nvcc's. Where this process may not compile (is confined), the
+    keeper, its trusted parent, does it; `about` are the arguments of that request, like the GPU's
+    architecture."""
     key = (name, *options)
     return cache.find_once("native", key, lambda: _found_or_built(name, sources, options, about))
 
@@ -59,8 +60,8 @@ def _found_or_built(
     name: str, sources: Sequence[str], options: Sequence[str], about: Mapping[str, str]
 ) -> Path:
     """Path of the native executable `name` in the cache, keyed by sources, options and compiler; compiled
-    first if it is missing. For a confined process the keeper, the command's trusted process, compiles it.
-    Raises KernelBlasterError if that fails."""
+    first if it is missing. For a confined process the keeper, the command's trusted process, compiles it;
+    `about` are further arguments of that request. Raises KernelBlasterError if that fails."""
     tools = toolchain()
     digest = hashlib.sha256(f"{tools.version} {name} {' '.join(options)}".encode())
     for file in (*sources, *HEADERS):

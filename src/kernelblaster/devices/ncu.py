@@ -99,7 +99,8 @@ def profile(toolbox: Toolbox, jobs: Sequence[ProfileJob], device: str) -> list[P
 
 
 def _counted(depth: Depth) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The (metrics, sections) to ask Nsight Compute for at this depth: "quick", "usual" or "detailed"."""
+    """What Nsight Compute is told to collect, as (metrics, sections), its options --metrics and --section.
+    `depth` says how much: "quick", "usual" or "detailed"."""
     if depth == "quick":
         return METRICS + tuple(QUICK_METRICS), QUICK_SECTIONS
     if depth == "usual":
@@ -133,8 +134,8 @@ class _Rows:
         self._advice: list[ProfilerAdvice] = []
 
     def add(self, row: dict[str, str]) -> None:
-        """Take in one row of ncu's CSV table, a dictionary by column name: a metric, an advice of a rule, or
-        both."""
+        """Reads one row of ncu's CSV table, a dictionary by column name, which holds a metric, a rule's
+        advice, or both."""
         section = row.get("Section Name") or ""
         name = row.get("Metric Name") or ""
         name = QUICK_METRICS.get(name, name)
@@ -164,7 +165,7 @@ class _Rows:
 
 
 def _triple(text: str) -> tuple[int, int, int]:
-    """The three numbers in a text like `(4, 1, 1)`."""
+    """Parses a grid or block size of Nsight Compute's output, a text like `(4, 1, 1)`."""
     x, y, z = (int(part) for part in text.strip("() ").split(","))
     return x, y, z
 

@@ -33,7 +33,8 @@ class GpuReading:
 
 
 class _Process(ctypes.Structure):
-    """nvmlProcessInfo_t of nvmlDeviceGetComputeRunningProcesses_v3."""
+    """The struct nvmlProcessInfo_t as ctypes lays it out: a process that computes on the GPU, as
+    nvmlDeviceGetComputeRunningProcesses_v3 lists it."""
 
     _fields_ = [
         ("pid", ctypes.c_uint),
@@ -84,7 +85,8 @@ def all_readings() -> list[GpuReading]:
 
 
 def _reading(library: ctypes.CDLL, handle: ctypes.c_void_p) -> GpuReading:
-    """The present state of the GPU with this NVML handle."""
+    """Reads the present state (clock, temperature, throttling, processes) of the GPU with this NVML
+    handle."""
     name = ctypes.create_string_buffer(96)
     library.nvmlDeviceGetName(handle, name, ctypes.c_uint(len(name)))
     return GpuReading(
@@ -132,8 +134,8 @@ def _number(library: ctypes.CDLL, what: str, handle: ctypes.c_void_p, which: int
 
 
 def _slowed(library: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[str, ...]:
-    """Why the clock is throttled now, in words, one entry for each reason in SLOWED; empty if it is not or
-    NVML does not say."""
+    """Why the clock of the GPU with this NVML handle is throttled now, in words, one entry for each reason in
+    SLOWED; empty if it is not or NVML does not say."""
     bits = ctypes.c_ulonglong()
     if library.nvmlDeviceGetCurrentClocksThrottleReasons(handle, ctypes.byref(bits)) != 0:
         return ()
@@ -141,7 +143,8 @@ def _slowed(library: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[str, ...]:
 
 
 def _processes(library: ctypes.CDLL, handle: ctypes.c_void_p) -> int | None:
-    """How many processes compute on a GPU; None where NVML does not say."""
+    """How many processes have a compute context on the GPU with this NVML handle; None where NVML does not
+    say."""
     count = ctypes.c_uint(MOST_PROCESSES)
     known = (_Process * MOST_PROCESSES)()
     asked = library.nvmlDeviceGetComputeRunningProcesses_v3

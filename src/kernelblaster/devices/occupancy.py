@@ -31,7 +31,7 @@ LIMITS = {
 
 
 def capability(architecture: str) -> int:
-    """The number in an architecture's name: 90 for "sm_90a"."""
+    """The compute capability in an architecture's name, as a number: 90 for "sm_90a"."""
     return int("".join(c for c in architecture if c.isdigit()))
 
 
@@ -43,13 +43,15 @@ def nearest_earlier(listed: Iterable[int], architecture: str) -> int:
 
 
 def limits_of(architecture: str) -> OccupancyLimits:
-    """The SM limits of an architecture like "sm_90a", or of the nearest earlier one that is listed."""
+    """What fits on one SM of an architecture like "sm_90a"; for one that is not listed, the limits of the
+    nearest earlier one."""
     return LIMITS[nearest_earlier(LIMITS, architecture)]
 
 
 def blocks_per_sm(architecture: str, threads: int, registers: int, shared_bytes: int) -> int:
-    """How many blocks are resident on an SM at once: `threads` per block, `registers` per thread,
-    `shared_bytes` static and dynamic per block. Zero if one block does not fit."""
+    """How many blocks of a kernel are resident at once on an SM of `architecture` (like "sm_90a"): it has
+    `threads` per block, `registers` per thread, `shared_bytes` static and dynamic per block. Zero if one
+    block does not fit."""
     limits = limits_of(architecture)
     warps = -(-threads // WARP)
     registers_per_warp = -(-registers * WARP // limits.register_unit) * limits.register_unit
@@ -60,8 +62,9 @@ def blocks_per_sm(architecture: str, threads: int, registers: int, shared_bytes:
 
 
 def occupancy_percent(architecture: str, threads: int, registers: int, shared_bytes: int) -> float:
-    """Theoretical occupancy: resident warps as a percentage of the most that an SM can hold. Arguments are
-    those of `blocks_per_sm`."""
+    """Theoretical occupancy of a kernel: resident warps as a percentage of the most that an SM of
+    `architecture` can hold. It has `threads` per block, `registers` per thread, and `shared_bytes` of shared
+    memory per block, static and dynamic."""
     limits = limits_of(architecture)
     warps = -(-threads // WARP)
     blocks = blocks_per_sm(architecture, threads, registers, shared_bytes)

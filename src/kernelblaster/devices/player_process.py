@@ -60,8 +60,8 @@ class PlayerProcess:
                 socket.send_fds(self._channel, [b"\n"], part)
 
     def command(self, text: str, limit_s: float) -> dict[str, Any]:
-        """Send one command and return the player's answer. Raises CandidateHung after `limit_s` seconds and
-        CandidateDied if the process ends; either way it is killed."""
+        """Sends the player one command, a line of `text`, and returns its answer. Raises CandidateHung after
+        `limit_s` seconds and CandidateDied if the process ends; either way it is killed."""
         try:
             with self._or_died():
                 self._channel.sendall(text.encode() + b"\n")
@@ -71,7 +71,7 @@ class PlayerProcess:
             raise
 
     def end(self) -> None:
-        """Close the connection, which makes the player end by itself."""
+        """Closes the socket to the player, which then exits by itself. Does not wait for that."""
         with contextlib.suppress(OSError):
             self._channel.close()
 
@@ -93,7 +93,8 @@ class PlayerProcess:
 
     @contextlib.contextmanager
     def _or_died(self):  # type: ignore[no-untyped-def]
-        """A context in which an OSError of the socket becomes CandidateDied."""
+        """A context for talking to the player over its socket: an OSError in it becomes CandidateDied, with
+        how the process ended."""
         try:
             yield
         except OSError as error:
@@ -141,9 +142,9 @@ def ended(code: int) -> str:
 
 
 def start_player(executable: Path, options: Sequence[str], environment: dict[str, str]) -> PlayerProcess:
-    """Start a player (a process that replays recorded launches) with these command-line options and only the
-    variables of `environment`; it takes commands on its standard input, a socket. Does not wait until it is
-    ready."""
+    """Starts `executable`, a player (a process that replays recorded launches), with these command-line
+    options and only the variables of `environment`; it takes commands on its standard input, a socket. Does
+    not wait until it is ready."""
     mine, theirs = socket.socketpair()
     process = subprocess.Popen(
         [str(executable), *options],
@@ -184,7 +185,7 @@ class PlayerPool:
         return player
 
     def retire(self, player: PlayerProcess) -> None:
-        """Kill a player that served its candidate; `settle` waits for its end."""
+        """Kills a player whose candidate is done with, without waiting for its end (`settle` does that)."""
         player.kill()
         self._ending.append(player)
 

@@ -1,9 +1,9 @@
-"""The recorder: runs a candidate's host code in a sandbox and records the launches that it makes, without
-making them.
+"""The recorder: runs a candidate's host code in a sandbox without a GPU. CUDA calls in it execute nothing;
+they are written down as a launch list (kernels with grids and arguments, copies, allocations, in stream
+order), which another process replays on the GPU.
 
-Each recording runs in a fresh process without a GPU, with system calls restricted to computation, that sees
-the arguments of one call and nothing else. Its output is parsed as untrusted data.
-"""
+Each recording runs in a fresh process, with system calls restricted to computation, that sees the arguments
+of one call and nothing else. Its output is parsed as untrusted data."""
 
 import contextlib
 import math
@@ -46,7 +46,8 @@ class CallToRecord:
 
     @property
     def text(self) -> str:
-        """This call as the line that the recorder's executable reads."""
+        """This call as one line of text, the form in which the recorder's executable reads it: addresses,
+        then for each call how often it is made, and its arguments."""
         words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]
@@ -55,9 +56,10 @@ class CallToRecord:
 
 @dataclass
 class Recordable:
-    """A compiled candidate as the recorder needs it: the `folder` it was compiled into, its device code, the
-    GPU that its host code sees, the `addresses` of its global variables by name, and `facts`, the answers to
-    what its host code has asked about the GPU so far."""
+    """A compiled candidate whose host code is to be run by the recorder, which writes down its CUDA calls:
+    the `folder` it was compiled into, its device code, the GPU that its host code is told of, the `addresses`
+    of its global variables by name, and `facts`, the answers to what the host code has asked about the GPU so
+    far."""
 
     folder: Path
     code: DeviceCode
@@ -67,7 +69,8 @@ class Recordable:
 
     @property
     def text(self) -> str:
-        """This candidate as the lines that the recorder's executable reads (native/recorder.cpp)."""
+        """This candidate as lines of text, the form in which the recorder's executable reads it
+        (native/recorder.cpp): folder, GPU, kernels, global variables."""
         lines = [f"folder {self.folder.resolve()}", f"object {OBJECT}", f"memory {HOST_MEMORY_BYTES}"]
         lines += [f"gpu {self.gpu.memory_bytes} {self.gpu.name}", f"window {window.BEGIN} {window.BYTES}"]
         lines.append(f"elsewhere {window.ELSEWHERE} {window.BYTES}")
@@ -84,8 +87,9 @@ class Recordable:
 
 
 class Recorder:
-    """Controls the recorder, the process that runs candidates' host code in a sandbox: started when first
-    needed, and again if it has ended. Not thread-safe."""
+    """Starts and commands the recorder, a sandboxed process that runs candidates' host code and writes down
+    the launches it asks for, without executing them. The process is started when first needed, and again if
+    it has ended. Not thread-safe."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -107,7 +111,8 @@ class Recorder:
     def record(
         self, candidate: Recordable, calls: Sequence[CallToRecord], limit_s: float, all_s: float = math.inf
     ) -> "list[LaunchList | CandidateDied | CandidateHung]":
-        """Record `calls`, each in a process of its own with at most `limit_s` seconds, all together at most
+        """Runs the candidate's host code once for each of `calls` and writes down its launches, without
+        executing them. Each call has a process of its own and at most `limit_s` seconds, all together
         `all_s`. Returns for each call its launch list, or the exception that says how its process ended.
         After a failure the remaining calls may be skipped; they get the same failure. Raises NoDevice where
         host code cannot be confined, DeviceLost if the recorder itself fails."""
@@ -221,8 +226,8 @@ def _result(status: str, text: bytes, limit_s: float) -> "LaunchList | Candidate
 
 
 def _word(argument: Argument) -> str:
-    """An argument of a call as the recorder reads it: a letter for the type (i: integer or address, b: bool,
-    d: float), then the value."""
+    """An argument of a call in the form that the recorder reads: a letter for its type (i: integer or
+    address, b: bool, d: float) and its value."""
     if isinstance(argument, Pointer):
         return f"i{argument.address}"
     if isinstance(argument, bool):

@@ -53,7 +53,7 @@ class GpuSpec(Record):
 
 @cache
 def gpu_specs() -> dict[str, GpuSpec]:
-    """The specifications of specs.toml by short name (like "h200")."""
+    """All GPUs that specs.toml describes, by short name (like "h200")."""
     data = tomllib.loads((Path(__file__).parent / "specs.toml").read_text())
     return {name: GpuSpec(name=name, **fields) for name, fields in data.items()}
 

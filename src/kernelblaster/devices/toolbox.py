@@ -62,7 +62,8 @@ class Toolbox:
         return output, reports
 
     def settle(self) -> None:
-        """Wait until the tools that were started ahead are idle, so that they do not disturb a timing."""
+        """Waits until every tool that was started ahead has its player ready and is idle, so that their
+        starting does not disturb a timing. One that fails to start is ignored."""
         for started in self._ahead.values():
             with contextlib.suppress(DeviceLost):
                 started.player()
@@ -140,7 +141,7 @@ class _Started:
         self._folder.close()
 
     def _text(self) -> str:
-        """The tool's output so far; empty after `close`."""
+        """What the tool has printed so far; empty after `close`."""
         if self._output.closed:
             return ""
         self._output.seek(0)

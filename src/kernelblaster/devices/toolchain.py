@@ -54,7 +54,8 @@ def toolchain() -> Toolchain:
 
 
 def _runtime(nvcc: str, major: int) -> str | None:
-    """The path of libcudart of this major version, from nvcc's own toolkit if possible; None if not found."""
+    """The path of libcudart of CUDA's `major` version: from the toolkit of this `nvcc` if it has one, else
+    from usual folders and NVIDIA's PyPI packages; None if not found."""
     home = Path(os.path.realpath(nvcc)).parent.parent
     folders = [home / "lib64", home / "lib", home / "targets/x86_64-linux/lib"]
     folders += [Path("/usr/local/cuda/lib64"), Path("/usr/lib/x86_64-linux-gnu")]

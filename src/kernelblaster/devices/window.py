@@ -21,7 +21,8 @@ STARTS = 1 << 17  # pages among which the first mapping begins
 
 
 def rounded(size: int, unit: int = PAGE) -> int:
-    """`size` bytes rounded up to a multiple of `unit`, at least one unit."""
+    """How many bytes a mapping of `size` bytes takes: rounded up to a multiple of `unit` bytes (default: a
+    page), at least one."""
     return max(1, -(-size // unit)) * unit
 
 
@@ -42,7 +43,7 @@ def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
 
 
 def draw_scratch(rng: random.Random) -> int:
-    """Draw the virtual address of a call's first scratch allocation (cudaMallocAsync)."""
+    """Draws at random the virtual address at which a call's scratch memory (cudaMallocAsync) begins."""
     return SCRATCH + PAGE * rng.randrange(STARTS // 4)
 
 

@@ -7,7 +7,8 @@ from kernelblaster.tasks.header import declaration, includes
 
 
 def cuda_file(task: Task, origin: Origin) -> str:
-    """The best candidate as the text of a `.cu` file, with its origin and the nvcc command in comments."""
+    """The text of a `.cu` file with a run's best candidate, which compiles on its own. Comments say where it
+    comes from and how to compile it; `origin` has these facts."""
     number = origin.architecture.removeprefix("sm_")
     build = f"nvcc -O3 -std=c++17 -shared -Xcompiler -fPIC -gencode=arch=compute_{number},code=sm_{number}"
     lines = [f"// {line}" for line in (*header_lines(origin), comment(f"build: {build}"))]

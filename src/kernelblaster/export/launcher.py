@@ -81,7 +81,8 @@ class ExportedKernel:
         return self
 
     def load(self, library: Path) -> None:
-        """Load this shared library, and use the launch function `exported_launch` in it."""
+        """Loads the compiled library at this path into the process, so that `launch` can call its function
+        `exported_launch`."""
         if "cuTensorMapEncode" in self.source:
             ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
         launch = ctypes.CDLL(str(library)).exported_launch
@@ -95,7 +96,8 @@ class ExportedKernel:
         self._launch = launch
 
     def _library(self, nvcc: str) -> Path:
-        """The path of the compiled library, in the user's own cache: a shared folder could hold anything."""
+        """Where the compiled library is kept for this source, architecture and `nvcc` (its path): in the
+        user's own cache, since in a shared folder others could put anything."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         text = "\n".join([self.source, self.architecture, os.path.realpath(nvcc)])
         return cache / "kernelblaster" / "exported" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.so"
@@ -103,13 +105,15 @@ class ExportedKernel:
     # Guards
 
     def is_for(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        """Whether these constructor arguments are those that the kernel was made for."""
+        """Whether a module built with these constructor arguments, by position and by name (`named`),
+        computes what the kernel does: they equal those that it was judged with."""
         by_name = isinstance(self.built_with, dict)
         wanted = (list[Any](), self.built_with) if by_name else (list(self.built_with), dict[str, Any]())
         return repr((list(arguments), named)) == repr(wanted)
 
     def why_not(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> str | None:
-        """Why the kernel cannot run on these inputs; None if it can."""
+        """A reason, in words, why the kernel cannot run on these inputs of `module` (count, type, shape,
+        device, mode); None if it can."""
         if not getattr(module, "built_as_judged", True):
             return "the module was built with other arguments than the kernel is for"
         if len(inputs) != len(self.inputs):
@@ -141,7 +145,8 @@ class ExportedKernel:
 
     def _shapes(self, pairs: list[Any]) -> str | None:
         """Why the shape of a tensor does not fit, or more bytes are given than were judged; None if all fit.
-        Equal names of sizes must have equal extents, and fixed sizes must be unchanged."""
+        Equal names of sizes must have equal extents, and fixed sizes must be unchanged. `pairs` are (expected
+        tensor, value)."""
         known = {name: size for name, size in self.sizes.items() if not isinstance(size, str)}
         for (name, _, dims), value in pairs:
             shape = tuple(value.shape)
@@ -181,7 +186,8 @@ class ExportedKernel:
         return None
 
     def say_once(self, reason: str) -> None:
-        """Warn that the original module runs instead; each reason once."""
+        """Warns that the original module runs instead of the kernel, for this reason; the same warning is
+        given once only."""
         self.warn_once(f"the original module runs instead of the kernel: {reason}")
 
     def warn_once(self, text: str) -> None:
@@ -228,7 +234,8 @@ class ExportedKernel:
         return known
 
     def _output_shapes(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> list[tuple[int, ...]]:
-        """The shapes of the original module's outputs, computed on fake tensors, cached by input shape."""
+        """The shapes that the original module's outputs have for these inputs, found by running it on fake
+        tensors; remembered by the inputs' shapes."""
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.utils import _pytree as pytree
 
@@ -249,7 +256,8 @@ def native_architecture(device: torch.device | None = None) -> str:
 
 
 def _compile(nvcc: str, source: str, architecture: str, library: Path, limit_s: float = 600.0) -> str | None:
-    """Compile the library, written atomically; returns the error message, or None."""
+    """Compiles `source` with `nvcc` (its path) for `architecture` and puts the result at `library`,
+    atomically. Returns what went wrong, within `limit_s` seconds; None if nothing did."""
     number = architecture.removeprefix("sm_")
     library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:

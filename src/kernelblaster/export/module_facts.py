@@ -57,7 +57,7 @@ def module_facts(task: Task) -> ModuleFacts:
 
 
 def _modes(module: torch.nn.Module) -> list[bool]:
-    """`training` of the module and each submodule, in the order of `modules()`."""
+    """For the module and each of its parts, in the order of `modules()`, whether it is in training mode."""
     return [part.training for part in module.modules()]
 
 
@@ -71,17 +71,19 @@ def _same_modes(module: torch.nn.Module, inputs: list[Any], result: Any) -> list
 
 
 def _tensors(result: Any) -> list[torch.Tensor]:
-    """The tensors in what a module returned (nested tuples, lists, dicts), in order."""
+    """All tensors in what a module returned, in order; it may nest tuples, lists and dicts. None in it is
+    skipped."""
     return [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
 
 
 def _buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Copies of the module's buffers by name."""
+    """A copy of each of the module's buffers by name, to see later which of them forward() has changed."""
     return {name: buffer.clone() for name, buffer in module.named_buffers()}
 
 
 def _equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
-    """Whether the tensors are equal in pairs, floating-point ones within torch's usual tolerance."""
+    """Whether two lists of tensors agree element by element: floating-point values within torch.allclose's
+    tolerance (NaN equals NaN), others exactly."""
     pairs = zip(one, other, strict=True)
     return all(
         torch.allclose(a, b, equal_nan=True) if a.is_floating_point() else a.equal(b) for a, b in pairs

@@ -83,7 +83,8 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
 
 
 def changes(facts: ModuleFacts) -> str:
-    """Why a module that writes its buffers cannot be exported as one, and what to do, without a full stop."""
+    """The explanation for the user why a module whose forward() writes its buffers cannot be exported, and
+    what to do. No full stop."""
     return (
         f"forward() changes the module's buffers ({', '.join(facts.changed_buffers)}), which the kernel does "
         "not; end __init__ with self.eval() if they are statistics for training, else leave them out"
@@ -91,8 +92,9 @@ def changes(facts: ModuleFacts) -> str:
 
 
 def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
-    """The Python code of the exported file that creates KERNEL: the CUDA source, and the signature for the
-    launcher."""
+    """The Python code in the exported file that creates KERNEL, the object that compiles and launches the
+    kernel: its CUDA source (of `origin`'s candidate), and the signature of `task` for the launcher. `facts`
+    are what running the module showed."""
     signature = task.signature
     inputs = [(i.name, i.kind) if isinstance(i, Scalar) else _tensor(i.name, i) for i in signature.inputs]
     pairs = zip(facts.parameters, signature.parameters, strict=True)
@@ -117,13 +119,14 @@ def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
 
 
 def _tensor(name: str, tensor: Tensor) -> tuple[str, str, tuple[str, ...]]:
-    """A tensor as the launcher expects it: (name, type, names of its sizes)."""
+    """A tensor argument as the exported file describes it to its launcher: (name, type, names of its
+    sizes)."""
     return name, tensor.dtype, tensor.dims
 
 
 def _wrapper(signature: Signature) -> str:
-    """The text of a C function around the launch function that returns the error message of the launch, or
-    null."""
+    """The source of a C function `exported_launch`, which calls the kernel's launch function for this
+    signature and returns the launch's error message, or null."""
     arguments = c_arguments(signature)
     taken = ", ".join(f"{kind} {name}" for kind, name in arguments)
     given = ", ".join(name for _, name in arguments)
@@ -136,7 +139,8 @@ def _wrapper(signature: Signature) -> str:
 
 
 def _text(source: str) -> str:
-    """The source as a Python string literal, raw where its characters allow that."""
+    """Writes a CUDA source as a Python string literal for the exported file: raw in triple quotes if its
+    characters allow that."""
     unsafe = "'''" in source or printable(source) != source
     return ascii(source) if unsafe else f"r'''\n{source}'''"
 

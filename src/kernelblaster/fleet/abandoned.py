@@ -14,9 +14,9 @@ from kernelblaster.records import Abandoned, Evaluation
 
 
 def abandoned_answer(request: Request, why: str) -> object:
-    """What the client that sent `request` gets when its work is given up for the reason `why`: the outcome
-    `Abandoned` for each candidate, None for each estimate; for the preparation of a task a BadTask, for
-    anything else a DeviceLost, to be raised there."""
+    """The answer to a request that is given up, for the reason `why`: the outcome `Abandoned` for each
+    candidate, None for each estimate. For the preparation of a task it is a BadTask, for anything else a
+    DeviceLost, which whoever sent the request then raises."""
     outcome = Abandoned(reason=why)
     match request:
         case EvaluateRequest():

@@ -25,7 +25,8 @@ class FleetAddress:
 
 
 def parse_fleet(text: str) -> FleetAddress:
-    """The address in a text: `local`, `auto` or `ray://HOST[:PORT]`. Raises KernelBlasterError."""
+    """Parses what a user gives as --fleet: `local`, `auto` or `ray://HOST[:PORT]`. Raises KernelBlasterError
+    for anything else."""
     if text in ("local", "auto"):
         return FleetAddress(text)  # type: ignore[arg-type]
     scheme, mark, rest = text.partition("://")
@@ -36,7 +37,8 @@ def parse_fleet(text: str) -> FleetAddress:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine alone: `localhost`, or an address of the loopback interface."""
+    """Whether only this machine can reach `host`: it is `localhost` or an address of the loopback
+    interface."""
     if host == "localhost":
         return True
     try:

@@ -20,13 +20,14 @@ class DeviceEntry:
 
 
 class Board:
-    """The list of all devices in use, by name, with what each works on."""
+    """The list of all devices of a fleet that commands use at the moment, by name, with what each works on
+    and for whom."""
 
     def __init__(self) -> None:
         self._entries: dict[str, DeviceEntry] = {}
 
     def put(self, entry: DeviceEntry) -> None:
-        """Add or replace a device; its `since` becomes the present time."""
+        """Adds a device to the list, or replaces its entry; the time in `since` becomes the present one."""
         self._entries[entry.name] = replace(entry, since=time.time())
 
     def note(self, name: str, about: str) -> None:
@@ -37,9 +38,9 @@ class Board:
             self._entries[name] = replace(entry, about=about, since=time.time())
 
     def remove(self, name: str) -> None:
-        """Remove a device that is not in use any more."""
+        """Takes the device of this name off the list, when it is not in use any more."""
         self._entries.pop(name, None)
 
     def entries(self) -> list[DeviceEntry]:
-        """The entries of all devices, sorted by name."""
+        """All devices in use, each with what it works on and for whom, sorted by name."""
         return sorted(self._entries.values(), key=lambda entry: entry.name)

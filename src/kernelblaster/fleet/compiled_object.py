@@ -48,7 +48,9 @@ def unpack(compiled: CompiledObject) -> Binary:
 
 
 def _write(folder: Path, name: str, mode: int, content: bytes) -> None:
-    """Write one file of a compiled candidate. Raises Shortage for a name that no such file has."""
+    """Writes one file of a compiled candidate that came from another machine to `folder`, with these
+    permissions (`mode`) and this content. Raises Shortage for a file name that compiled candidates do not
+    have."""
     if name not in (*KEPT, REPORT):
         raise Shortage(f"compiled candidate: has a file {name!r}, which is none of its parts.")
     (folder / name).write_bytes(content)
@@ -56,7 +58,8 @@ def _write(folder: Path, name: str, mode: int, content: bytes) -> None:
 
 
 def _digest(files: tuple[tuple[str, int, bytes], ...]) -> str:
-    """The SHA-256 over the files' names, permissions, lengths and contents, as hexadecimal digits."""
+    """A hash (SHA-256, hexadecimal) of files with their names and permissions; each is (name, permissions,
+    content)."""
     digest = hashlib.sha256()
     for name, mode, content in files:
         digest.update(f"{name} {mode:o} {len(content)}\n".encode())
@@ -65,5 +68,6 @@ def _digest(files: tuple[tuple[str, int, bytes], ...]) -> str:
 
 
 def _is_name(key: str) -> bool:
-    """Whether a key is what the cache uses: hexadecimal digits, and so the name of no other folder."""
+    """Whether `key` can be a name in the compile cache: 32 hexadecimal digits, so that it cannot lead to
+    another folder."""
     return len(key) == 32 and all(digit in "0123456789abcdef" for digit in key)

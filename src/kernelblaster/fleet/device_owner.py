@@ -65,12 +65,12 @@ class DeviceOwner:
             return [KernelBlasterError(f"internal error: {error!r}")] * len(requests)
 
     def close(self) -> None:
-        """Close all judges and devices."""
+        """Closes all judges and devices that this process has opened."""
         self._open.close()
 
     def _answer(self, request: Request, compiled: Compiled | None) -> Any:
-        """The answer to a request other than for a profile; its type is that of the request (see
-        requests.py)."""
+        """The answer to a request other than for a profile, of the type that requests.py gives for it.
+        `compiled` is the compiled candidate, if the request is about one."""
         match request:
             case DescribeRequest():
                 if request.healthy and not self._devices:
@@ -94,7 +94,8 @@ class DeviceOwner:
                 raise AssertionError(request)
 
     def _device(self, choice: JudgeChoice) -> Device:
-        """The device that a request chooses (a GPU, or an emulator for a GPU), opened when first needed."""
+        """The open device that a request asks for: the GPU, or the emulator that stands for some GPU. Opened
+        when first needed."""
         key = (choice.kind, choice.gpu if choice.kind == "emulated" else None)
         if key not in self._devices:
             self._devices[key] = self._open.enter_context(closing(open_device(*key)))  # type: ignore[arg-type]
@@ -102,8 +103,8 @@ class DeviceOwner:
 
     def _judge(self, choice: JudgeChoice, *wanted: tuple[Task, object]) -> DeviceJudge:
         """The judge for a choice of device and baseline, opened when first needed. `wanted` are the tasks
-        that it is needed for now. If reference modules of more than PREPARED tasks (with a compiled baseline,
-        of more than one) would then be kept, all are dropped first."""
+        that it is needed for now. To bound memory, all kept reference modules are dropped first if there
+        would otherwise be more than PREPARED of them (more than one with a compiled baseline)."""
         if choice not in self._judges:
             device = self._device(choice)
             profile = choice.searching and device.modelled
@@ -126,8 +127,8 @@ class DeviceOwner:
 
 
 def _check_health(kind: OwnedKind) -> None:
-    """Raise NoDevice if the device of this process is not fit to time on: slowed down, too hot, or used by
-    others."""
+    """Raises NoDevice if the device of this process, of this `kind`, is not fit to time on: slowed down, too
+    hot, or used by others."""
     health = look_at(kind)
     if health.problems:
         raise NoDevice(f"unhealthy: {health}")

@@ -6,8 +6,8 @@ from typing import Protocol
 
 
 class Leases(Protocol):
-    """Interface: records work that is begun, ended and lost. A work is identified by the hash `work_of` a
-    request."""
+    """Interface: keeps count of how often the process of a device died while it worked on something. `work`
+    is the hash `work_of` of a request, equal for equal requests."""
 
     def begin(self, work: str, about: str, owner: str) -> int:
         """Record that the device `owner` begins with a work; `about` says in words what it is. Returns how
@@ -15,11 +15,12 @@ class Leases(Protocol):
         ...
 
     def end(self, work: str) -> None:
-        """Record that a work is done, or given up, and forget how often it was lost."""
+        """Notes that the work was done, or given up, and forgets how often processes were lost with it."""
         ...
 
     def release(self, work: str) -> None:
-        """Record that a work was given back without being done, since whoever asked for it stops."""
+        """Notes that nobody works on this any more, because whoever asked for it has stopped; it counts
+        neither as done nor as lost."""
         ...
 
     def lose(self, work: str, why: str) -> int:
@@ -29,7 +30,7 @@ class Leases(Protocol):
 
 
 class PassingLeases:
-    """`Leases` in the memory of this process, which are forgotten when it ends."""
+    """Counts lost work (see `Leases`) in the memory of this process, which forgets it at its end."""
 
     def __init__(self) -> None:
         self._lost: Counter[str] = Counter()

@@ -16,7 +16,7 @@ from kernelblaster.fleet.requests import Request
 
 
 class DirectLine:
-    """A `Line` to a dispatcher of this process, for one client."""
+    """A connection of a search to a dispatcher (which hands requests to devices) in the same process."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -100,7 +100,8 @@ class LineServer:
         return PipeLine(there)
 
     def _serve(self) -> None:
-        """Body of the server's thread: pass requests of all clients on until `_wake` is closed."""
+        """What the server's thread does until `_wake` is closed: takes requests from all client processes and
+        passes them to the dispatcher."""
         while True:
             for ready in wait([self._wakes, *list(self._clients)]):
                 assert isinstance(ready, Connection)
@@ -115,17 +116,20 @@ class LineServer:
                     self._pass_on(ready, *message)
 
     def _forget(self, client: "Connection[Any, Any]") -> None:
-        """Forget a client that has closed its line, or has ended."""
+        """Drops what is kept for a client process that has closed its pipe or ended, and tells the
+        dispatcher."""
         self._clients.pop(client).shutdown(wait=False, cancel_futures=True)
         self._dispatcher.leave(client)
 
     def _pass_on(self, client: "Connection[Any, Any]", number: int, request: Request) -> None:
-        """Pass one request on, and its answer back to the client when there is one."""
+        """Hands a client's request to the dispatcher; its answer will be sent back under the same
+        `number`."""
         answer = self._dispatcher.submit(request, client)
         answer.add_done_callback(lambda done: self._send_back(client, number, done))
 
     def _send_back(self, client: "Connection[Any, Any]", number: int, done: "Future[Any]") -> None:
-        """Have an answer, or the error that it raises, sent to a client, unless that has left."""
+        """Sends the answer to request `number`, or the exception in its place, to the client, unless that has
+        left."""
         sender = self._clients.get(client)
         if sender is not None:
             answer = done.exception() or done.result()

@@ -16,7 +16,8 @@ RESTARTS = 3  # of an owner that was lost again and again without having answere
 
 
 def gpus_here() -> tuple[str, ...]:
-    """The GPUs that this process may use, each as a value of CUDA_VISIBLE_DEVICES."""
+    """The GPUs that this process may use, each as text for CUDA_VISIBLE_DEVICES, by which another process is
+    given that one alone."""
     import torch
 
     count = torch.cuda.device_count()

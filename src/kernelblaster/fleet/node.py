@@ -103,7 +103,8 @@ def stop_node() -> bool:
 
 
 def _session(leader: int) -> list[int]:
-    """The ids of the live processes in the session that the process `leader` leads, itself included."""
+    """The ids of all live processes in the Unix session whose leader is the process `leader`, itself
+    included."""
     members = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -114,9 +115,9 @@ def _session(leader: int) -> list[int]:
 
 
 def _token(plan: NodePlan) -> Path:
-    """The file of the fleet's token, a shared secret. It is made if it is missing and only this machine is to
-    reach the fleet; otherwise raises KernelBlasterError if it is missing. Even then it is needed, because Ray
-    listens on all interfaces of a machine whatever it is told."""
+    """The file of the fleet's token, a shared secret, as `plan` names it. It is made if it is missing and
+    only this machine is to reach the fleet; otherwise raises KernelBlasterError if it is missing. Even then
+    it is needed, because Ray listens on all interfaces of a machine whatever it is told."""
     path = token_file(plan.token)
     alone = plan.join is None and is_loopback(plan.host)
     if read_token(path) is None and alone:
@@ -130,7 +131,8 @@ def _token(plan: NodePlan) -> Path:
 
 
 def _command(plan: NodePlan, folder: Path) -> list[str]:
-    """The command line that starts Ray's processes, and ends them when it is ended."""
+    """The command line that starts Ray on this machine as `plan` says, with temporary files in `folder`; it
+    stays in the foreground and ends Ray's processes when it is ended."""
     machines = machines_here() if plan.machines is None else plan.machines
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
     command += [f"--node-ip-address={plan.host}", f"--object-store-memory={STORE_BYTES}"]
@@ -144,8 +146,8 @@ def _command(plan: NodePlan, folder: Path) -> list[str]:
 
 
 def _wait_until_started(process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Wait until Ray says that it runs. Raises KernelBlasterError if it ends, or takes longer than START_S
-    seconds; what it said is in the message."""
+    """Waits until Ray's `process` writes to `log` that it runs. Raises KernelBlasterError if it ends, or
+    takes longer than START_S seconds; what it wrote is in the message."""
     until = time.monotonic() + START_S
     while STARTED not in (said := log.read_text(errors="replace")):
         if process.poll() is not None or time.monotonic() > until:

@@ -38,8 +38,8 @@ def read_node() -> NodeFile | None:
 
 
 def started_at(pid: int) -> int | None:
-    """When a process was started, in the kernel's ticks since boot: with its id, this tells it from a later
-    process with the same id. None if there is no such process, or it is a zombie."""
+    """When the process with the id `pid` was started, in the kernel's ticks since boot: with its id, this
+    tells it from a later process with the same id. None if there is no such process, or it is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

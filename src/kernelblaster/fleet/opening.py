@@ -43,19 +43,23 @@ def fleet_named(name: str | None, token: Path | None = None) -> FleetChoice | No
 
 
 class Machines(Protocol):
-    """Interface: the machines of a fleet, to which this process is connected."""
+    """Interface to the machines of a fleet: says which devices they have and gives access to them. This
+    process is connected to them."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
-        """Resolve "auto": "cuda" if a machine has a GPU, else "emulated". `gpu` is the model of GPU that is
-        wanted, or that PTX machines stand for. Raises KernelBlasterError for an unknown model."""
+        """Resolves `kind` "auto": "cuda" if a machine has a GPU, else "emulated"; others are returned as they
+        are. `gpu` is the model of GPU that is wanted, or that PTX machines stand for. Raises
+        KernelBlasterError for an unknown model."""
         ...
 
     def devices(self, kind: OwnedKind) -> int:
-        """How many devices of a kind (GPUs, or PTX machines, which are emulators) the machines have now."""
+        """How many devices of a kind the fleet's machines have at this moment: GPUs ("cuda"), or PTX
+        machines, which are emulators ("emulated")."""
         ...
 
     def status(self) -> list[NodeStatus]:
-        """The state of each machine: whether it is alive, its cores, GPUs and the devices in use."""
+        """The present state of each machine of the fleet: whether it is alive, its cores and GPUs, and which
+        devices are in use."""
         ...
 
     def dispatcher(self, kind: OwnedKind, leases: Leases, say: Say) -> AbstractContextManager[Dispatcher]:
@@ -65,7 +69,7 @@ class Machines(Protocol):
 
 
 class LocalMachine:
-    """`Machines` that is this machine alone, without Ray."""
+    """The fleet (see `Machines`) of this machine alone, without Ray."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
         return kind_here(kind, gpu)
@@ -84,7 +88,7 @@ class LocalMachine:
 
 
 class RayMachines:
-    """`Machines` of the Ray cluster that this process is connected to."""
+    """The fleet (see `Machines`) of all machines of the Ray cluster that this process is connected to."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
         from kernelblaster.devices.specs import gpu_named
@@ -116,7 +120,8 @@ def _dispatching(fleet: Fleet, leases: Leases, say: Say) -> AbstractContextManag
 
 
 def machines_of(choice: FleetChoice | None) -> "AbstractContextManager[Machines | None]":
-    """As `open_machines`; a context that gives None if `choice` is None."""
+    """A context that connects to the machines of a fleet and disconnects at its end; it gives None if
+    `choice` is None."""
     return nullcontext() if choice is None else open_machines(choice)
 
 

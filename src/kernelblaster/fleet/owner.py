@@ -19,8 +19,9 @@ class CompiledLost(Exception):
 
 
 class Owner(Protocol):
-    """Interface to a process that owns a device, and works on one call of `ask` at a time. `name` says which,
-    for people: its machine and device. `kind` is what it owns, a GPU or a PTX machine (emulator)."""
+    """Interface to a process that owns a device, on this machine or another, and judges candidates on it; it
+    works on one call of `ask` at a time. `name` is its machine and device, for people; `kind` is what it
+    owns, a GPU or a PTX machine (emulator)."""
 
     @property
     def name(self) -> str: ...
@@ -34,12 +35,13 @@ class Owner(Protocol):
         ...
 
     def end(self) -> None:
-        """End the owner's process at once."""
+        """Ends the process that owns the device at once, whatever it works on."""
         ...
 
 
 class Compilers(Protocol):
-    """Interface of what compiles candidates, up to `slots` at a time."""
+    """Interface of what compiles candidates with nvcc, in threads or on several machines, up to `slots` at a
+    time."""
 
     @property
     def slots(self) -> int: ...
@@ -80,7 +82,7 @@ class Fleet(Protocol):
         ...
 
     def note(self, owner: Owner, about: str) -> None:
-        """Show people what an owner works on now, in words; empty: nothing."""
+        """Records for people what the owner's device works on now, in words; empty: nothing."""
         ...
 
     def hopeless(self) -> str | None:
@@ -89,5 +91,5 @@ class Fleet(Protocol):
         ...
 
     def close(self) -> None:
-        """End the processes of all owners."""
+        """Ends the processes of all devices; requests that they work on are lost."""
         ...

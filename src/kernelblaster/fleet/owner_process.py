@@ -43,7 +43,9 @@ class ProcessOwner:
         self._exchanging.shutdown(wait=False, cancel_futures=True)
 
     def _exchange(self, requests: tuple[Request, ...], compiled: Compiled | None) -> list[Any]:
-        """Send requests and wait for the answers. Raises OwnerLost."""
+        """Sends requests to the process that owns the device and waits for its answers, one for each. Raises
+        OwnerLost if it dies, or its device cannot be used any more. `compiled` is the compiled candidate that
+        a request is about, None if there is none."""
         try:
             self._connection.send((requests, compiled))
             answers = self._connection.recv()
@@ -54,7 +56,8 @@ class ProcessOwner:
         return list(answers)
 
     def _end_in_words(self) -> str:
-        """How the process ended, in words; it is killed if it does not end within ENDING_S seconds."""
+        """Waits for the end of the device's process, up to ENDING_S seconds, then kills it; returns how it
+        ended, in words."""
         self._process.join(ENDING_S)
         self._process.kill()
         self._process.join()

@@ -74,8 +74,8 @@ class RayFleet:
         self._board.remove.remote(lost.name)
 
     def refuse(self, owner: Owner, why: str) -> None:
-        """As `Fleet.refuse`. The Ray actor of the owner is kept, so that Ray gives its device to no other
-        one."""
+        """Leaves the device of an owner unused, for the reason `why`. The Ray actor of the owner is kept, so
+        that Ray gives its device to no other one."""
         with self._lock:
             slot = self._slot_of(owner)
             if slot is None:
@@ -87,8 +87,8 @@ class RayFleet:
         self._board.note.remote(owner.name, about)
 
     def hopeless(self) -> str | None:
-        """As `Fleet.hopeless`: the last reason, if all present devices were refused. None while there is
-        none, since one may join."""
+        """The reason why no device can be expected any more, in words: the last one, if all present devices
+        were refused. None while there is no device, since one may join."""
         with self._lock:
             refused = self._refused and set(self._owners) <= set(self._refused)
         return self._why if refused else None
@@ -138,8 +138,8 @@ class RayFleet:
             self._join(owner)
 
     def _owner(self, slot: _Slot, node: dict[str, Any]) -> ActorOwner:
-        """Start an owner, a Ray actor, for a device; its name (machine, device and a random part) is
-        unique."""
+        """Starts an owner, a Ray actor, for the device `slot` of the machine that Ray describes as `node`;
+        its name (machine, device and a random part) is unique."""
         title = "GPU" if self._kind == "cuda" else "PTX machine"
         name = f"{node['NodeManagerAddress']} {slot.node[:6]} {title} {slot.number} ({token_hex(3)})"
         return ActorOwner(self._kind, name, slot.node, _takes(node["Resources"], self._kind), NAMESPACE)
@@ -155,7 +155,7 @@ def _takes(resources: dict[str, float], kind: OwnedKind) -> dict[str, Any]:
 
 
 def devices_here(kind: OwnedKind) -> int:
-    """How many devices of a kind the live machines of the cluster offer now."""
+    """How many devices of this kind all live machines of the Ray cluster together offer now."""
     return sum(devices_of(node["Resources"], kind) for node in ray.nodes() if node["Alive"])
 
 
@@ -205,7 +205,8 @@ def ray_status() -> list[NodeStatus]:
 
 
 def _ask_gpus(node: str) -> Any:
-    """Ask a machine of the cluster, by its id in Ray, for its GPUs; returns a reference for `_answer_of`."""
+    """Asks a machine (by its id in Ray) for the state of its GPUs, without waiting; `_answer_of` takes what
+    this returns."""
     where = NodeAffinitySchedulingStrategy(node, soft=False)
     task = ray.remote(gpus_of_machine).options(  # type: ignore[attr-defined]
         num_cpus=0, max_retries=0, scheduling_strategy=where

@@ -44,7 +44,7 @@ class DeviceActor:
         return self._owner.answer(requests, compiled)
 
     def pid(self) -> int:
-        """The id of this process on its machine."""
+        """The id that the actor's process has on its machine, by which it can be found there."""
         return os.getpid()
 
 

@@ -14,7 +14,8 @@ OwnedKind = Literal["cuda", "emulated"]
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """The description of a device that another process owns (a `JudgedDevice`)."""
+    """The description of a device that another process owns: its name, the GPU's data (`spec`), and whether
+    times on it are `modelled`."""
 
     name: str
     spec: GpuSpec
@@ -47,8 +48,8 @@ class DescribeRequest:
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """Asks for `Judge.prepare`: answered by (Fitness, whether the task can be scored; Floor, the least bytes
-    and operations that it needs)."""
+    """Asks the owner of a device to prepare a task: answered by (Fitness, whether the task can be scored;
+    Floor, the least bytes and operations that it needs), as by `Judge.prepare`."""
 
     choice: JudgeChoice
     task: Task
@@ -66,8 +67,8 @@ class EvaluateRequest:
 
 @dataclass(frozen=True)
 class ConfirmRequest:
-    """Asks for `Judge.confirmed`, the emulator's check of a correct candidate for races and memory order:
-    answered by an evaluation."""
+    """Asks the owner of a device to check a correct candidate for races and memory order in the emulator:
+    answered by an evaluation, as by `Judge.confirmed`."""
 
     choice: JudgeChoice
     task: Task
@@ -77,7 +78,9 @@ class ConfirmRequest:
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """Asks for `Judge.profile`: answered by a list with a profile or an outcome for each candidate."""
+    """Asks the owner of a device to profile candidates of one task; `depth` says which metrics are collected.
+    Answered by a list with a profile or (if it fails verification) an outcome for each, as by
+    `Judge.profile`."""
 
     choice: JudgeChoice
     task: Task
@@ -87,8 +90,9 @@ class ProfileRequest:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """Asks for `Judge.estimate`: answered by a list with microseconds, or None where there is no estimate,
-    for each candidate."""
+    """Asks the owner of a device how long candidates take by the model of the GPU, without verification:
+    answered by a list with a time in us, or None where there is no estimate, for each, as by
+    `Judge.estimate`."""
 
     choice: JudgeChoice
     task: Task
@@ -124,12 +128,12 @@ def work_of(request: Request) -> str:
 
 
 def task_digest(request: Request) -> str:
-    """The digest of the task that a request is about; empty if it is about none."""
+    """A hash of the task that the request is about; empty for a request that is about the device alone."""
     return "" if isinstance(request, DescribeRequest) else request.task.digest
 
 
 def described(request: Request) -> str:
-    """The request in words for messages: its kind, the codes of its candidates and the name of its task."""
+    """What a request asks for, in words for messages: its kind, the candidates' codes and the task's name."""
     kind = KINDS[type(request)]
     if isinstance(request, DescribeRequest):
         return kind

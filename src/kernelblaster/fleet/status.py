@@ -30,7 +30,7 @@ class NodeStatus:
 
 
 def gpus_of_machine() -> tuple[GpuStatus, ...]:
-    """The GPUs of this machine with their health."""
+    """The GPUs of this machine, each with its name and its health: clock, temperature, processes on it."""
     return tuple(GpuStatus(one.name, judge_reading(one)) for one in all_readings())
 
 

@@ -11,7 +11,8 @@ LEAST = 32  # letters, so that it cannot be guessed
 
 
 def token_file(given: Path | None = None) -> Path:
-    """The file of the token: the given one, else the user's own."""
+    """The path of the file with the fleet's secret token: `given` if the user names one, else the one in the
+    user's data folder."""
     return given or settings().data / "fleet" / "token"
 
 

@@ -63,7 +63,8 @@ class Baseline(Protocol):
         ...
 
     def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:
-        """(time in us of one call with a cold cache, its outputs). Call `adopt` first."""
+        """One call with a cold L2 cache, on the values that the layout's tensors hold: (its time in us, its
+        outputs). Call `adopt` first."""
         ...
 
     def wide(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor] | None:
@@ -101,7 +102,8 @@ class ModuleBaseline:
 
     @property
     def torch_device(self) -> torch.device:
-        """Where the module runs. Its `parameters` are values to copy from, and may be on the host."""
+        """The PyTorch device that the module runs on. The tensors in `parameters` may be on another (the
+        host), since they are only copied from."""
         return self._reference.device
 
     @property
@@ -137,7 +139,8 @@ class ModuleBaseline:
         return self.computed(inputs, [layout.view(t) for t in signature.parameters])
 
     def computed(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The module's outputs on these inputs and parameters, in the task's own precision."""
+        """Runs the module on these inputs after setting its parameters; returns its outputs, in the task's
+        own precision."""
         self._reference.bind(parameters)
         return self._reference.run(inputs)
 
@@ -244,7 +247,8 @@ class KernelBaseline:
             self._runner = None
 
     def _copies(self, layout: Layout) -> list[torch.Tensor]:
-        """Copies of the layout's output tensors, which the user's kernel has just written."""
+        """The results of the call that just ended: a copy of each output tensor in the layout's memory, in
+        the signature's order."""
         return [layout.view(t).clone() for t in self._task.signature.outputs]
 
 

@@ -1,10 +1,10 @@
-"""Boxes: parts of a large workload that can be compared with the reference by themselves. A box is a list of
-indices along each independent dimension, one along which outputs do not depend on each other (a batch).
+"""Boxes: parts of a workload too large to check whole, each chosen so that the reference's outputs for it can
+be computed from a few rows of the inputs.
 
-Where a task's rows are independent (tasks/independence.py), the reference of some rows follows from these
-rows of the inputs, however large the rest is. Each row may be
-filled with another kind of values (zeros, large, negated), so that one run tests several kinds.
-"""
+This is possible along an independent size, one along which outputs do not depend on each other (a batch);
+tasks/independence.py finds these. A box is a list of indices along each independent size; the reference of a
+box follows from the inputs at these indices, however large the rest is. Each row may be filled with another
+kind of values (zeros, large, negated), so that one run tests several kinds."""
 
 from dataclasses import dataclass
 from math import prod
@@ -23,9 +23,10 @@ MOST_READ = 1 << 23  # input elements of a box that depend on it
 
 @dataclass(frozen=True)
 class Box:
-    """A part of a workload: `chosen` indices along each independent size (one whose indices do not affect
-    each other's results). `split` is the size along which `slabs` cuts it; None for a box that is the whole
-    workload, which has one slab."""
+    """A part of a workload that is compared with the reference by itself: for each independent size (one
+    along which outputs do not depend on each other, like a batch) the indices that belong to it, in `chosen`
+    by the size's name. All other sizes are whole. `split` is the size along which `slabs` cuts the box into
+    pieces; None for a box that is the whole workload, which is one piece."""
 
     workload: Workload
     chosen: dict[str, torch.Tensor]
@@ -33,12 +34,13 @@ class Box:
 
     @property
     def part(self) -> Workload:
-        """The workload that has the box's extents as its sizes."""
+        """The box as a workload of its own: its sizes are how many indices the box has along each size."""
         sizes = self.workload.sizes | {name: len(indices) for name, indices in self.chosen.items()}
         return self.workload.model_copy(update={"sizes": sizes})
 
     def with_at_most(self, count: int) -> "Box":
-        """The box with at most `count` indices along `split` (at least one), evenly chosen."""
+        """A smaller box with at most `count` indices (at least one) along `split`, evenly spaced among this
+        one's; the box itself if it has no more, or no split."""
         if self.split is None or len(self.chosen[self.split]) <= max(1, count):
             return self
         indices = self.chosen[self.split]
@@ -46,8 +48,8 @@ class Box:
         return Box(self.workload, self.chosen | {self.split: kept}, self.split)
 
     def slabs(self, most: int) -> list["Box"]:
-        """Up to `most` boxes of equal size that this one is cut into along `split`; a remainder is left out.
-        The box itself if it has no split."""
+        """Cuts the box along `split` into up to `most` boxes of equal size; indices that remain are left out.
+        Just the box itself if it has no split."""
         if self.split is None:
             return [self]
         indices = self.chosen[self.split]
@@ -58,13 +60,13 @@ class Box:
 
 
 def whole_box(workload: Workload) -> Box:
-    """A box that is all of a workload."""
+    """The box that covers every index of a workload. It has no split, so it is one slab."""
     return Box(workload, {})
 
 
 def drawn_box(signature: Signature, workload: Workload, independent: tuple[str, ...], rng: Random) -> Box:
-    """A box of random positions along each independent size, with their neighbours; the first and the last
-    index are always among them. All of the workload if no size is independent."""
+    """A box around the first, the last and some random indices along each of the `independent` sizes, with
+    neighbours of each. `rng` draws them. The whole workload if `independent` is empty."""
     if not independent:
         return whole_box(workload)
     split = _split(workload, independent)
@@ -82,8 +84,8 @@ def written_box(
     independent: tuple[str, ...],
     places: list[dict[str, int]],
 ) -> Box:
-    """A box around `places`, positions of output elements that a candidate wrote: each gives the index along
-    every independent size."""
+    """A box around output elements that a candidate wrote: `places` gives for each of them its index along
+    every one of the `independent` sizes, by the size's name."""
     split = _split(workload, independent)
     chosen = {
         name: _around(
@@ -99,8 +101,8 @@ def written_box(
 def places_of(
     tensor: Tensor, workload: Workload, independent: tuple[str, ...], flat: torch.Tensor
 ) -> list[dict[str, int]]:
-    """For each element of the output `tensor` at these flat indices, its index along each independent size,
-    by the size's name."""
+    """Converts `flat`, flat indices of elements of the output `tensor`, to positions: for each element a
+    dictionary with its index along every one of the `independent` sizes."""
     places = []
     for element in flat.tolist():
         place, rest = {}, element
@@ -117,8 +119,8 @@ def _split(workload: Workload, independent: tuple[str, ...]) -> str:
 
 
 def _width(signature: Signature, workload: Workload, name: str, split: str) -> int:
-    """How many neighbouring indices a box takes around each position along the size `name`; `split` is the
-    size along which it is cut."""
+    """How many neighbouring indices along the size `name` a box of this workload takes around each position:
+    few where a row of `signature`'s tensors is large. `split` is the size along which the box is cut."""
     if name != split:
         return ALONG
     outputs = sum(prod(workload.shape(t)) for t in signature.outputs) // workload.sizes[split]

@@ -46,7 +46,8 @@ class Case:
 
     @property
     def title(self) -> str:
-        """A description of the values of this case in words, for reports and evidence."""
+        """The kind of values of this case in words ("shifted, scalars 0.5"), for reports and for the evidence
+        of a failure."""
         if self.focus:
             return f"{self.distribution}, {self.focus} moved"
         if self.scalars is not None:
@@ -79,5 +80,5 @@ class Case:
         return max(self.workload.sizes.values(), default=1)
 
     def arrangement(self, position: int) -> Distribution:
-        """The kind of values of one input tensor in this case; `position` counts the input tensors from 0."""
+        """The kind of values that input tensor number `position` (from 0) is filled with in this case."""
         return self.inputs[position] if self.inputs is not None else self.distribution

@@ -58,10 +58,10 @@ class OutputComparer:
         outputs: list[list[torch.Tensor]],
         parts: Sequence[torch.Tensor] | None = None,
     ) -> list[OutputSample]:
-        """One sample of errors for each output: the candidate's `outputs` of each run, and PyTorch's
-        (`right`), compared with the float64 reference on the values of `seed`; the candidate's with PyTorch's
-        if there is no such reference. `parts`, if given, has for each output the flat indices of the elements
-        to compare."""
+        """For each output of the task one sample: how far the candidate (`outputs`, those of each run) and
+        PyTorch (`right`) are from the float64 reference on the input values that `case` and `seed` determine.
+        Where there is no float64 reference, the candidate is compared with PyTorch. `parts`, if given, has
+        for each output the flat indices of the elements to compare."""
         truth, seen = self._truth.outputs(case, seed)
         if truth is None:
             self.notes.append("no float64 reference: compared with the baseline's own output")
@@ -110,9 +110,10 @@ class OutputComparer:
         samples: list[OutputSample],
         parts: Sequence[torch.Tensor] | None,
     ) -> list[OutputSample]:
-        """The samples with `coarse`, the effect of operands rounded to TF32, set where the baseline rounds
-        operands and errors are near the bound without it. That takes one more run of the float64
-        reference."""
+        """Completes the `samples` of a case (`truth` are its float64 outputs): sets `coarse`, the effect of
+        operands rounded to TF32, where the baseline rounds operands and errors are near the bound without it.
+        That takes one more run of the float64 reference on the values of `seed`. `demands` is what is
+        required where inputs are NaN, `parts` the elements to compare."""
         clear = all(one.excused or share([one]) < NEAR for one in samples)
         rounded = None if clear else self._truth.coarse(case, seed, self._rounding.products)
         if rounded is None:
@@ -136,8 +137,9 @@ class OutputComparer:
         samples: list[OutputSample],
         parts: Sequence[torch.Tensor] | None,
     ) -> list[OutputSample]:
-        """The samples with `moved`, the effect of one rounding of the inputs, set where errors are near the
-        bound or the output is small. That takes a second run of the float64 reference."""
+        """Completes the `samples` of a case (`truth` are its float64 outputs): sets `moved`, the effect of
+        one rounding of the inputs, where errors are near the bound or the output is small. That takes a
+        second run of the float64 reference on the values of `seed`. `parts` are the elements to compare."""
         clear = [one.excused or (one.count > SMALL_OUTPUT and share([one]) < NEAR) for one in samples]
         if case.planted or not self._moves_inputs or all(clear):
             return samples
@@ -201,13 +203,14 @@ class OutputComparer:
 
 
 def _of(tensors: Sequence[torch.Tensor], parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """From each tensor the elements at the flat indices that `parts` has for it, as flat tensors."""
+    """The elements to compare: from each tensor those at the flat indices that `parts` has at the same
+    position, as 1-D tensors."""
     return [tensor.reshape(-1)[part] for tensor, part in zip(tensors, parts, strict=True)]
 
 
 def _reason(number: torch.Tensor) -> Literal["unwritten output", "wrong values"]:
-    """The reason for a wrong element: "unwritten output" if it still has one of the poison bytes that outputs
-    are filled with before the call, else "wrong values"."""
+    """The reason for a wrong output element, whose value is `number`: "unwritten output" if it still has one
+    of the poison bytes that outputs are filled with before the call, else "wrong values"."""
     raw = number.view(torch.uint8)
     return "unwritten output" if any(bool((raw == p).all()) for p in OUTPUT_POISONS) else "wrong values"
 

@@ -48,8 +48,8 @@ FORMAT = 5  # of a cache entry: what its folder holds
 
 @dataclass(frozen=True)
 class Binary:
-    """A compiled and screened candidate: `path` of its shared object, in a cache folder with its PTX, cubin
-    and source, and the compiler's report."""
+    """A compiled and screened candidate. `path` is its shared object, which lies in a cache folder with its
+    PTX, cubin and source; `compilation` is the compiler's report (resources of each kernel)."""
 
     path: Path
     compilation: Compilation
@@ -94,12 +94,14 @@ def _screened(path: Path, changed_ns: int) -> list[ScreenFinding]:
 
 
 def compilers() -> ThreadPoolExecutor:
-    """A pool of `compiler_threads()` threads for compilation."""
+    """A new pool of `compiler_threads()` threads in which the caller compiles candidates, and which it shuts
+    down."""
     return ThreadPoolExecutor(max_workers=compiler_threads())
 
 
 def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:
-    """nvcc's options for `architecture` (like sm_90a) and these preprocessor definitions."""
+    """nvcc's command-line options to compile a candidate for `architecture` (like sm_90a) to a shared object;
+    `defines` are (name, value) pairs for -D."""
     number = architecture.removeprefix("sm_")
     result = ["-O3", "-std=c++17", "-lineinfo", "-shared", "-cudart", "none", "-Xptxas", "-v"]
     result += ["-DCCCL_DISABLE_NVTX", "-D__NV_LEGACY_LAUNCH", "-Xcompiler", "-fPIC,-D__NV_LEGACY_LAUNCH"]
@@ -109,7 +111,8 @@ def flags(architecture: str, defines: tuple[tuple[str, int], ...]) -> list[str]:
 
 def _build(signature: Signature, title: str, candidate: Candidate, architecture: str) -> Binary | Failure:
     """Compile a candidate, or take it from the cache; CompileFailed or TimedOut if that fails. `title` is the
-    task's name, for the generated header that every candidate includes."""
+    task's name, for the generated header that every candidate includes. `signature` determines that header;
+    `architecture` is like sm_90a."""
     tools = toolchain()
     header = judge_header(signature, title, candidate.source)
     options = flags(architecture, candidate.defines)
@@ -176,7 +179,7 @@ def _raise_if_short(log: str, folder: Path) -> None:
 
 
 def _first_error(log: str) -> str:
-    """The first line of nvcc's output that reports an error; its last line if none does."""
+    """The line in nvcc's output (`log`) that reports the first error; its last line if none does."""
     for line in log.splitlines():
         if re.search(r"\berror\b", line) and "ptxas info" not in line:
             return line.strip()[:400]

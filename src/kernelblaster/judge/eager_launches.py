@@ -23,10 +23,13 @@ INDEXING = 4  # cost of index computation for a pooled element, in elements of i
 
 @dataclass(frozen=True)
 class EagerLaunch:
-    """One GPU kernel of eager PyTorch. `family` selects its efficiency in eager_rates.toml. `bytes` are moved
-    to or from device memory; `operations` run at the peak rate of `unit`. `blocks` is how many blocks it has,
-    None if enough to fill the GPU. `steps`: this entry stands for so many kernels in sequence (a loop).
-    `row_bytes`: bytes that each block reads twice, 0 if none."""
+    """What the timing model knows of one GPU kernel that eager PyTorch launches.
+
+    `family` is the kind of kernel, which selects the share of the GPU's peak rates that it reaches
+    (eager_rates.toml). `bytes` are read from and written to device memory; `operations` are floating-point
+    operations, executed by `unit` (like "fp32"). `blocks`: thread blocks of the grid, None if enough to fill
+    the GPU. `steps`: how many such kernels, one after the other, this entry stands for. `row_bytes`: bytes
+    that each block reads a second time, from the cache if they fit; 0 if none."""
 
     family: str
     bytes: int
@@ -39,8 +42,9 @@ class EagerLaunch:
 
 @dataclass(frozen=True)
 class EagerCall:
-    """One call of an ATen operator: its `name`, all its arguments, and the tensors among its arguments and
-    results. `pointwise`: PyTorch tags the operator as elementwise."""
+    """One call of a PyTorch operator. `name` is the ATen operator (like "softmax"), `args` are all of its
+    arguments; `inputs` and `outputs` are the tensors among its arguments and results, of which only shape,
+    strides and type are used. `pointwise`: PyTorch tags the operator as elementwise."""
 
     name: str
     pointwise: bool
@@ -50,7 +54,7 @@ class EagerCall:
 
     @property
     def bytes(self) -> int:
-        """Bytes that the call reads and writes, each tensor once."""
+        """Bytes of device memory that the call must read and write: every input and output tensor once."""
         return sum(map(touched_bytes, [*self.inputs, *self.outputs]))
 
 
@@ -75,8 +79,9 @@ def touched_bytes(tensor: torch.Tensor) -> int:
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool) -> EagerLaunch:
-    """The fused attention kernel that eager PyTorch launches for tensors of shape (..., length, channels); a
-    causal mask halves the operations."""
+    """The fused attention kernel (scaled dot product) of eager PyTorch, as an entry of the timing model.
+    `query`, `key` and `value` have the shape (..., length, channels); `causal`: a causal mask halves the
+    operations."""
     rows = query.numel() // query.shape[-1]
     operations = 2.0 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
     moved = query.nbytes + key.nbytes + value.nbytes + rows * value.shape[-1] * query.element_size()
@@ -86,8 +91,10 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causa
 
 
 def recurrent(data: torch.Tensor, weights: Sequence[torch.Tensor], steps: int) -> EagerLaunch:
-    """cuDNN's loop of an RNN as one entry: two kernels (a matrix product and a pointwise one) for each of
-    `steps`, the product of time steps, layers and directions."""
+    """A whole RNN layer stack on cuDNN (torch.lstm and the like) as one entry of the timing model. `data` is
+    the input sequence, its last axis the features; `weights` are all weight matrices and biases; `steps` is
+    time steps times layers times directions, each of which is two kernels, a matrix product and a pointwise
+    one."""
     tokens = data.numel() // data.shape[-1]
     operations = 2.0 * tokens * sum(w.numel() for w in weights if w.dim() == 2)
     moved = 2 * data.nbytes + sum(w.nbytes for w in weights)
@@ -124,8 +131,8 @@ def _dense(tensor: torch.Tensor) -> bool:
 
 
 def _family(name: str) -> Callable[[EagerCall], list[EagerLaunch]]:
-    """A function that gives, for any call, one kernel of the family `name` that reads its arguments and
-    writes its results once."""
+    """Makes a rule for operators that are one kernel: a function that turns any call into one entry of the
+    timing model, of the family `name`, which reads all arguments and writes all results once."""
     return lambda call: [EagerLaunch(name, call.bytes)]
 
 
@@ -206,8 +213,8 @@ def _softmax(call: EagerCall) -> list[EagerLaunch]:
 
 
 def _scan(call: EagerCall) -> list[EagerLaunch]:
-    """The kernel of a cumulative operator; along an axis that is not contiguous it belongs to another
-    family."""
+    """The kernel of a cumulative operator (cumsum, ...): family "scan" along the contiguous axis, another one
+    along any other axis, where it is slower."""
     given, axis = call.inputs[0], call.args[1]
     across = given.dim() and given.stride(axis) != 1
     return [EagerLaunch("scan_across" if across else "scan", call.bytes)]
@@ -266,7 +273,7 @@ def _padded(extent: int) -> int:
 
 
 def _multiple(extent: int, of: int) -> int:
-    """`extent` rounded up to a multiple of `of`."""
+    """`extent` rounded up to the next multiple of `of`."""
     return -(-extent // of) * of
 
 

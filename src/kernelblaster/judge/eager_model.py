@@ -42,18 +42,19 @@ def rates() -> EagerRates:
 
 
 def eager_us(task: Task, workload: Workload, spec: GpuSpec) -> float:
-    """Modelled time in us of one forward call of the task's module in eager PyTorch on the GPU `spec`, with a
-    cold cache.
+    """Modelled time in us of one forward call of the task's module at the sizes of `workload` in eager
+    PyTorch on the GPU `spec`, with a cold cache.
 
-    Raises BadTask for a CUDA-source task, and for a module that cannot be traced on tensors without values.
-    """
+    Raises BadTask for a CUDA-source task, and for a module that cannot be traced on tensors without
+    values."""
     return steps_us(trace(task, workload), spec, rates())
 
 
 def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: EagerRates) -> float:
     """Modelled time in us from the end of the cache flush before a call until the last kernel of `steps` (a
     traced forward call) ends. The host issues kernels while the flush, which reads its buffer twice, is still
-    running, so the first ones may already wait in the queue."""
+    running, so the first ones may already wait in the queue. `spec` is the GPU, `rates` are the model's
+    fitted parameters."""
     host_us = -2 * FLUSH_BYTES / (spec.dram_gb_s * 1e3)
     gpu_us = 0.0
     for step in steps:
@@ -66,8 +67,9 @@ def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: EagerRates) -> float:
 
 
 def kernel_us(launch: EagerLaunch, spec: GpuSpec, rates: EagerRates) -> float:
-    """Modelled time in us of one kernel of eager PyTorch, with the gap to the next. Memory and arithmetic
-    time are added: library kernels overlap them only in part."""
+    """Modelled time in us of one kernel of eager PyTorch (`launch`) on the GPU `spec`, with the gap to the
+    next; `rates` are the model's fitted parameters. Memory and arithmetic time are added: library kernels
+    overlap them only in part."""
     busy = min(1.0, launch.blocks / spec.multiprocessors) if launch.blocks else 1.0
     share = rates.bandwidth.get(launch.family, rates.bandwidth["pointwise"]) * busy
     work_us = launch.bytes / (share * spec.dram_gb_s * 1e3)

@@ -53,14 +53,15 @@ def trace(task: Task, workload: Workload) -> list[Step]:
 
 
 def _at(workload: Workload, task: Task, inputs: list[Any]) -> list[Any]:
-    """The module's inputs with the workload's shapes, as empty tensors; scalars are kept as they are."""
+    """The module's inputs at other sizes: for each tensor among `inputs` an empty one of the workload's shape
+    and the same type; other values as they are."""
     shapes = iter(workload.shape(tensor) for tensor in task.signature.input_tensors)
     return [torch.empty(next(shapes), dtype=v.dtype) if isinstance(v, torch.Tensor) else v for v in inputs]
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that collects in `steps` the kernels of each operator that reaches a backend; it
-    collects nothing while `paused`."""
+    """A PyTorch dispatch mode: while it is active, every operator that runs adds the GPU kernels that eager
+    PyTorch would launch for it to `steps`. Nothing is added while `paused`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -87,13 +88,13 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
-    """All tensors in a nested structure of arguments or results."""
+    """All tensors in a nested structure (lists, tuples, dicts) of arguments or results, in order."""
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 class _WholeOperators(TorchFunctionMode):
-    """A function mode for operators that are one kernel (or one cuDNN call) on a GPU but are decomposed on
-    fake tensors: adds each of them to the recorder's steps as one launch."""
+    """A context (a torch function mode) for operators that are one kernel (or one cuDNN call) on a GPU but
+    are decomposed into many on fake tensors: adds each of them to the recorder's steps as one launch."""
 
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()
@@ -119,9 +120,9 @@ class _WholeOperators(TorchFunctionMode):
         return result
 
     def _recurrent(self, name: str, args: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
-        """Record an RNN call as one launch and return empty results of the right shapes: tracing the loop
-        over time would take long. `args` are those of torch.lstm and its like. Packed sequences do not get
-        here, since packing needs values."""
+        """Adds a call of an RNN operator (its `name`, like lstm, and its arguments) to the recording as one
+        launch and returns empty results of the right shapes: tracing the loop over time would take long.
+        Packed sequences do not get here, since packing needs values."""
         data, state, weights, _, layers, _, _, bidirectional, batch_first = args
         length = data.shape[1 if batch_first and data.dim() == 3 else 0]
         directions = 2 if bidirectional else 1

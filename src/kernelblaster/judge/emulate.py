@@ -41,7 +41,8 @@ def counters(device: str, workload: str, work: Sequence[LaunchedWork]) -> Profil
 
 
 def _metrics(counts: Mapping[str, Any]) -> tuple[Metric, ...]:
-    """A kernel's counts from the emulator as metrics; a ratio whose denominator is zero is left out."""
+    """The emulator's counts of one kernel (`counts`, by name) as metrics for a profile, such as active lanes
+    per warp instruction and sectors per request. A ratio whose denominator is zero is left out."""
     values = {
         "Warp Instructions": ("inst", counts["total_warp_instructions"]),
         "Active Lanes": ("thread", _ratio(counts, "thread_instructions", "total_warp_instructions")),

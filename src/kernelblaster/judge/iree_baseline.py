@@ -74,7 +74,8 @@ class _Program:
         return self._runtime.DeviceArray(self._device, self._device.from_dlpack_capsule(capsule))
 
     def _taken(self, array: Any) -> torch.Tensor:
-        """One of IREE's result arrays as a PyTorch tensor that shares its memory."""
+        """Converts a result: IREE's `array` as a PyTorch tensor on the same device, which shares its
+        memory."""
         kind = CUDA if self._on_gpu else CPU
         return torch.utils.dlpack.from_dlpack(self._device.create_dlpack_capsule(array._buffer_view, kind, 0))
 

@@ -68,8 +68,9 @@ class TooMuchWorkError(Exception):
 
 @dataclass
 class _Slab:
-    """A slab (a part of the workload that is compared by itself): its `box` of indices, its verification
-    case, the values of its inputs and parameters, and what the candidate wrote there."""
+    """A slab, a piece of the workload that is compared by itself: `box` says which indices it covers, `case`
+    which kind of values it has, `values` are its inputs and parameters, and `outputs` what the candidate
+    wrote there."""
 
     box: Box
     case: Case
@@ -164,7 +165,8 @@ class LargeCall:
 
     @property
     def launches(self) -> int:
-        """How many kernels the call launches."""
+        """How many kernels the candidate's host code launches in this call; they are counted from a
+        recording, nothing is run."""
         return len(self._runner.recorded(self._arguments).launches)
 
     @property
@@ -219,8 +221,9 @@ class LargeCall:
             baseline.close()
 
     def _compare(self, truth: Truth, slab: _Slab, all_written: bool) -> int:
-        """Compare the outputs of one slab (part of the workload) with the reference; returns how many
-        elements. Raises Stop if they are wrong."""
+        """Compares the candidate's outputs in one slab, a piece of the workload, with the reference, which
+        `truth` computes; only elements that were written unless `all_written`. Returns how many elements were
+        compared. Raises Stop if they are wrong."""
         case, layout = slab.case, self._layout
         if slab.box.chosen:
             layout = lay_out(self._device.arena(), self._signature, case.workload, self._rng)
@@ -247,8 +250,8 @@ class LargeCall:
         return sum(sample.count for sample in samples if not sample.excused)
 
     def _written(self, report: CallReport) -> CallCoverage:
-        """How much of the launches was run, and how much of the outputs was written. Raises Stop if all
-        blocks ran and some element was not written."""
+        """How much of the call was run and how much it wrote, from the emulator's `report` and the output
+        tensors. Raises Stop if every block ran and some output element was not written."""
         counts = [(work, work.counts) for work in report.work if work.counts is not None]
         blocks = sum(work.grid[0] * work.grid[1] * work.grid[2] for work, _ in counts)
         ran = sum(int(of["blocks"]) for _, of in counts)
@@ -285,8 +288,8 @@ class LargeCall:
         return total, torch.cat([torch.tensor(ends), chosen[torch.randperm(len(chosen))[:PICKED]]])
 
     def _is_written(self, values: torch.Tensor) -> torch.Tensor:
-        """A flat boolean mask of the elements that differ from the poison byte that outputs were filled with
-        before the call."""
+        """A flat boolean mask over an output's `values`: True where they differ from the poison byte that
+        outputs were filled with before the call."""
         raw = values.reshape(-1)
         size = raw.element_size()
         kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
@@ -299,8 +302,8 @@ class LargeCall:
 
 
 def _fill_all(target: torch.Tensor, pool: ValuePool, workload: Workload, seed: int) -> None:
-    """Write values like the task file's own to `target`: DRAWN elements are drawn, the rest repeats parts of
-    these at random offsets."""
+    """Writes values like the task file's own to `target`: DRAWN elements are drawn from `pool` by `seed`, the
+    rest repeats parts of these at random offsets."""
     flat = target.view(-1)
     if pool.triangle is not None or flat.numel() <= 2 * DRAWN:
         fill(target, pool, "written", workload, seed)
@@ -316,15 +319,15 @@ def _fill_all(target: torch.Tensor, pool: ValuePool, workload: Workload, seed: i
 
 
 def _work(counts: Mapping[str, int]) -> int:
-    """How much one launch gave the emulator to do, in the units of `Draws.most_work`: warp instructions, plus
-    ACCESS_WORK for each access to memory."""
+    """How much work one launch was for the emulator, from its `counts` by name, in the units of
+    `Draws.most_work`: warp instructions, plus ACCESS_WORK for each access to memory."""
     accesses = ("global_load", "global_store", "shared_load", "shared_store", "local")
     requests = sum(int(counts[f"{name}_requests"]) for name in accesses)
     return int(counts["total_warp_instructions"]) + ACCESS_WORK * requests
 
 
 def _within(outcome: object, where: str) -> Incorrect:
-    """The outcome of a part of the workload that is wrong, with `where`, the large workload that it lies in,
-    added to its evidence."""
+    """An outcome Incorrect with the evidence of `outcome`, which was found on a part of the workload;
+    `where`, the large workload that the part lies in, is added to it."""
     assert isinstance(outcome, Incorrect)
     return Incorrect(reason=outcome.reason, evidence=f"within the {where}: {outcome.evidence}")

@@ -21,7 +21,8 @@ PIECE = 1 << 28  # bytes that are compared at once
 
 
 def slot_bytes(signature: Signature, workloads: Iterable[Workload]) -> list[int]:
-    """For each tensor of the signature, the bytes of memory that can hold it at any of these workloads."""
+    """How large each tensor's slot in the arena must be: for each tensor of the signature, the bytes that
+    hold it at the largest of these workloads, in the signature's order."""
     known = list(workloads)
     return [max(_rounded(workload.bytes(tensor)) for workload in known) for tensor in signature.tensors]
 
@@ -53,7 +54,7 @@ class Layout:
     guard: int = 0xA5
 
     def raw(self, tensor: Tensor) -> torch.Tensor:
-        """The tensor's memory as a uint8 view."""
+        """The bytes of memory that hold this tensor, as a 1-D uint8 view of the arena (no copy)."""
         pointer = self.pointers[tensor.name]
         return self.arena.memory[pointer.offset : pointer.offset + pointer.bytes]
 

@@ -32,9 +32,10 @@ MOST = 4.0  # times: operands that are cut off instead of rounded cost twice as 
 
 @dataclass(frozen=True)
 class OperandRounding:
-    """Which products the baseline (PyTorch as candidates are compared with it) computes on operands rounded
-    to TF32 at the timed sizes, and `ratio`, its error there divided by that of operands rounded to nearest:
-    1, or about 2 where operands are cut off."""
+    """How the baseline, which is PyTorch or the user's kernel, treats float32 operands of products at the
+    timed sizes: `products` says which it rounds to TF32 ("none", "convolutions", "products": matrix products
+    too); `ratio` is its error divided by that of operands rounded to nearest: 1, or about 2 where low bits
+    are cut off."""
 
     products: RoundedProducts = "none"
     ratio: float = 1.0
@@ -95,10 +96,10 @@ def decide(own: float, convolutions: float, products: float) -> OperandRounding:
 
 
 def _errors(task: Task, baseline: ModuleBaseline) -> tuple[float, float, float]:
-    """RMS errors against a float64 run, at the sizes that are timed, of three computations: the baseline
-    (PyTorch in the task's precision), a float64 run with the operands of convolutions rounded to TF32, and
-    one with those of all products (matrix products too) rounded. Of several outputs, those of the one with
-    the largest third error. Zeros if there is no float64 reference."""
+    """RMS errors, against a float64 run, of three computations at the timed sizes: the baseline (PyTorch in
+    the task's precision), a float64 run with the operands of convolutions rounded to TF32, and one with those
+    of matrix products rounded too. Of several outputs, the three errors of the one with the largest third
+    error. Zeros if there is no float64 reference."""
     inputs = []
     for place, (tensor, pool) in enumerate(zip(task.signature.input_tensors, baseline.pools, strict=True)):
         value = torch.empty(
@@ -136,7 +137,8 @@ def _wide(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _rounded(value: Any) -> Any:
-    """A float64 tensor rounded to TF32, or a list of them; anything else unchanged."""
+    """An argument of an operator with its operands rounded: a float64 tensor rounded to TF32, or a list of
+    them; anything else unchanged."""
     if isinstance(value, list | tuple):
         return [_rounded(one) for one in value]
     wide = isinstance(value, torch.Tensor) and value.dtype == torch.float64

@@ -10,7 +10,8 @@ Progress = Callable[[str], None]
 
 
 def silent(stage: str) -> None:
-    """A `Progress` callback that ignores messages."""
+    """A progress callback that does nothing with the name of the `stage`; for callers that do not want
+    messages."""
 
 
 @dataclass(frozen=True)

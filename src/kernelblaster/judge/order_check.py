@@ -48,11 +48,11 @@ UNKNOWN = re.compile(r"not emulated: (\S+).*in inline assembly|PTX line \d+: .* 
 
 
 class OrderCheck:
-    """Checks candidates for the GPU `spec` in the emulator, without using the GPU: races, memory order,
-    bounds. `facts()`, called when the first candidate is checked, gives the device attributes that host code
-    sees. Whether results are right is not checked here but by verification. Whatever hardware leaves open
-    (scheduling, rounding of approximate functions) is drawn at random, so that a candidate cannot recognize
-    the emulator by it."""
+    """Finds races, wrong memory order and out-of-bounds accesses of compiled candidates by running them in
+    the emulator (PTX machine); no GPU is used. `spec` is the GPU to emulate; `facts()`, called when the first
+    candidate is checked, gives the device attributes that host code sees. Whether results are right is not
+    checked here but by verification. Whatever hardware leaves open (scheduling, rounding of approximate
+    functions) is drawn at random, so that a candidate cannot recognize the emulator by it."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec
@@ -101,9 +101,9 @@ class OrderCheck:
             self._device = None
 
     def _findings(self, task: Task, binary: Binary) -> tuple[list[str], list[str]]:
-        """(the emulator's findings, one line each; names of the kernels that it did not see launched as at
-        the timed sizes). Raises NotEmulated if an instruction is missing in the emulator and nothing was
-        found."""
+        """Runs a compiled candidate of `task` in the emulator at small sizes: (its findings, one line each;
+        names of the kernels that it did not see launched as at the timed sizes). Raises NotEmulated if an
+        instruction is missing in the emulator and nothing was found."""
         if self._device is None:
             self._device = EmulatedDevice(self._spec, self._facts())
         device, workloads = self._device, self._workloads(task, binary)
@@ -210,8 +210,8 @@ class _Run:
 
 
 def _agree(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether two results of one output are equal up to what another order of additions may change (AGREE
-    times the largest element); integers must be equal."""
+    """Whether two results of one output, of calls that may differ in the order of additions, are equal but
+    for that (AGREE times the largest element); integers must be equal."""
     if not ours.is_floating_point():
         return torch.equal(ours, theirs)
     ours, theirs = ours.double(), theirs.double()

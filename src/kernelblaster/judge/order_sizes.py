@@ -30,8 +30,9 @@ Reached = set[tuple[str, bool, bool]]
 
 @dataclass(frozen=True)
 class LaunchedSize:
-    """A workload (sizes) whose launches were recorded. `speaking`: some kernel has loads or atomics by which
-    blocks may communicate, so that all blocks must be run."""
+    """A workload (a choice of all sizes) and the kernel launches that a candidate makes at it, as recorded
+    from its host code. `speaking`: some kernel has loads or atomics by which blocks may communicate, so that
+    all of its blocks must be run."""
 
     workload: Workload
     launches: tuple[RecordedLaunch, ...]
@@ -39,7 +40,7 @@ class LaunchedSize:
 
     @property
     def warps(self) -> int:
-        """Warps of all launches at this size together."""
+        """How many warps all launches at this size have together: a measure of the emulator's work."""
         return sum(_warps(launch) for launch in self.launches)
 
     @property
@@ -93,7 +94,7 @@ def choose(
     """Record all calls and choose sizes that cover the launches of the `primary` call (at the timed sizes).
     Returns the sizes to run, at most CHOSEN and the first of `calls` always among them; and the names of the
     primary call's kernels that none of them launches, or launches only with a single cluster although the
-    primary call has several. `speaking` is as in LaunchedSize."""
+    primary call has several. `speaking` is as in LaunchedSize. `runner` has the candidate loaded."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {
@@ -111,8 +112,8 @@ def choose(
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
-    """Arguments of a call at the primary workload (the sizes that are timed) without memory behind its
-    tensors: its launches can be recorded, but not run."""
+    """Arguments of a call at the primary workload (the sizes that are timed), with these scalar arguments but
+    without memory behind its tensors: its launches can be recorded, but not run."""
     starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)

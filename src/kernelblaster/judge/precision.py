@@ -162,21 +162,22 @@ def bound(
 
 
 def share_of(errors: Errors, allowed: Errors) -> float:
-    """The largest ratio of an error to its bound over all measures: up to 1 is within bounds; infinite if a
-    bound is zero and its error is not."""
+    """The largest ratio of an error to its bound (in `allowed`) over all measures: up to 1 is within bounds;
+    infinite if a bound is zero and its error is not."""
     pairs = [(getattr(errors, m), getattr(allowed, m)) for m in MEASURES]
     return max((value / limit if limit else float("inf") for value, limit in pairs if value), default=0.0)
 
 
 def pooled(errors: Sequence[Errors]) -> Errors:
-    """The errors of several draws of input values combined: for each measure the root mean square."""
+    """Combines the errors of one output on several sets of input values into one: for each error measure the
+    root mean square."""
     if len(errors) == 1:
         return errors[0]
     return Errors(**{m: hypot(*(getattr(e, m) for e in errors)) / len(errors) ** 0.5 for m in MEASURES})
 
 
 def scaled(errors: Errors, factor: float) -> Errors:
-    """The errors with every measure multiplied by `factor`."""
+    """A copy of `errors` with every error measure multiplied by `factor`."""
     return Errors(**{m: getattr(errors, m) * factor for m in MEASURES})
 
 
@@ -187,8 +188,9 @@ def all_finite(values: torch.Tensor) -> bool:
 
 
 def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) -> bool:
-    """Whether the RMS or the worst difference between two outputs on one device exceeds the bound: a quick
-    test, so outputs for which it is False may still fail `compare`. Integers must be equal."""
+    """Whether two outputs on one device, `output` and `other`, differ by more than the bound `allowed` in RMS
+    or worst difference: a quick test, so outputs for which it is False may still fail `compare`. Integers
+    must be equal."""
     if not output.is_floating_point():
         return not torch.equal(output, other)
     flat, right = output.reshape(-1), other.reshape(-1)
@@ -235,7 +237,7 @@ def _faint(dtype: torch.dtype, times: float) -> float:
 
 
 def _finite(values: torch.Tensor) -> torch.Tensor:
-    """A copy of the values with zero in place of NaN and infinity."""
+    """The values as a new tensor, with zero in place of each NaN and infinity."""
     return torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
 
 
@@ -245,7 +247,7 @@ def _largest(values: torch.Tensor) -> float:
 
 
 def _norm(values: torch.Tensor) -> float:
-    """The square root of the sum of all squares, in a single pass."""
+    """The Euclidean norm: the square root of the sum of all squares, in a single pass over the tensor."""
     return float(torch.linalg.vector_norm(values))
 
 
@@ -277,8 +279,9 @@ def _strange(got: torch.Tensor, right: torch.Tensor) -> int | None:
 
 
 def _worst_tile(error: torch.Tensor, right: torch.Tensor, tiny: float) -> float:
-    """The largest RMS error of any TILE consecutive elements, relative to the RMS of their true values, which
-    counts as at least `tiny`. `error` and `right` are magnitudes."""
+    """The largest local error: the RMS of `error` over any TILE consecutive elements, divided by the RMS of
+    `right` over the same elements (at least `tiny`). Both tensors hold magnitudes, of the errors and of the
+    true values."""
     whole = error.numel() // TILE * TILE
     worst = 0.0
     for e, r in (
@@ -292,7 +295,8 @@ def _worst_tile(error: torch.Tensor, right: torch.Tensor, tiny: float) -> float:
 
 
 def _compare_exact(output: torch.Tensor, truth: torch.Tensor) -> Comparison:
-    """Compare integers or booleans: every measure is the fraction of elements that differ."""
+    """Compares an output of integers or booleans with the reference: each error measure is the fraction (0 to
+    1) of elements that differ; the index is that of the first one."""
     right = truth.reshape(-1)
     got = output.reshape(-1).to(right.device)
     differ = got != right

@@ -29,8 +29,8 @@ class Profiled:
 
     @property
     def slots(self) -> list[int]:
-        """Bytes of the memory for each tensor at the primary workload (the sizes that are timed), in
-        order."""
+        """Bytes of memory that each tensor of the task needs at the primary workload (the sizes that are
+        timed), in the signature's order."""
         return slot_bytes(self.task.signature, [self.task.primary])
 
 
@@ -88,7 +88,7 @@ def _together(wanted: Sequence[Profiled]) -> Iterator[list[Profiled]]:
 
 def with_resources(profile: Profile, resources: Sequence[Resources], architecture: str) -> Profile:
     """The profile with registers, shared memory, spills and theoretical occupancy from ptxas' reports added
-    to each kernel whose report is known."""
+    to each kernel whose report is known. `architecture` is the GPU's, whose limits determine occupancy."""
     kernels = []
     for kernel in profile.kernels:
         known = _resources_of(kernel, resources)
@@ -106,8 +106,8 @@ def _resources_of(kernel: KernelProfile, resources: Sequence[Resources]) -> Reso
 
 
 def _metrics(kernel: KernelProfile, known: Resources, architecture: str) -> tuple[Metric, ...]:
-    """ptxas' numbers for a kernel and the theoretical occupancy that follows from them, as metrics marked
-    "ptxas" as their source (tier)."""
+    """Registers, shared memory and the like from ptxas' report on a kernel, and the theoretical occupancy
+    that follows from them and the launch's block size, as metrics of tier "ptxas"."""
     dynamic = kernel.metric("Dynamic Shared Memory Per Block")
     shared = known.shared_bytes + (int(dynamic.value) if dynamic and isinstance(dynamic.value, float) else 0)
     threads = kernel.block[0] * kernel.block[1] * kernel.block[2]

@@ -10,8 +10,8 @@ from kernelblaster.records.profile import Depth
 
 
 class JudgedDevice(Protocol):
-    """A description of the device that candidates run on. `modelled`: it is the emulator, whose times come
-    from a model and not from a clock."""
+    """The description of the device that candidates run on: its name, architecture and peak rates.
+    `modelled`: it is the emulator, whose times come from a model and not from a clock."""
 
     @property
     def name(self) -> str: ...
@@ -37,7 +37,8 @@ class Judge(Protocol):
         ...
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """An evaluation for each job, in the order of the jobs, each yielded as soon as it is done."""
+        """Judges several candidates, each with its task: one evaluation for each job, in the order of the
+        jobs, yielded as soon as it is done."""
         ...
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:

@@ -51,7 +51,8 @@ class OutputSample:
 
 
 def worst(found: Sequence[Comparison]) -> Comparison:
-    """The comparison with the largest RMS error; one whose errors are None (not finite) counts as largest."""
+    """The comparison with the largest RMS error; one without errors (NaN or infinity where the reference is
+    finite, or the reverse) counts as larger than any."""
     return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
 
 
@@ -75,7 +76,9 @@ def doubtful(samples: Sequence[OutputSample]) -> bool:
 
 
 def allowed(samples: Sequence[OutputSample]) -> Errors:
-    """The bound on the errors of one output, pooled over these draws of input values, for each measure."""
+    """The bound on one output's errors, for each error measure, from all draws of input values together:
+    PyTorch's own errors, the conditioning and TF32 effect that the samples hold are pooled, then multiplied
+    by the case's lenience."""
     own = [one.own for one in samples if one.own is not None]
     moved = [one.moved for one in samples if one.moved is not None]
     dtype = getattr(torch, samples[0].tensor.dtype)

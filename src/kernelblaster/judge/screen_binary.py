@@ -91,8 +91,8 @@ def screen_binary(path: Path) -> list[ScreenFinding]:
 
 
 def _libraries(sections: _Sections) -> Iterator[ScreenFinding]:
-    """Yields findings on needed libraries that are not allowed, and on library paths and other unsafe dynamic
-    tags."""
+    """Yields a finding for each needed library that is not allowed, and for library paths and other unsafe
+    dynamic tags. `sections` are those of the shared object, by name."""
     dynamic = sections.get(".dynamic")
     tags: Any = dynamic.iter_tags() if isinstance(dynamic, DynamicSection) else ()
     for tag in tags:
@@ -106,8 +106,8 @@ def _libraries(sections: _Sections) -> Iterator[ScreenFinding]:
 
 
 def _symbols(sections: _Sections) -> Iterator[ScreenFinding]:
-    """Yields findings on symbols: forbidden imports, a missing entry point, names of libraries that the file
-    replaces, functions chosen at load (ifunc)."""
+    """Yields findings on the symbols of the shared object whose `sections` these are: forbidden imports, a
+    missing entry point, names of libraries that the file replaces, functions chosen at load (ifunc)."""
     exported = {}
     for name, kind, section, *_ in _table(sections, ".dynsym"):
         if section:

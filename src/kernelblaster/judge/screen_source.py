@@ -86,8 +86,8 @@ def hint(name: str, hints: dict[str, str]) -> str | None:
 
 
 def _directives(text: SourceText) -> Iterator[ScreenFinding]:
-    """Yields findings on preprocessor directives: forbidden ones, headers, pragmas, and macros that redefine
-    protected names."""
+    """Yields a finding for each preprocessor directive in the candidate's `text` that is not allowed:
+    forbidden ones, headers, pragmas, and macros that redefine protected names."""
     for match in text.directives:
         name, rest = match[2], text.kept[match.start(3) : match.end(3)].strip()
         if match[1] != "#" or name not in _SOURCE["directives"]:
@@ -111,7 +111,8 @@ def _directives(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _wrong_include(rest: str) -> str | None:
-    """Why a header may not be included, given the text after `#include`; None if it may."""
+    """Why a header may not be included, in words for the candidate's author; None if it may. `rest` is the
+    text after `#include`."""
     match = re.fullmatch(r'<([^<>"]+)>|"([^<>"]+)"', rest)
     if match is None:
         return f"`#include {rest}` does not name a header: write the header's name out."
@@ -125,7 +126,8 @@ def _wrong_include(rest: str) -> str | None:
 
 
 def _wrong_pragma(rest: str) -> str | None:
-    """Why a pragma may not be used, given its text; None if it may."""
+    """Why a pragma may not be used, in words for the candidate's author; None if it may. `rest` is the text
+    after `#pragma`."""
     words = re.findall(r"\w+", rest)[:2]
     allowed = matches(words[0], _SOURCE["pragmas"]) if words else True
     if allowed or matches(" ".join(words), _SOURCE["pragmas"]):
@@ -146,8 +148,8 @@ def _assembly(text: SourceText) -> Iterator[ScreenFinding]:
 
 
 def _attributes(text: SourceText) -> Iterator[ScreenFinding]:
-    """Yields findings on attributes that change what runs or where it lies, such as constructors and
-    sections."""
+    """Yields a finding for each attribute in the candidate's `text` that changes what runs or where it lies,
+    such as constructors and sections."""
     for match in _ATTRIBUTE.finditer(text.code):
         for word in re.findall(r"\w+", match[0]):
             if word.strip("_") in _SOURCE["attributes"]:

@@ -89,7 +89,8 @@ class SizeCheck:
             return SizesRun(f"{NOTE}not run {where}", str(error))
 
     def close(self) -> None:
-        """Forget all tasks and close their baselines."""
+        """Forgets what was prepared for tasks, and closes their baselines (the processes that run
+        references)."""
         for known in self._tasks.values():
             known.baseline.close()
         self._tasks.clear()
@@ -162,8 +163,8 @@ class SizeCheck:
     def _outputs(
         self, task: Task, baseline: Baseline, workload: Workload, inputs: list[torch.Tensor]
     ) -> list[torch.Tensor] | None:
-        """The baseline's (reference's) outputs on these inputs; None if it refuses them, as a kernel does
-        whose indices point beyond a part of its rows."""
+        """The outputs of the baseline (the reference for `task`) at `workload` on these inputs; None if it
+        refuses them, as a kernel does whose indices point beyond a part of its rows."""
         layout = lay_out(self._device.arena(), task.signature, workload, random.Random(0))
         for tensor, value in zip(task.signature.input_tensors, inputs, strict=True):
             layout.view(tensor).copy_(value)
@@ -179,8 +180,8 @@ class SizeCheck:
             return None
 
     def _others(self, known: LargeTask, rng: random.Random) -> list[Workload]:
-        """Some drawn workloads of moderate memory, another choice each time: for each free size the one in
-        which it is largest, then others, OTHERS in all or more."""
+        """Some drawn workloads of moderate memory for the task `known`, another choice each time: for each
+        free size the one in which it is largest, then others, OTHERS in all or more."""
         task = known.task
         if task.digest not in self._sizes:
             draws = SizeDraws(task, limit_s=DRAW_LIMIT_S)
@@ -258,8 +259,8 @@ class _Run:
         return written
 
     def once(self, workload: Workload, rng: random.Random) -> None:
-        """Make one call at a drawn size and compare it, unless it is too much work. Raises Stop if results
-        are wrong."""
+        """Makes one call at the sizes of `workload`, with values drawn by `rng`, and compares it, unless it
+        is too much work. Raises Stop if results are wrong."""
         call, _, written = self._first(workload, rng)
         if written is None or (written.share < 1 and not written.places):
             return
@@ -279,8 +280,8 @@ class _Run:
         self.compared += call.compare(all_written=True)
 
     def _first(self, workload: Workload, rng: random.Random) -> tuple[LargeCall, Draws, CallCoverage | None]:
-        """A call with drawn values, the emulator's settings that it was run with, and what it did: None if it
-        is too much work."""
+        """Makes a call at `workload` with values drawn by `rng`: returns it, the emulator's settings that it
+        was run with, and what it did, None if it is too much work."""
         call = self._call(workload, rng)
         apart = call.launches == 1
         cases = self._cases(self._box(workload, rng), rng)
@@ -361,8 +362,8 @@ def _work(kernel: KernelProfile) -> float:
 
 
 def _uncovered(seen: CallCoverage) -> str | None:
-    """Why the blocks that were run do not stand for all of them, in words: they wrote too small a part of an
-    output. None if they do."""
+    """Why the blocks that were run (`seen` says what they did) do not stand for all of them, in words: they
+    wrote too small a part of an output. None if they do."""
     if seen.share >= 1 or seen.covered >= COVERED * seen.share:
         return None
     return (

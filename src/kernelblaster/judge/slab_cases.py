@@ -87,15 +87,15 @@ def _with_kinds(
 
 
 def _most_slabs(task: Task, box: Box) -> int:
-    """How many slabs (slices along its split) a box may be cut into: fewer where they share a large tensor,
-    which is converted to float64 for each."""
+    """How many slabs (slices along its split) a box of this task's workload may be cut into: fewer where they
+    share a large tensor, which is converted to float64 for each."""
     shared = sum(box.part.elements(t) for t in task.signature.read_tensors if box.split not in t.dims)
     return max(1, min(KINDS, SHARED_ELEMENTS // max(1, shared)))
 
 
 def _bearable(task: Task, box: Box, operations: int) -> Box:
-    """The box with so few indices along its split that the reference needs no more than SLAB_OPERATIONS for
-    it."""
+    """A box with at most as many indices along its split that computing the reference on it takes no more
+    than SLAB_OPERATIONS arithmetic operations. `operations` are those of the whole workload."""
     if box.split is None:
         return box
     outputs = task.signature.outputs

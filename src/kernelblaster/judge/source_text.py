@@ -172,9 +172,10 @@ def _join_lines(source: str) -> tuple[str, list[int]]:
 
 
 def _without_comments(joined: str, joints: list[int]) -> str:
-    """The text `joined` with one space for each comment. Newlines inside a comment move to the end of its
-    line, because a directive goes on after a comment. `joints` are the offsets of deleted backslash-newlines.
-    Raises UnreadableSource for a raw string across such an offset or without an end."""
+    """The CUDA source `joined` (continued lines already joined) with each comment replaced by one space.
+    Newlines inside a comment move to the end of its line, since a preprocessor directive ends at a newline
+    outside of comments. `joints` are the offsets where backslash-newlines were deleted. Raises
+    UnreadableSource for a raw string that contains such an offset or has no end."""
     owed = 0
 
     def replace(lexeme: re.Match[str]) -> str:
@@ -200,7 +201,8 @@ def _without_comments(joined: str, joints: list[int]) -> str:
 
 
 def _nesting(code: str) -> int:
-    """How deep brackets are nested at most, whether they match or not."""
+    """How deep brackets are nested at most in `code`, a source without comments and strings, whether they
+    match or not."""
     depth = deepest = 0
     for bracket in re.findall(r"[][(){}]", code):
         depth = depth + 1 if bracket in "([{" else max(0, depth - 1)
@@ -209,7 +211,8 @@ def _nesting(code: str) -> int:
 
 
 def _blank_quoted(match: re.Match[str]) -> str:
-    """A string or character literal with blanks for its content; any other lexeme unchanged."""
+    """For a regular expression's match of one lexeme: a string or character literal with blanks for its
+    content; any other lexeme unchanged."""
     if match.lastgroup not in ("quoted", "raw"):
         return match[0]
     return match[0][0] + re.sub(r"[^\n]", " ", match[0][1:-1]) + match[0][-1]
@@ -245,8 +248,8 @@ class HostCode:
 
 
 def _device_words(directives: list[re.Match[str]]) -> set[str]:
-    """Words that may mark a function as device code: __device__, __global__, and macros whose text contains
-    such a word."""
+    """Words that may mark a function as device code: __device__, __global__, and macros (among the
+    preprocessor `directives`) whose text contains such a word."""
     device, bodies = {"__device__", "__global__"}, []
     for match in directives:
         if match[2] == "define" and (words := _WORD.findall(match[3])):

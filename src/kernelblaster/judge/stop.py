@@ -31,9 +31,9 @@ class Stop(Exception):
 
 
 class Leash:
-    """A time limit on all calls of one candidate together, in all stages: WHOLE times the limit of one call,
-    times the device's `patience` (1 on a GPU, more on the emulator). The limit of a single call is enforced
-    by the runner."""
+    """The time that all calls of one candidate may take together, in all stages of the judge: WHOLE times the
+    limit of one call, times the device's `patience` (1 on a GPU, more on the emulator). It stops candidates
+    whose every call is just within the limit of one call, which the device enforces."""
 
     def __init__(self, device: Device) -> None:
         self._limit_s = WHOLE * settings().call_limit_s * device.patience

@@ -33,13 +33,13 @@ def _present(values: torch.Tensor) -> torch.Tensor:
 
 
 def _most(counts: torch.Tensor) -> int:
-    """The largest of these counts as an integer, at least 1."""
+    """The largest of these counts of terms, rounded to an integer, at least 1."""
     return max(1, round(float(counts.max()))) if counts.numel() else 1
 
 
 def _quantum(sizes: torch.Tensor) -> float:
-    """The largest power of two of which all values are multiples; infinite where all are zero. `sizes` are
-    magnitudes."""
+    """The largest power of two that divides all of these magnitudes (`sizes`) exactly; infinity if all are
+    zero."""
     nonzero = sizes[sizes > 0]
     if not nonzero.numel():
         return float("inf")
@@ -50,7 +50,8 @@ def _quantum(sizes: torch.Tensor) -> float:
 
 
 def _dims(given: Given) -> Dims:
-    """The axes that a reduction operator sums over; all axes if its argument `dim` is missing or empty."""
+    """The axes over which a reduction operator sums; `given` are its arguments by name. All axes if `dim` is
+    missing or empty."""
     tensor, dim = given["self"], given.get("dim")
     if dim is None or dim == [] or not tensor.dim():
         return tuple(range(tensor.dim()))
@@ -58,35 +59,40 @@ def _dims(given: Given) -> Dims:
 
 
 def _trailing(given: Given) -> Dims:
-    """The axes that a layer normalization covers, as negative numbers."""
+    """The axes over which a layer normalization takes mean and variance, as negative numbers; `given` are the
+    operator's arguments by name."""
     return tuple(range(-len(given["normalized_shape"]), 0))
 
 
 def _centred(values: torch.Tensor, dims: Dims) -> int:
-    """How many terms contribute rounding error in a mean and a variance over `dims`, whichever has more."""
+    """How many terms contribute rounding error in a mean and a variance of `values` over the axes `dims`,
+    whichever has more."""
     return max(weight(values, dims), weight((values - values.mean(dims, keepdim=True)).square(), dims))
 
 
 def _exponentials(given: Given) -> int:
     """How many terms contribute rounding error in a softmax or logsumexp: exponentials that do not vanish
-    beside the largest."""
+    beside the largest. `given` are the operator's arguments by name."""
     values, dims = given["self"], _dims(given)
     return weight((values - values.amax(dims, keepdim=True)).exp(), dims)
 
 
 def _norm(given: Given) -> int:
-    """How many terms contribute rounding error in a vector norm, which sums powers of the magnitudes."""
+    """How many terms contribute rounding error in a vector norm, which sums powers of the magnitudes. `given`
+    are the operator's arguments by name."""
     order = given.get("ord", given.get("p", 2))
     return weight(given["self"].abs().pow(2 if order is None else order), _dims(given))
 
 
 def _groups(given: Given) -> int:
-    """How many terms contribute rounding error in the mean and variance of a group normalization."""
+    """How many terms contribute rounding error in the mean and variance of a group normalization. `given` are
+    the operator's arguments by name."""
     return _centred(given["input"].reshape(given["N"] * given["group"], -1), (1,))
 
 
 def _channels(given: Given) -> int:
-    """How many terms contribute rounding error in the mean and variance of a batch normalization."""
+    """How many terms contribute rounding error in the mean and variance of a batch normalization. `given` are
+    the operator's arguments by name."""
     values = given["input"]
     return _centred(values, tuple(d for d in range(values.dim()) if d != 1))
 
@@ -103,7 +109,7 @@ def _product(one: str, other: str) -> Callable[[Given], int]:
 
 def _filter(given: Given) -> int:
     """How many terms contribute rounding error in a convolution: those with a nonzero input and a nonzero
-    weight."""
+    weight. `given` are the operator's arguments by name."""
     rest = [given[n] for n in ("stride", "padding", "dilation", "transposed", "output_padding", "groups")]
     return _most(torch.ops.aten.convolution(_present(given["input"]), _present(given["weight"]), None, *rest))
 

@@ -31,12 +31,12 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
 
     @property
     def few(self) -> bool:
-        """Whether at most one in FEW terms of the longest sum contributes rounding error."""
+        """Whether nearly all terms of the longest sum add no rounding error: at most one in FEW does."""
         return self.terms * FEW <= self.length
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
-        """Called for each operator that ran, with its arguments and result: updates `terms` and `length` if
-        it takes sums."""
+        """Called after each PyTorch operator (`func`) with its arguments and result; if it takes sums, raises
+        `terms` and `length` to the length of its sums if that is larger."""
         super().see(func, args, kwargs, result)
         name = func.overloadpacket.__name__
         count = TERMS.get(name)
@@ -58,49 +58,55 @@ def _inner(name: str) -> Callable[[Given, Any], Any]:
 
 
 def _reduced(given: Given, result: Any) -> Any:
-    """Terms of one sum of a reduction operator: elements of its first tensor argument for each element of the
-    result."""
+    """How many terms one sum of a reduction operator has: elements of its first tensor argument for each
+    element of the result. `given` are its arguments by name."""
     first = next(value for value in given.values() if isinstance(value, torch.Tensor))
     one = result[0] if isinstance(result, tuple) else result
     return first.numel() // max(one.numel(), 1)
 
 
 def _along(given: Given, _: Any) -> Any:
-    """Terms of an operator along one axis, like softmax or cumsum: the extent of that axis (`dim`)."""
+    """How many terms one sum of an operator along one axis has (softmax, cumsum): the extent of the axis
+    `dim`. `given` are its arguments by name."""
     first = next(value for value in given.values() if isinstance(value, torch.Tensor))
     return first.shape[given["dim"]] if first.dim() else 1
 
 
 def _convolution(given: Given, _: Any) -> Any:
-    """Terms of the sum in one output element of a convolution; for a transposed one, of an element that the
-    whole filter covers."""
+    """How many terms the sum in one output element of a convolution has; for a transposed one, in an element
+    that the whole filter covers. `given` are its arguments by name."""
     weight = given["weight"]
     outputs = weight.shape[1] * given["groups"] if given["transposed"] else weight.shape[0]
     return weight.numel() // max(outputs, 1)
 
 
 def _row(given: Given, _: Any) -> Any:
-    """Terms of a sum in a layer normalization: the elements of `normalized_shape`."""
+    """How many terms one sum of a layer normalization has: the number of elements of `normalized_shape`.
+    `given` are the operator's arguments by name."""
     return torch.Size(given["normalized_shape"]).numel()
 
 
 def _group(given: Given, _: Any) -> Any:
-    """Terms of a sum in a group normalization: the elements of one group."""
+    """How many terms one sum of a group normalization has: the elements of one group in one sample. `given`
+    are the operator's arguments by name."""
     return given["input"].numel() // max(given["N"] * given["group"], 1)
 
 
 def _channel(given: Given, _: Any) -> Any:
-    """Terms of a sum in a batch normalization: the elements of one channel."""
+    """How many terms one sum of a batch normalization has: the elements of one channel over the whole batch.
+    `given` are the operator's arguments by name."""
     return given["input"].numel() // max(given["input"].shape[1], 1)
 
 
 def _keys(given: Given, _: Any) -> Any:
-    """Terms of a sum in an attention: the keys that each query attends to."""
+    """How many terms one sum of an attention operator has: the number of keys. `given` are the operator's
+    arguments by name."""
     return given["key"].shape[-2]
 
 
 def _recurrent(given: Given, _: Any) -> Any:
-    """Terms of the longest sum in an RNN: the longest row of its weight matrices."""
+    """How many terms the longest sum of an RNN operator has: the longest row of its weight matrices. `given`
+    are the operator's arguments by name."""
     return max(weight.shape[-1] for weight in given["weight"])
 
 

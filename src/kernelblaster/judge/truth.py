@@ -53,8 +53,9 @@ class Truth:
         self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:
-        """In each tensor that `write` wrote, replace a random run of 1/64 to 1/16 of its elements by other
-        values of the same kind. The float64 reference then reads what is there."""
+        """Changes a part of what `write` wrote for this case: in each tensor, a random run of 1/64 to 1/16 of
+        its elements gets other values of the same kind, determined by `seed`. The float64 reference then
+        reads what is there."""
         assert self._present is not None, "write() comes first"
         written = self._present[1]
         others = [torch.empty_like(tensor) for tensor in written]
@@ -126,7 +127,7 @@ class Truth:
     ) -> list[Demand] | None:
         """For each output, what is required of it where inputs are NaN or infinite; None if there is no
         float64 reference to tell. `truth` are the float64 outputs, `right` PyTorch's own, `seen` the observer
-        that `outputs` returned."""
+        that `outputs` returned. `seed` determined the values of `case`."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():

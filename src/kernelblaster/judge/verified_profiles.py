@@ -25,7 +25,8 @@ class VerifiedProfiles:
         self._correct: set[tuple[str, str]] = set()
 
     def remember(self, task: Task, candidate: Candidate) -> None:
-        """Note that this candidate is correct for `task`, so that `profile` does not verify it again."""
+        """Marks the candidate as correct for this task, so that `profile` does not verify it again. Kept in
+        memory only."""
         self._correct.add((task.digest, candidate.code))
 
     def profile(

@@ -21,10 +21,10 @@ FILES = 4  # descriptors in one message, of which one is meant
 
 
 def keep(door: socket.socket, hidden: int) -> None:
-    """Serve the processes that hold the other end of the socket `door`, until all have ended; each message on
-    it carries a connection. `hidden` is a descriptor of a JSON file with the keys, database URLs and
-    environment variables that the command took out of its own environment at its start (`__main__.hide`), -1
-    if there is none; those variables are set again in this process."""
+    """The keeper's main loop: answers the processes that hold the other end of the socket `door`, until all
+    have ended; each message on it carries a new connection. `hidden` is a descriptor of a JSON file with the
+    keys, database URLs and environment variables that the command took out of its own environment at its
+    start (`__main__.hide`), -1 if there is none; those variables are set again in this process."""
     if hidden >= 0:
         with os.fdopen(hidden, "rb") as file:
             file.seek(0)
@@ -45,8 +45,8 @@ def keep(door: socket.socket, hidden: int) -> None:
 
 
 def _serve(connection: socket.socket, named: NamedThings, places: threading.BoundedSemaphore) -> None:
-    """Answer the one message of a connection and close it; a broken connection or message is ignored.
-    Releases one of `places`, which limit the connections served at once."""
+    """Answers the one message of a connection and closes it; a broken connection or message is ignored.
+    `named` is what the user named. Releases one of `places`, which limit the connections served at once."""
     try:
         with connection, suppress(OSError, ValueError):
             connection.settimeout(MESSAGE_S)
@@ -58,7 +58,8 @@ def _serve(connection: socket.socket, named: NamedThings, places: threading.Boun
 
 def _reply(message: Data, named: NamedThings, connection: socket.socket) -> Data:
     """The keeper's reply to a message, as JSON data: what the action `message["do"]` returns, or a `failure`
-    if that action is not known or raises."""
+    if that action is not known or raises. `named` is what the user named and may be used; `connection` is for
+    actions that last."""
 
     def tell(progress: str) -> None:
         send(connection, {"progress": progress})
@@ -95,5 +96,6 @@ def _build(message: Data, tell: Callable[[str], None]) -> Data:
 
 
 def failure(kind: str, words: str) -> dict[str, Any]:
-    """A failure as JSON data: `kind` is the name of the exception's class, `words` its message."""
+    """The answer to a request that failed, as JSON data; the process that asked raises it again. `kind` is
+    the name of the exception's class, `words` its message."""
     return {"failure": {"kind": kind, "message": words}}

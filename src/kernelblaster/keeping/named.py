@@ -36,7 +36,8 @@ class NamedThings:
         self._lock = threading.Lock()
 
     def seal(self) -> Data:
-        """Refuse all claims from now on: called before code of tasks runs. Returns {}."""
+        """Ends the time in which users name things: every later claim of a server, knowledge base or file is
+        refused. Called before code of tasks runs. Returns {}."""
         with self._lock:
             self._sealed = True
         return {}

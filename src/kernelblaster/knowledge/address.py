@@ -9,14 +9,15 @@ from kernelblaster.settings import settings
 
 
 def knowledge_at(given: str | Path | None) -> str:
-    """The address of the knowledge base that the user gave, with a file's path made absolute; of the
-    user's default one (knowledge.db in the data folder) if None."""
+    """The address (a path or a database URL) of the knowledge base that the user gave, with a file's path
+    made absolute; if `given` is None, that of the user's default one, knowledge.db in the data folder."""
     where = str(given or settings().data / "knowledge.db")
     return where if is_url(where) else str(Path(where).absolute())
 
 
 def lacks_password(recorded: str) -> bool:
-    """Whether the recorded address is a URL whose password was replaced by ***."""
+    """Whether a run recorded this address with the password left out: a database URL that has *** in its
+    place."""
     return is_url(recorded) and HIDDEN in recorded
 
 

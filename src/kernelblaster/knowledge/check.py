@@ -56,8 +56,8 @@ def repair(where: str | Path) -> Path | None:
 
 
 def _of(connection: Connection, table: Table) -> list[str]:
-    """A line for each row of the table whose checksum is wrong or that cannot be parsed; empty if all are
-    whole."""
+    """Reads all rows of `table` and returns a line for each whose checksum is wrong or that cannot be parsed;
+    empty if all are whole."""
     damaged = []
     for row in connection.execute(select(table)):
         try:
@@ -68,8 +68,8 @@ def _of(connection: Connection, table: Table) -> list[str]:
 
 
 def _together(where: str | Path) -> list[str]:
-    """One line if the tables of states and optimizations, each row of which is whole, are not what follows
-    from the events; empty if they are."""
+    """Whether the tables of a knowledge base, whose rows are whole each, fit together: one line if states and
+    optimizations are not what follows from the events; empty if they are."""
     try:
         with KnowledgeBase(where, create=False) as knowledge:
             made, kept = knowledge.rebuilt(), knowledge.content()
@@ -79,7 +79,8 @@ def _together(where: str | Path) -> list[str]:
 
 
 def _whole_events(connection: Connection) -> list[Values]:
-    """The rows of all events in order. Raises KnowledgeError if one is damaged."""
+    """The rows of the table of events, in the order in which they were recorded, each one's checksum
+    verified. Raises KnowledgeError if one is damaged, or cannot be read."""
     events: list[Values] = []
     try:
         for row in connection.execute(select(tables.events).order_by(tables.events.c.version)):
@@ -94,8 +95,8 @@ def _whole_events(connection: Connection) -> list[Values]:
 
 
 def _made_again(path: Path, events: list[Values]) -> Path:
-    """Replace the file by a new knowledge base with these events; returns the path to which the old file
-    was renamed."""
+    """Builds a new knowledge base at `path` from the rows of all its events. The damaged file is first
+    renamed; returns the path that it then has."""
     scratch, damaged = path.with_name(f".{path.name}.new"), path.with_name(f"{path.name}.damaged")
     try:
         scratch.unlink(missing_ok=True)

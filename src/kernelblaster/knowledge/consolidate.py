@@ -63,7 +63,8 @@ def _merges(content: Content, limits: KnowledgeLimits) -> list[StatesMerged]:
 
 
 def _retirements(content: Content, limits: KnowledgeLimits) -> list[Retired]:
-    """A change for each technique that should be retired, in states that were not merged."""
+    """A change for each technique that has been tried often enough, by `limits`, to know that it does not pay
+    in a state. States that were merged into others are left out."""
     retirements = []
     for living in content.living:
         name = living.state.name
@@ -74,9 +75,9 @@ def _retirements(content: Content, limits: KnowledgeLimits) -> list[Retired]:
 
 
 def _why_retire(entry: OptimizationEntry, limits: KnowledgeLimits) -> str | None:
-    """Why a technique should be retired, in words; None if it should not. It must be poor on every
-    architecture and after every technique that had been applied before it. Recipes (several techniques in one
-    step) are retired only for a low chance of valid candidates."""
+    """Why the technique in `entry` should not be offered any more in its state, by `limits`, in words; None
+    if it should. It must be poor on every architecture and after every technique that had been applied before
+    it. Recipes (several techniques in one step) are retired only for a low chance of valid candidates."""
     attempts = entry.evidence.total.attempts
     if attempts < limits.attempts:
         return None

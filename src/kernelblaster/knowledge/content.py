@@ -37,9 +37,10 @@ from kernelblaster.records.step import parse_result
 
 
 class StateEntry(Record):
-    """A known performance state. `discovered`: a search added it (it was not in the seed or an import).
-    `merged_into` names the state that it was merged into; None if it was not. `exemplars` are the best
-    candidates of searches that began in it, the best first."""
+    """What the knowledge base has about one performance state (what bounds a kernel, with its metrics).
+    `discovered`: a search added it; it was not in the seed or an import. `notes` are remarks for people and
+    models. `merged_into` names the state that it was merged into; None if it was not. `exemplars` are sources
+    of the best candidates of searches that began in this state, the best first."""
 
     state: State
     discovered: bool = False
@@ -49,9 +50,10 @@ class StateEntry(Record):
 
 
 class OptimizationEntry(Record):
-    """A technique in a state. `prior` is the log speedup expected before any attempt, which counts as
-    `weight` observations; `evidence` are the results of all attempts; `retired` says why the technique is no
-    longer offered, None if it is offered."""
+    """What the knowledge base has about one technique in one state: how it is described, and what is known of
+    its gain. `prior` is the natural log of the speedup expected before any attempt, which counts as `weight`
+    observations; `evidence` are the results of all attempts; `retired` says why the technique is no longer
+    offered, None if it is offered."""
 
     state: str
     technique: str
@@ -76,7 +78,9 @@ class OptimizationEntry(Record):
     def scored(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> "Scored":
-        """The technique with its prediction; arguments as in `prediction`. `Scored.payoff` is left at 0."""
+        """The technique with its predicted gain on a GPU `architecture` (None: any), after the techniques
+        `applied`, in a `family` of tasks (None: any). `payoff`, which depends on other techniques, is left at
+        0."""
         prediction = self.prediction(architecture, applied, family)
         optimization = Optimization.model_construct(
             technique=self.technique,
@@ -88,7 +92,8 @@ class OptimizationEntry(Record):
         return Scored(optimization, prediction, self.notes)
 
     def untried(self) -> "OptimizationEntry":
-        """A copy of the entry without its evidence, as if it had never been tried."""
+        """A copy of what is known about a technique in a state without the results of attempts, as if it had
+        never been tried."""
         return self.model_copy(update={"evidence": Evidence()})
 
 
@@ -115,16 +120,17 @@ Key = tuple[str, str | None]
 
 @dataclass
 class Content:
-    """All that a knowledge base has at one `version` (the number of the latest event). `states` are by name;
-    `entries` are by name of the state, then of the technique. States that were merged into others are kept,
-    with `merged_into` set."""
+    """All that a knowledge base has at one `version` (the number of the latest event, that is of the latest
+    recorded change). `states` are by name; `entries`, what is known about techniques, are by name of the
+    state, then of the technique. States that were merged into others are kept, with `merged_into` set."""
 
     version: int = 0
     states: dict[str, StateEntry] = field(default_factory=dict)
     entries: dict[str, dict[str, OptimizationEntry]] = field(default_factory=dict)
 
     def copy(self) -> "Content":
-        """A copy that can be changed independently; entries are immutable and shared."""
+        """A second content with the same states and techniques, which can be changed without changing this
+        one."""
         return Content(self.version, dict(self.states), dict(self.entries))
 
     def resolve(self, state: str) -> str:
@@ -137,8 +143,8 @@ class Content:
         return state
 
     def entry(self, state: str, technique: str) -> OptimizationEntry:
-        """The entry of a technique in a state, which may have been merged. Raises KnowledgeError if it is
-        unknown."""
+        """What is known about a technique in a state; if that state was merged into another, in that one.
+        Raises KnowledgeError if the state or the technique in it is unknown."""
         name = self.resolve(state)
         if technique not in self.entries.get(name, {}):
             raise KnowledgeError(f"{name}: has no technique {technique}; add it first.")
@@ -160,12 +166,13 @@ class Content:
 
     @property
     def living(self) -> list[StateEntry]:
-        """States that were not merged into others, sorted by name."""
+        """The entries of all states that were not merged into others, sorted by the state's name."""
         return [entry for _, entry in sorted(self.states.items()) if entry.merged_into is None]
 
     @property
     def living_entries(self) -> Iterator[OptimizationEntry]:
-        """The techniques of all states that were not merged into others."""
+        """Yields what is known about each technique in each state, for all states that were not merged into
+        others."""
         for living in self.living:
             yield from self.entries.get(living.state.name, {}).values()
 
@@ -198,8 +205,8 @@ class Content:
     def _score(
         self, change: PriorSet | Observed | EvidenceAdded | Retired, provenance: Provenance
     ) -> set[Key]:
-        """Apply a change of one technique's prior or evidence (results of attempts), or its retirement;
-        returns the key of its entry."""
+        """Applies a change that concerns what a technique gains in one state: its prior, results of attempts,
+        or its retirement. Returns the (state, technique) that changed."""
         entry = self.entry(change.state, change.technique)
         fields: dict[str, object]
         match change:
@@ -266,7 +273,8 @@ class Content:
         return self._put_state(name, exemplars=with_exemplar(self.states[name].exemplars, exemplar))
 
     def _put_state(self, name: str, **fields: object) -> set[Key]:
-        """Replace these fields of the entry of the state `name`; returns its key (name, None)."""
+        """Sets `fields` of the state `name` to new values. Returns the key under which that is saved, (name,
+        None)."""
         self.states[name] = self.states[name].model_copy(update=fields)
         return {(name, None)}
 
@@ -294,7 +302,7 @@ class Content:
 
 
 def _with(notes: tuple[str, ...], *more: str) -> tuple[str, ...]:
-    """`notes` with the texts in `more` appended, except those that are there already."""
+    """Appends the texts in `more` to `notes`, leaving out those that `notes` has already."""
     return notes + tuple(note for note in more if note not in notes)
 
 

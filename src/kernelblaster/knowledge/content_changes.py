@@ -55,10 +55,11 @@ def updated(content: Content, changes: ContentChanges) -> Content:
 
 
 def optimizations_in(content: Content) -> int:
-    """The number of techniques in a content, summed over all states."""
+    """How many techniques this content has: a technique counts once for each state that offers it."""
     return sum(map(len, content.entries.values()))
 
 
 def _rows(values: Iterable[Values]) -> Iterable[Any]:
-    """The rows, given as dictionaries, as objects with attributes, which the functions of rows.py read."""
+    """Makes rows that came as dictionaries look like rows of a database: objects with attributes, which the
+    functions of rows.py read."""
     return (SimpleNamespace(**row) for row in values)

@@ -39,7 +39,8 @@ def save(connection: Connection, content: Content, keys: set[Key]) -> None:
 
 
 def rewrite(connection: Connection, content: Content) -> None:
-    """Replace all rows of states and optimizations by those of `content`."""
+    """Deletes all rows of the tables of states and optimizations and writes those of `content`, in the
+    caller's transaction."""
     connection.execute(tables.states.delete())
     connection.execute(tables.optimizations.delete())
     keys: set[Key] = {(name, None) for name in content.states}
@@ -48,7 +49,9 @@ def rewrite(connection: Connection, content: Content) -> None:
 
 
 def _save(connection: Connection, content: Content, keys: set[Key], rebuilt: int) -> None:
-    """As `save`; `rebuilt` is the version at which all rows were last written anew."""
+    """Writes the rows of `content` for these keys (states, or techniques in them) in place of older ones, and
+    the row of kb_about: version and counts, and `rebuilt`, the version at which all rows were last written
+    anew."""
     states, entries = [], []
     for name, technique in sorted(keys, key=lambda key: (key[0], key[1] or "")):
         if technique is None:
@@ -63,7 +66,8 @@ def _save(connection: Connection, content: Content, keys: set[Key], rebuilt: int
 
 
 def replace_rows(connection: Connection, table: Table, rows: Sequence[Values]) -> None:
-    """Write rows of a table, each in place of the one with the same key, if there is one."""
+    """Writes these rows to `table`; a row whose primary key is there already replaces that one. Does nothing
+    without rows."""
     if not rows:
         return
     insert = insert_into(connection, table)
@@ -81,5 +85,6 @@ def about_values(version: int, rebuilt: int, states: int, optimizations: int) ->
 
 
 def save_about(connection: Connection, values: Values) -> None:
-    """Write the only row of kb_about, in place of the present one."""
+    """Replaces the values of kb_about, a table with a single row: format, version and counts of the knowledge
+    base."""
     connection.execute(tables.about.update().values(**values))

@@ -88,9 +88,9 @@ class Database:
             raise
 
     def _begin(self, create: bool, trusting: bool, reached: int) -> None:
-        """Check the tables; create them if there are none, or migrate them to the present format. `reached`
-        is a version known to have been written, so that its event must be there (0: unknown). Raises
-        KnowledgeError."""
+        """Checks the tables; creates them if there are none, or migrates them to the present format.
+        `reached` is a version known to have been written, so that its event must be there (0: unknown). With
+        `trusting`, a SQLite file is not checked as a whole. Raises KnowledgeError."""
         with self.reading() as connection:
             self._check_end(connection, reached)
             format = self._format(connection, create)
@@ -131,9 +131,9 @@ class Database:
             yield connection
 
     def record_in_entries(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Record changes that each concern one technique in one state, in a transaction of its own, and
-        return the new version. Returns None, with nothing written, if a change needs more of the content (see
-        entry_rows.py)."""
+        """Records the changes `fresh`, each of which concerns one technique in one state, in a transaction of
+        its own, and returns the new version. Returns None, with nothing written, if a change needs more of
+        the content than `known`, an earlier one (see entry_rows.py)."""
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)
@@ -151,7 +151,9 @@ class Database:
             self._settled = version
 
     def patiently(self, attempt: Callable[[bool], T]) -> T:
-        """The result of `attempt`, which is called again while the server cannot be reached (patience.py)."""
+        """Calls `attempt`, whose argument is True the first time, and returns its result. While the database
+        server cannot be reached, it is called again, for a limited time (patience.py). Raises
+        KnowledgeUnreachable after that."""
         return patiently(attempt, KnowledgeUnreachable)
 
     def reached(self, version: int) -> None:
@@ -210,7 +212,8 @@ class Database:
             raise self.damaged(str(result))
 
     def _create(self, connection: Connection) -> None:
-        """Create the tables of an empty knowledge base, unless another process just has."""
+        """Creates the tables of a new knowledge base in an empty database, at version 0. Does nothing if
+        another process has just done so."""
         if not inspect(connection).has_table(about.name):
             metadata.create_all(connection)
             REVISIONS.stamp(connection)

@@ -7,8 +7,10 @@ from kernelblaster.records.record import Record
 
 
 class Score(Record):
-    """A technique's predicted speedup and chance of a valid candidate (0 to 1) on any architecture, and the
-    number of attempts behind them. `modelled`: the times of all attempts come from a model of a GPU."""
+    """What a knowledge base predicts for a technique in a state, on any GPU architecture and for any task:
+    the expected `speedup` of a valid candidate, the chance that an attempt gives one (`valid_chance`, 0 to
+    1), and the number of attempts behind both. `modelled`: the times of all attempts come from a model of a
+    GPU."""
 
     speedup: float
     valid_chance: float
@@ -43,7 +45,8 @@ class Difference(Record):
 
 
 def difference(before: Content, after: Content) -> Difference:
-    """What changed from one content to another. States that were merged into others count as absent."""
+    """Compares two contents of a knowledge base, as of two versions or of two files: which states only one
+    has, and which techniques differ. States that were merged into others count as absent."""
     old = {entry.state.name for entry in before.living}
     new = {entry.state.name for entry in after.living}
     changed = []
@@ -78,7 +81,8 @@ def _changed(
 
 
 def score(entry: OptimizationEntry) -> Score:
-    """The score of an entry for any architecture and family."""
+    """Summarizes what is known about a technique in a state (`entry`) in three numbers: predicted speedup,
+    chance of a valid candidate and number of attempts, over all GPU architectures and kinds of tasks."""
     prediction = entry.prediction(None)
     return Score(
         speedup=exp(prediction.mean),

@@ -80,9 +80,9 @@ class _Part(BaseModel):
 
 
 class _Item(_Part):
-    """A technique in a state, as in the document. `predicted_speedup` is the prediction with all evidence,
-    `prior_speedup` the one before any attempt (default: the former). `attempts` and `valid_chance` are for
-    readers; on import they follow from `evidence`."""
+    """A technique in a state, as the JSON document has it. `predicted_speedup` is the prediction with all
+    evidence, `prior_speedup` the one before any attempt (default: the former). `attempts` and `valid_chance`
+    are for readers; on import they follow from `evidence`."""
 
     technique: Name
     title: Words = ""
@@ -117,7 +117,8 @@ class _Item(_Part):
 
 
 class _State(_Part):
-    """A state with its techniques, as in the document."""
+    """A performance state with its techniques, as the JSON document has it: `primary_bottleneck` and
+    `secondary_characteristics` say what bounds a kernel, `metrics` are profiler values by name."""
 
     primary_bottleneck: Bottleneck
     secondary_characteristics: Several = ()
@@ -130,8 +131,8 @@ class _State(_Part):
     @field_validator("primary_bottleneck", mode="before")
     @classmethod
     def _named(cls, value: object) -> object:
-        """A bottleneck's name; free text is mapped to one by the first word of FOREIGN that occurs in it,
-        else returned as it is."""
+        """Validator: turns what a document has as a state's bottleneck into the name of one; free text is
+        mapped by the first word of FOREIGN that occurs in it, anything else returned as it is."""
         if not isinstance(value, str) or value in get_args(Bottleneck):
             return value
         return next((name for word, name in FOREIGN.items() if word in value.lower()), value)
@@ -139,14 +140,15 @@ class _State(_Part):
     @field_validator("secondary_characteristics", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
-        """A comma-separated text, or a list, as a tuple; anything else as it is."""
+        """Validator: turns a comma-separated text, or a list, into a tuple; anything else is returned as it
+        is."""
         parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
         return tuple(parts) if isinstance(parts, list) else parts
 
     @field_validator("optimizations")
     @classmethod
     def _once(cls, items: tuple[_Item, ...]) -> tuple[_Item, ...]:
-        """The items themselves. Raises ValueError if a technique occurs twice."""
+        """Validator: a state's techniques as they are. Raises ValueError if one occurs twice."""
         names = Counter(item.technique for item in items)
         twice = next((name for name, count in names.items() if count > 1), None)
         if twice is not None:
@@ -178,8 +180,9 @@ def import_changes(text: str | bytes, source: str) -> list[tuple[Change, Provena
 
 
 def _parse(text: str | bytes, source: str) -> _Document:
-    """The validated document; one that is only the table of states is accepted too. Strict: a number in
-    quotes is an error. Raises KnowledgeError with the path of the first problem."""
+    """Parses and validates a JSON document (`text`); one that is only the table of states is accepted too.
+    Strict: a number in quotes is an error. Raises KnowledgeError with the path of the first problem; `source`
+    names the document."""
     try:
         data = parse_json(text)
     except InvalidJson as error:
@@ -195,7 +198,8 @@ def _parse(text: str | bytes, source: str) -> _Document:
 
 
 def _path(keys: tuple[int | str, ...]) -> str:
-    """Where in a document something is, as in $.states.name[0], cut at LONGEST_PATH characters."""
+    """Writes the `keys` that lead to a place in a JSON document as text, as in $.states.name[0], cut at
+    LONGEST_PATH characters."""
     path = "$" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in keys)
     return one_line(path) if len(path) <= LONGEST_PATH else f"{one_line(path[:LONGEST_PATH])}..."
 
@@ -230,13 +234,14 @@ def _changes(name: str, state: _State) -> list[Change]:
 
 
 def _identity(change: Change) -> str:
-    """The identity of an imported change: a digest of its content, so that a second import of it has no
-    effect."""
+    """The identity of an imported change: a hash of what it says. A change whose identity is recorded already
+    is not recorded again, so importing a document twice has no further effect."""
     return hashlib.sha256(change.model_dump_json().encode()).hexdigest()
 
 
 def _state(content: Content, name: str) -> dict[str, Any]:
-    """A state as JSON data; empty fields are left out."""
+    """The state `name` of a knowledge base's content as JSON data for the exported document, with its
+    techniques, the largest expected gain first; empty fields are left out."""
     entry = content.states[name]
     best_first = sorted(
         content.entries.get(name, {}).values(), key=lambda e: (-e.prediction(None).gain, e.technique)
@@ -254,7 +259,8 @@ def _state(content: Content, name: str) -> dict[str, Any]:
 
 
 def _item(entry: OptimizationEntry) -> dict[str, Any]:
-    """A technique as JSON data; empty fields are left out."""
+    """What is known about a technique in a state (`entry`) as JSON data for the exported document; empty
+    fields are left out."""
     prediction = entry.prediction(None)
     found: dict[str, Any] = {
         "technique": entry.technique,

@@ -32,8 +32,8 @@ NO_MEMORY = ("SQLITE_NOMEM", "SQLITE_IOERR_NOMEM", "SQLITE_IOERR_SHMMAP")
 
 
 def sentence(error: Exception, verb: str) -> str:
-    """What went wrong with the database, and what to do, in words for the user. `verb` is what was being done
-    to it: "read" or "written"."""
+    """What went wrong with the database, by the driver's `error`, and what to do, in words for the user.
+    `verb` is what was being done to it: "read" or "written"."""
     cause = getattr(error, "orig", None) or error
     reason = " ".join(str(cause).split())
     words, name = reason.lower(), getattr(cause, "sqlite_errorname", "")
@@ -113,14 +113,15 @@ def prepare_sqlite(engine: Engine, *, reading_only: bool = False) -> None:
 
 
 def _is_ours(cursor: object) -> bool:
-    """Whether the file is empty or a knowledge base: nothing is changed in any other database."""
+    """Whether the database that `cursor` is open on is empty or a knowledge base. Settings that the file
+    remembers are changed in no other one."""
     tables = cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()  # type: ignore[attr-defined]
     return not tables or (about.name,) in tables
 
 
 def _use_wal(cursor: object) -> None:
-    """Turn on write-ahead logging, which the file remembers. If the file is locked, another process is
-    doing so: nothing is needed."""
+    """Turns on SQLite's write-ahead logging, which the file remembers. Does nothing if the file is locked,
+    since another process is then doing the same."""
     from sqlite3 import OperationalError
 
     try:

@@ -30,9 +30,9 @@ EntryKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntriesRead:
-    """What is read before entries (techniques in states) are changed: the row of kb_about, the version at
-    which any state was last changed (`latest_state`), the rows of the entries, and those of the changes'
-    identities that are recorded already."""
+    """What is read from the database before entries (what is known about techniques in states) are changed:
+    `about`, the row of kb_about; `latest_state`, the version at which any state was last changed; `entries`,
+    the rows to change; `recorded`, the identities among those of the changes that are recorded already."""
 
     about: Any
     latest_state: int
@@ -65,9 +65,9 @@ def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
 def change_entries(
     known: Content, keys: set[EntryKey], fresh: Sequence[Fresh], read: EntriesRead
 ) -> EntriesWritten | None:
-    """Apply changes to the entries that were read, and return the rows to write. None if those entries are
-    not enough: states were added or merged since `known`, an entry is missing, or a change was recorded
-    before. Raises Damaged."""
+    """Applies the changes `fresh` to the entries that were `read`, those of `keys`, and returns the rows to
+    write. None if those entries are not enough: states were added or merged since `known`, an entry is
+    missing, or a change was recorded before. Raises Damaged."""
     about = checked(tables.about, read.about)
     if read.recorded or max(about.rebuilt, read.latest_state) > known.version:
         return None
@@ -92,9 +92,9 @@ def change_entries(
 
 
 def record_in_entries(connection: Connection, known: Content, fresh: Sequence[Fresh]) -> int | None:
-    """Record and apply changes in the caller's transaction, and return the new version. Does nothing and
-    returns None if `known`, an earlier content, and the rows of the changed entries are not enough to do
-    so."""
+    """Records and applies the changes `fresh` in the caller's transaction, and returns the new version. Does
+    nothing and returns None if `known`, an earlier content, and the rows of the changed entries are not
+    enough to do so."""
     keys = entry_keys(known, fresh)
     if not keys:
         return None

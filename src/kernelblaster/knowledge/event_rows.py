@@ -56,8 +56,8 @@ def uncounted(connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:
 
 
 def check_revertible(connection: Connection, version: int, name: str) -> None:
-    """Raise KnowledgeError, with the knowledge base's `name`, if there is no event of this version or it is
-    a rollback."""
+    """Checks that the event of this version can be taken back: raises KnowledgeError, with the knowledge
+    base's `name`, if there is none or it is a rollback."""
     events = read_events(connection, version - 1, version)
     if not events or isinstance(events[0].change, RolledBack):
         raise KnowledgeError(

@@ -39,7 +39,7 @@ class StateAdded(Record):
 
 
 class OptimizationAdded(Record):
-    """A technique was added to a state. `weight`: how many observations its predicted speedup is worth."""
+    """A technique became known in a state. Its predicted speedup counts as `weight` observations."""
 
     kind: Literal["optimization_added"] = "optimization_added"
     state: str
@@ -48,8 +48,8 @@ class OptimizationAdded(Record):
 
 
 class PriorSet(Record):
-    """A technique got a new prior: `predicted` speedup, which counts as `weight` observations. Its
-    evidence is kept."""
+    """What is expected of a technique before any attempt was replaced: the `predicted` speedup now counts as
+    `weight` observations. The results of attempts are kept."""
 
     kind: Literal["prior_set"] = "prior_set"
     state: str
@@ -80,7 +80,8 @@ class EvidenceAdded(Record):
 
 
 class Noted(Record):
-    """A note was added to a state or, if `technique` is given, to that technique in it."""
+    """A remark for people and models was added to a state or, if `technique` is given, to that technique in
+    the state."""
 
     kind: Literal["noted"] = "noted"
     state: str
@@ -136,14 +137,15 @@ class Reweighed(Record):
 
 
 class RolledBack(Record):
-    """All events after `version`, up to this one, are disregarded."""
+    """The knowledge base is as it was at `version`: all events recorded after that one, up to this one, no
+    longer count."""
 
     kind: Literal["rolled_back"] = "rolled_back"
     version: int
 
 
 class Reverted(Record):
-    """The event of this `version` is disregarded; later ones still count."""
+    """The event of this `version` no longer counts, as if it had never been recorded; later ones still do."""
 
     kind: Literal["reverted"] = "reverted"
     version: int
@@ -179,8 +181,9 @@ KNOWLEDGE = (
 
 
 class KnowledgeEvent(Record):
-    """A recorded change. `version` is its position in this knowledge base, from 1; `uid` is the same in every
-    knowledge base that it was merged into."""
+    """A recorded change of a knowledge base. `version` is its position among all events of this knowledge
+    base, from 1; `uid` is its identity, the same in every knowledge base that it is copied to; `provenance`
+    says which search made it."""
 
     version: int
     uid: str
@@ -201,7 +204,8 @@ def effective(events: Sequence[KnowledgeEvent]) -> list[KnowledgeEvent]:
 
 
 def _without_reverted(events: Sequence[KnowledgeEvent]) -> list[KnowledgeEvent]:
-    """The events without those that a later, itself not reverted, event reverts."""
+    """The events, in order, without those that a later event of kind Reverted takes back, unless that one was
+    itself taken back."""
     dropped: set[int] = set()
     kept = []
     for event in reversed(events):

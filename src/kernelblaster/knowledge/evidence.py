@@ -1,4 +1,5 @@
-"""Evidence: the results of all attempts at one technique in one state."""
+"""Evidence: the results of all attempts at one technique in one state, as counts and sums from which its gain
+is predicted."""
 
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -37,8 +38,8 @@ class Evidence(Record):
     def with_result(
         self, result: StepResult, architecture: str | None, family: str | None, before: tuple[str, ...]
     ) -> "Evidence":
-        """The evidence with one more attempt; `before` are the techniques that had been applied. An
-        `architecture` or `family` of None is counted under "unknown"."""
+        """The evidence with one more attempt, which gave `result`; `before` are the techniques that had been
+        applied. An `architecture` or `family` of None is counted under "unknown"."""
         one = Tally(failed=1.0) if isinstance(result, Failed) else Tally(1.0, result.log_speedup)
         architecture = architecture or UNKNOWN
         return self.plus(
@@ -50,7 +51,7 @@ class Evidence(Record):
         )
 
     def plus(self, other: "Evidence") -> "Evidence":
-        """The sum of two bodies of evidence, which must not share attempts."""
+        """Adds the results of other attempts at the same technique. No attempt may be in both."""
         failures = dict(self.failures)
         for kind, count in other.failures.items():
             failures[kind] = failures.get(kind, 0.0) + count
@@ -61,7 +62,8 @@ class Evidence(Record):
         )
 
     def times(self, factor: float) -> "Evidence":
-        """The evidence with all counts multiplied by a factor; mean log speedups stay the same."""
+        """Evidence that weighs more or less: all counts of attempts multiplied by `factor`; mean log speedups
+        stay."""
         return Evidence(
             gains=_scaled(self.gains, factor),
             after=_scaled(self.after, factor),
@@ -70,7 +72,8 @@ class Evidence(Record):
 
     @cached_property
     def by_architecture(self) -> dict[str, Tally]:
-        """Attempts by architecture, over all task families."""
+        """The attempts on each GPU architecture, tasks of all families together. Modelled attempts have a
+        name of their own, like `sm_90a (modelled)`."""
         return {architecture: total(cells.values()) for architecture, cells in self.gains.items()}
 
     @cached_property
@@ -142,12 +145,14 @@ class Side(NamedTuple):
 
 
 def _measured(cells: dict[str, T]) -> dict[str, T]:
-    """The entries of a table by architecture whose times were measured, not modelled."""
+    """From a table by GPU architecture, the entries whose times were measured; those under a name like
+    `sm_90a (modelled)` are left out."""
     return {name: cell for name, cell in cells.items() if not name.endswith(MODELLED)}
 
 
 def _added(one: Cells, other: Cells) -> Cells:
-    """The cell-by-cell sum of two tables of tallies; cells that only one has are kept."""
+    """Adds two tables of tallies (counts and mean log speedups), which have the same two keys; a cell that
+    only one table has is copied."""
     result = dict(one)
     for outer, cells in other.items():
         mine = dict(result.get(outer, {}))
@@ -158,7 +163,7 @@ def _added(one: Cells, other: Cells) -> Cells:
 
 
 def _scaled(cells: Cells, factor: float) -> Cells:
-    """A table with all tallies multiplied by a factor."""
+    """A copy of a table of tallies in which all counts are multiplied by `factor`."""
     return {
         outer: {inner: tally.times(factor) for inner, tally in row.items()} for outer, row in cells.items()
     }

@@ -1,4 +1,5 @@
-"""Predicts a technique in a state where it was never tried, from what it gains in similar states."""
+"""Predicts what a technique gains in a state where it was never tried, from what it gains in similar
+states."""
 
 from collections.abc import Sequence
 
@@ -22,10 +23,11 @@ def guesses(
     architecture: str | None,
     family: str | None = None,
 ) -> dict[str, float]:
-    """A guessed log speedup for each technique in `state`: the mean of its predictions in all states,
-    weighted by the states' nearness and the attempts behind them, and mixed with a default. For recipes
-    (several techniques in one step) it is the log speed relative to the roofline floor, weighted by
-    similarity of the recipes instead of the states."""
+    """Guesses the log speedup of techniques in a `state` where they were not tried: the mean of each one's
+    predictions in all states of `content`, weighted by the states' nearness and the attempts behind them, and
+    mixed with a default; for a GPU architecture and a family of tasks (None: any). For recipes (several
+    techniques in one step) it is the log speed relative to the roofline floor, weighted by similarity of the
+    recipes instead of the states."""
     recipes = {t: recipe for t in techniques if (recipe := Recipe.parse(t)) is not None}
     means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
     for living in content.living:
@@ -51,7 +53,8 @@ class _Mean:
         self._total, self._weight = unknown * GUESS_WEIGHT, GUESS_WEIGHT
 
     def add(self, prediction: Prediction, share: float) -> None:
-        """Add a prediction with the observations behind it, multiplied by `share`, from 0 to 1."""
+        """Adds a prediction to the mean, with the weight (in observations) that it has, times `share` (0 to
+        1): how similar the state is that it was made for."""
         self._total += share * prediction.weight * prediction.mean
         self._weight += share * prediction.weight
 

@@ -16,13 +16,14 @@ BESIDE = ("-wal", "-shm", "-journal", "-head")
 
 
 class Head:
-    """The file beside the SQLite file `file` that holds the latest version written."""
+    """A note beside a SQLite file, `file`: which version of the knowledge base was written last. By it, a
+    later opening notices that SQLite has silently dropped changes."""
 
     def __init__(self, file: Path) -> None:
         self._path, self._log = Path(f"{file}-head"), Path(f"{file}-wal")
 
     def read(self) -> int:
-        """The latest version known to have been written; 0 if unknown."""
+        """The latest version that is known to have been written; 0 if there is no note or it is damaged."""
         try:
             return _version(self._path.read_bytes())
         except OSError:
@@ -47,18 +48,19 @@ class Head:
             self.drop()
 
     def drop(self) -> None:
-        """Delete the note."""
+        """Deletes the file with the note, as for a knowledge base that is replaced; not being able to is
+        ignored."""
         with contextlib.suppress(OSError):
             self._path.unlink()
 
 
 def _line(version: int) -> bytes:
-    """The note's content: the version and its checksum."""
+    """The text of the note beside the database file: `version` in 20 digits, then its checksum."""
     digits = f"{version:020}"
     return f"{digits} {hashlib.blake2b(digits.encode(), digest_size=8).hexdigest()}\n".encode()
 
 
 def _version(line: bytes) -> int:
-    """The version in a note's content; 0 if it is incomplete or damaged."""
+    """The version that the text of a note (`line`) tells; 0 if it is incomplete or its checksum is wrong."""
     digits = line[:20]
     return int(digits) if digits.isdigit() and _line(int(digits)) == line else 0

@@ -19,8 +19,8 @@ EMPTY, SEED = "empty", "seed"
 
 
 def recorded_start(start: str) -> str:
-    """The initial knowledge base as a run's plan records it: `empty` and `seed` as they are, a URL without
-    its password, a path made absolute."""
+    """How a run's plan records which knowledge base it started with: `empty` and `seed` as they are, a URL
+    without its password, a path made absolute."""
     return shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute())
 
 
@@ -39,8 +39,8 @@ def start_knowledge(start: str, target: str | Path) -> None:
 
 
 def start_here(start: str, path: Path) -> None:
-    """As `start_knowledge` for a file, done by this process instead of the keeper (the process with access to
-    the user's knowledge base)."""
+    """Creates the knowledge base in the file `path` as `start_knowledge` does, in this process instead of the
+    keeper (the process with access to the user's knowledge base)."""
     if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):
@@ -62,8 +62,8 @@ def _fill(knowledge: KnowledgeBase, start: str) -> None:
 
 
 def copy_knowledge(source: str | Path, target: Path) -> None:
-    """Copy a knowledge base file consistently, also while others write to it. Raises KnowledgeError if there
-    is none, or it is damaged or cannot be copied."""
+    """Copies the knowledge base file `source` to `target` consistently, also while others write to it. Raises
+    KnowledgeError if there is none, or it is damaged or cannot be copied."""
     if not Path(source).is_file():
         raise KnowledgeError(f"{source}: there is no such knowledge base.")
     KnowledgeBase(source, create=False).close()  # raises if it is damaged

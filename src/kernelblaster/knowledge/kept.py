@@ -26,7 +26,7 @@ _changes: TypeAdapter[Change] = TypeAdapter(Change)
 
 def open_knowledge(where: str | Path, create: bool = True) -> KnowledgeBase:
     """The knowledge base at a path or URL: opened by the keeper (the process that has the access) if it was
-    told of this address, else by this process."""
+    told of this address, else by this process. `create`: make it if there is none."""
     if keeper.keeps(str(where)):
         return KeptKnowledge(str(where), create)
     return KnowledgeBase(where, create)
@@ -83,7 +83,8 @@ class KeptKnowledge(KnowledgeBase):
     rollback = revert = withdraw = rebuild = rebuilt = _write  # type: ignore[assignment]
 
     def _call(self, call: str, **more: Any) -> dict[str, Any]:
-        """The keeper's reply to one request. Raises the KnowledgeError that it reports."""
+        """Sends the request `call` with the arguments `more` to the keeper, the process that has the
+        knowledge base open, and returns its reply. Raises the KnowledgeError that it reports."""
         return _asked(self._where, call, **more)
 
 
@@ -97,8 +98,8 @@ class KnowledgeKeeper:
         self._lock = threading.Lock()
 
     def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply, as JSON data, to a request. Raises KnowledgeError, also for a malformed or unknown
-        request."""
+        """Does what a request of another process asks (`message`, JSON data) and returns the reply as JSON
+        data. Raises KnowledgeError, also for a malformed or unknown request."""
         calls: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "open": self._opened,
             "changes": lambda asked: {"rows": self._base().changes(int(asked["since"]))},
@@ -155,8 +156,8 @@ class KnowledgeKeeper:
 
 
 def _asked(where: str, call: str, **more: Any) -> dict[str, Any]:
-    """The keeper's reply to a request to the knowledge base at `where`. Raises the KnowledgeError that it
-    reports."""
+    """The keeper's reply to the request `call`, with the arguments `more`, to the knowledge base at `where`.
+    Raises the KnowledgeError that it reports."""
     reply = keeper.ask({"do": "knowledge", "at": where, "call": call, **more}, LIMIT_S)
     if "failure" in reply:
         raise KnowledgeError(str(reply["failure"]["message"]))

@@ -45,8 +45,9 @@ class KnowledgeBase(VersionedContent):
         return self.content().optimizations(state, architecture, applied, family)
 
     def match(self, state: State, provenance: Provenance = NOBODY, within: float = MATCH) -> str:
-        """The name of the known state that this one stands for, as `known_state` finds it. If there is
-        none, this state is added as discovered, and its name returned."""
+        """The name of the known state that `state` stands for: the one of that name, else the nearest within
+        the distance `within`. If there is none, `state` is added as discovered, with this provenance, and its
+        name returned."""
         known = known_state(self.content(), state, within)
         if known is None:
             self.add_state(state, provenance, discovered=True)
@@ -55,15 +56,16 @@ class KnowledgeBase(VersionedContent):
     # Teaching
 
     def add_state(self, state: State, provenance: Provenance = NOBODY, discovered: bool = False) -> None:
-        """Add a state; a known one is not changed."""
+        """Adds a performance state under its name; does nothing if a state of that name is known.
+        `discovered`: a search met it; it is not from the seed or an import."""
         if state.name not in self.content().states:
             self.record([StateAdded(state=state, discovered=discovered)], provenance)
 
     def add_optimization(
         self, state: str, optimization: Optimization, weight: float = 1.0, provenance: Provenance = NOBODY
     ) -> None:
-        """Add a technique to a known state; one that is there is not changed. Its predicted speedup
-        counts as `weight` observations."""
+        """Adds a technique (`optimization`) to a known state; one that is there is not changed. Its predicted
+        speedup counts as `weight` observations."""
         content = self.content()
         if optimization.technique not in content.entries.get(content.resolve(state), {}):
             added = OptimizationAdded(state=state, optimization=optimization, weight=weight)
@@ -90,7 +92,8 @@ class KnowledgeBase(VersionedContent):
     def note(
         self, state: str, note: str, technique: str | None = None, provenance: Provenance = NOBODY
     ) -> None:
-        """Add a note to a state, or to a technique in it."""
+        """Adds a remark to a state or, if `technique` is given, to that technique in the state. Raises
+        KnowledgeError if either is unknown."""
         self.record([Noted(state=state, technique=technique, note=note)], provenance)
 
     def merge(self, other: "KnowledgeBase") -> int:
@@ -100,8 +103,9 @@ class KnowledgeBase(VersionedContent):
         return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
 
     def consolidate(self, seed: int, limits: KnowledgeLimits | None = None) -> list[Change]:
-        """Merge near-equal states, retire techniques that do not pay, lower the weight of evidence; returns
-        the changes made. `seed` chooses whose weight is lowered."""
+        """Tidies the knowledge base within `limits` (None: the usual ones): merges near-equal states, retires
+        techniques that do not pay, lowers the weight of evidence; returns the changes made. `seed` chooses
+        whose weight is lowered."""
         done: list[Change] = []
 
         def tidy(_: Connection, content: Content) -> list[Fresh]:

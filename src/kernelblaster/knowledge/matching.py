@@ -14,7 +14,8 @@ NEAR = 0.25
 
 @dataclass(frozen=True)
 class NearState:
-    """A known state and its distance from the one in question."""
+    """A state of the knowledge base and how different it is from the state that was looked for (`distance`,
+    as of the function `distance`)."""
 
     state: State
     distance: float
@@ -33,12 +34,14 @@ def distance(one: State, other: State) -> float:
 
 
 def nearness(distance: float) -> float:
-    """How much evidence from a state at this distance counts: 1 at 0, a half at NEAR, towards 0 beyond."""
+    """How much a result from another state counts in this one, by the distance of the two states: 1 at
+    distance 0, a half at NEAR, towards 0 beyond."""
     return NEAR / (NEAR + distance)
 
 
 def nearest(state: State, known: Iterable[State]) -> NearState | None:
-    """The nearest known state; among equally near ones the first by name. None if there are none."""
+    """The state among `known` with the smallest distance from `state`; of several, the first by name. None if
+    `known` is empty."""
     distances = [NearState(other, distance(state, other)) for other in known]
     return min(distances, key=lambda near: (near.distance, near.state.name), default=None)
 

@@ -1,4 +1,5 @@
-"""Payoffs: what a technique is worth because another technique gains more after it."""
+"""Payoffs: what applying a technique is worth beyond its own gain, because another technique gains more after
+it."""
 
 from collections.abc import Mapping
 
@@ -17,7 +18,7 @@ def payoffs(
     """For each technique after which another one in `entries` (the techniques of one state) pays more: LATER
     times the log speedup that the other is expected to gain more after it than without it, the largest if
     there are several. Techniques that no other depends on are not in the result; those already in `applied`
-    are ignored."""
+    are ignored. Predictions are for a GPU architecture and a family of tasks (None: any)."""
     best: dict[str, float] = {}
     for entry in entries.values():
         preparation = entry.evidence.preparation

@@ -33,12 +33,14 @@ def _columns(table: Table) -> str:
 
 
 def _insert(table: Table) -> str:
-    """The statement that inserts one row, given by its values in the order of the columns."""
+    """The SQL statement that inserts one row into `table`, with a placeholder for each column, in the table's
+    order."""
     return f"INSERT INTO {table.name} ({_columns(table)}) VALUES ({', '.join(['%s'] * len(table.columns))})"
 
 
 def _replace(table: Table) -> str:
-    """The statement that inserts one row, or replaces the one with the same key."""
+    """The SQL statement that inserts one row into `table`, or overwrites the row with the same primary key; a
+    placeholder for each column, in the table's order."""
     keys = [column.name for column in table.primary_key]
     others = [column.name for column in table.columns if column.name not in keys]
     changed = ", ".join(f'"{name}" = excluded."{name}"' for name in others)
@@ -70,8 +72,9 @@ class PipelinedWriter:
         self._opened: Any = None
 
     def record(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Record changes in a transaction of its own, which is on the server's disk when this returns, and
-        return the new version. Does nothing and returns None where `record_in_entries` would."""
+        """Records the changes `fresh` in a transaction of its own, which is on the server's disk when this
+        returns, and returns the new version. Does nothing and returns None where `record_in_entries` would;
+        `known` is an earlier content."""
         keys = entry_keys(known, fresh)
         if not keys:
             return None
@@ -121,7 +124,8 @@ def _read(about: Any, entries: Any, recorded: Any) -> EntriesRead:
 
 
 def _write(raw: Any, written: EntriesWritten) -> None:
-    """Send the statements that write these rows."""
+    """Sends the statements that append the new events, replace the changed entries and update kb_about, on
+    the driver's connection `raw`."""
     for row in written.events:
         raw.execute(APPEND, _in_order(tables.events, row))
     for row in written.entries:
@@ -130,5 +134,6 @@ def _write(raw: Any, written: EntriesWritten) -> None:
 
 
 def _in_order(table: Table, values: Values) -> list[Any]:
-    """The values of a row in the order of the table's columns."""
+    """One row's values as a list, in the order of the table's columns, as the prepared statements take
+    them."""
     return [values[column.name] for column in table.columns]

@@ -50,12 +50,13 @@ class Prediction:
 
     @property
     def speedup(self) -> float:
-        """The expected speedup of a valid candidate."""
+        """The expected speedup of a valid candidate: 2 is twice as fast as before."""
         return exp(self.mean)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """(low, high): the speedups two standard deviations below and above the mean."""
+        """The range in which the speedup of a valid candidate is expected: (lower, upper), two standard
+        deviations of its log below and above the mean."""
         return exp(self.mean - 2 * self.spread), exp(self.mean + 2 * self.spread)
 
     @property

@@ -14,8 +14,8 @@ DECISIVE_Z = 2.0
 
 
 def variance(one: Tally, other: Tally) -> float:
-    """The pooled variance of a single log speedup around the means of two tallies, mixed with the assumed
-    variance NOISE**2 (worth NOISE_WEIGHT observations)."""
+    """The variance of a single log speedup, estimated from two sets of attempts, each around its own mean.
+    The assumed value NOISE**2 is mixed in as if it were NOISE_WEIGHT further observations."""
     squares = NOISE_WEIGHT * NOISE * NOISE + one.squares + other.squares
     return squares / (NOISE_WEIGHT + one.seen + other.seen)
 
@@ -44,7 +44,8 @@ def _gain_z(one: Tally, other: Tally) -> float:
 
 
 def _valid_z(one: Tally, other: Tally) -> float:
-    """By how many standard errors the shares of valid candidates of two tallies differ; 0 if none failed."""
+    """By how many standard errors the share of attempts that gave a valid candidate differs between two sets
+    of attempts; 0 if no attempt failed."""
     if one.failed == other.failed == 0:
         return 0.0
     attempts = one.attempts + other.attempts

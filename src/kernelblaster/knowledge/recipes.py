@@ -57,7 +57,7 @@ def recipes_for(
     family of tasks in any state, and those known in this state and never tried. First the recipe of the
     family's usual techniques and the one with the best result in this state, then by optimistic prediction;
     results in this state override those elsewhere. Recipes that would add fewer than two techniques to
-    `applied` are left out."""
+    `applied` are left out. `content` is the knowledge base's, `architecture` the GPU's."""
     hoped: dict[Recipe, float] = {}
     here: dict[Recipe, float] = {}
     seen: dict[Recipe, float] = {}
@@ -79,7 +79,8 @@ def recipes_for(
 
 
 def _recipes(content: Content) -> Iterator[tuple[Recipe, OptimizationEntry]]:
-    """Recipes that are not retired, in states that were not merged, with their entries."""
+    """Yields every recipe (a set of techniques applied in one step) that is still offered in a state that was
+    not merged into another, with what is known about it there."""
     for state, entries in content.entries.items():
         for technique in filter(is_recipe, entries):  # by name first: most techniques are no recipes
             entry = entries[technique]

@@ -29,8 +29,8 @@ def known_state(content: Content, state: State, within: float = MATCH) -> str | 
 
 @dataclass(frozen=True)
 class Precedent:
-    """A technique in a known state, and the distance of that state from the one that is asked about: 0 if it
-    is that one."""
+    """What is known about a technique in one state of the knowledge base, and how far that state is from the
+    kernel's own (`distance`; 0: it is the same)."""
 
     entry: OptimizationEntry
     distance: float
@@ -60,8 +60,8 @@ class RetrievedExemplar:
 
 
 class Neighbourhood:
-    """The known states around the state of a kernel. `name` is the known state that it counts as, None if
-    there is none. What is known in other states counts for less the further they are (`nearness`)."""
+    """What a knowledge base knows around one kernel's state. `name` is the known state that it counts as,
+    None if there is none. Results from other states count for less the further these are (see `nearness`)."""
 
     def __init__(self, content: Content, state: State) -> None:
         self._content = content
@@ -79,7 +79,7 @@ class Neighbourhood:
         return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
 
     def precedents(self, technique: str) -> list[Precedent]:
-        """The technique in every known state that offers it, the nearest first."""
+        """What is known about `technique` in each state that offers it, the nearest state first."""
         known = ((self._content.entries.get(name, {}), far) for name, far in self.distances.items())
         entries = ((entries.get(technique), far) for entries, far in known)
         return [Precedent(entry, far) for entry, far in entries if entry and entry.retired is None]
@@ -102,7 +102,8 @@ class Neighbourhood:
     ) -> list[Retrieved]:
         """Techniques that are known in this state, in states with the same primary bottleneck, or that gained
         something in any other; the largest expected gain first. Recipes (several techniques in one step) and
-        techniques retired in this state are left out."""
+        techniques retired in this state are left out. Predictions are for a GPU architecture and a family of
+        tasks (None: any), after the techniques `applied`."""
         own = self._content.entries.get(self.name or "", {})
         names = dict.fromkeys(name for name in self._names() if name not in own or own[name].retired is None)
         unknown = [name for name in names if name not in own]

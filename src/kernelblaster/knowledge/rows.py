@@ -20,7 +20,8 @@ Values = dict[str, Any]
 
 
 class Damaged(KnowledgeError):
-    """The tables are not what was written; the message says how, without the knowledge base's name."""
+    """Raised if the tables of a knowledge base are not what was written to them; the message says how,
+    without the knowledge base's name."""
 
 
 class DamagedRow(Damaged):
@@ -32,12 +33,12 @@ class DamagedRow(Damaged):
 
 
 def summed(table: Table, values: Values) -> Values:
-    """The values of a row, given all but `sum`, with their checksum added under `sum`."""
+    """Completes the values of a row: returns them with the checksum of all others under the key `sum`."""
     return values | {"sum": _sum(table, values)}
 
 
 def checked(table: Table, row: Row[Any]) -> Row[Any]:
-    """The row, if its checksum is right. Raises DamagedRow."""
+    """Returns the row after verifying its checksum. Raises DamagedRow if that is wrong."""
     values = {column.name: getattr(row, column.name) for column in table.columns if column.name != "sum"}
     if row.sum != _sum(table, values):
         raise DamagedRow(table, row)
@@ -45,7 +46,8 @@ def checked(table: Table, row: Row[Any]) -> Row[Any]:
 
 
 def event_row(version: int, change: Change, provenance: Provenance, uid: str) -> Values:
-    """The values of a row of the table of events, with the present time."""
+    """A new event as the values of a row of the table of events, with its checksum and the present time.
+    `version` is its number, `uid` its identity, `provenance` says which search made the change."""
     values = {
         "version": version,
         "uid": uid,
@@ -58,7 +60,7 @@ def event_row(version: int, change: Change, provenance: Provenance, uid: str) ->
 
 
 def event_of(row: Row[Any]) -> KnowledgeEvent:
-    """The event in a row. Raises DamagedRow."""
+    """Parses a row of the table of events. Raises DamagedRow if its checksum is wrong."""
     checked(tables.events, row)
     return KnowledgeEvent(
         version=row.version,
@@ -70,23 +72,26 @@ def event_of(row: Row[Any]) -> KnowledgeEvent:
 
 
 def state_row(name: str, version: int, entry: StateEntry) -> Values:
-    """The values of a state's row; `version` is that of the event that changed it last."""
+    """What is known about the state `name` as the values of a row, with its checksum. `version` is that of
+    the event that changed it last."""
     return summed(tables.states, {"name": name, "version": version, "body": entry.model_dump_json()})
 
 
 def state_of(row: Row[Any]) -> StateEntry:
-    """The state's entry in a row. Raises DamagedRow."""
+    """Parses a row of the table of states. Raises DamagedRow if its checksum is wrong."""
     return StateEntry.model_validate_json(checked(tables.states, row).body)
 
 
 def optimization_row(state: str, technique: str, version: int, entry: OptimizationEntry) -> Values:
-    """The values of a technique's row; `version` is that of the event that changed it last."""
+    """What is known about a technique in a state as the values of a row, with its checksum. `version` is that
+    of the event that changed it last."""
     values = {"state": state, "technique": technique, "version": version, "body": entry.model_dump_json()}
     return summed(tables.optimizations, values)
 
 
 def optimization_of(row: Row[Any]) -> OptimizationEntry:
-    """The technique's entry in a row. Raises DamagedRow."""
+    """Parses a row of the table of optimizations, one technique in one state. Raises DamagedRow if its
+    checksum is wrong."""
     return OptimizationEntry.model_validate_json(checked(tables.optimizations, row).body)
 
 

@@ -1,4 +1,5 @@
-"""The initial content of a new knowledge base, from `seed.toml`: priors that evidence overrules."""
+"""The initial content of a new knowledge base, from `seed.toml`: techniques with expected speedups, which
+results of attempts soon overrule."""
 
 import json
 import tomllib
@@ -13,7 +14,8 @@ SOURCE = Path(__file__).parent / "seed.toml"
 
 @cache
 def seed_document() -> str:
-    """The seed as a JSON document for `import_changes`."""
+    """The shipped knowledge (states, techniques, expected speedups) as a JSON document that `import_changes`
+    takes."""
     data = tomllib.loads(SOURCE.read_text())
     states = {}
     for name, state in data["states"].items():

@@ -44,6 +44,7 @@ in which they are to be tried."""
 
 
 def _top(options: Sequence[Scored], keys: Sequence[float], count: int) -> list[Scored]:
-    """The `count` options with the largest keys, in that order."""
+    """The `count` options with the largest of `keys`, which has one number for each option; the largest
+    first."""
     order = sorted(range(len(options)), key=lambda index: -keys[index])
     return [options[index] for index in order[:count]]

@@ -85,14 +85,15 @@ def summarize(content: Content, payoffs: int = 5) -> KnowledgeSummary:
 
 
 def _entries(content: Content) -> Iterable[OptimizationEntry]:
-    """The techniques of all states that were not merged."""
+    """Yields what is known about each technique in each state, for all states that were not merged into
+    others."""
     for state in content.living:
         yield from content.entries.get(state.state.name, {}).values()
 
 
 def _payoffs(entries: list[OptimizationEntry]) -> list[Payoff]:
-    """All pairs of a technique and an earlier one with at least two valid attempts, the largest speedup
-    first."""
+    """Pairs of techniques of which one was applied after the other at least twice with a valid result, by the
+    mean speedup of the later one, the largest first."""
     payoffs = []
     for entry in entries:
         evidence = entry.evidence.of_one_clock

@@ -24,7 +24,7 @@ class Tally(NamedTuple):
         return self.seen + self.failed
 
     def plus(self, other: "Tally") -> "Tally":
-        """The tally of both sets of attempts together."""
+        """Counts, mean and variance of both sets of attempts together."""
         count = self.seen + other.seen
         if count == 0:
             return Tally(failed=self.failed + other.failed)
@@ -37,7 +37,7 @@ class Tally(NamedTuple):
         )
 
     def minus(self, part: "Tally") -> "Tally":
-        """The tally without `part`, which must be contained in it."""
+        """Counts, mean and variance of the attempts that are not in `part`, which must be a subset."""
         count = self.seen - part.seen
         failed = max(0.0, self.failed - part.failed)
         if count < 1e-9:
@@ -48,7 +48,8 @@ class Tally(NamedTuple):
         return Tally(count, mean, max(0.0, squares), failed)
 
     def times(self, factor: float) -> "Tally":
-        """The tally with its counts multiplied by a factor; the mean stays."""
+        """The same mean and variance with all counts multiplied by `factor`, so that they weigh more or
+        less."""
         return Tally(self.seen * factor, self.mean, self.squares * factor, self.failed * factor)
 
 

@@ -59,6 +59,7 @@ def _drop(states: dict[str, Any], excess: int) -> None:
 
 
 def _size(part: object, depth: int) -> int:
-    """A lower bound on the bytes that a JSON value takes when it is written at this depth of indentation."""
+    """At least how many bytes a JSON value (`part`) takes in the document when it is written at this `depth`
+    of indentation."""
     text = json.dumps(part, indent=1, ensure_ascii=False)
     return len(text.encode()) + depth * text.count("\n")

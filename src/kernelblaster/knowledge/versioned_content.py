@@ -55,7 +55,7 @@ class VersionedContent:
 
     @property
     def version(self) -> int:
-        """The number of the latest event; an empty knowledge base is at 0."""
+        """How many changes were recorded: the number of the latest event, 0 if there is none."""
         return self.content().version
 
     def close(self) -> None:
@@ -70,7 +70,8 @@ class VersionedContent:
     # Reading
 
     def content(self) -> Content:
-        """The content at the latest version: a snapshot that later changes do not affect."""
+        """The content after all recorded changes, as a snapshot that later ones do not affect. Only what
+        changed since the last call is read from the database."""
         self._content = self._read(lambda connection: refreshed(connection, self._content))
         self._database.settle(self._content.version)
         return self._content
@@ -95,7 +96,8 @@ class VersionedContent:
         return self._read(lambda connection: read_events(connection, since, until))
 
     def rows_of_log(self, since: int, until: int | None) -> list[Values]:
-        """As `log`, but as rows of the table of events, for a process that has no access to the database."""
+        """The events after version `since`, up to and including `until` (None: the latest), as plain rows of
+        the table of events, to be sent to a process that has no access to the database."""
         return self._read(
             lambda connection: [dict(row._mapping) for row in event_rows(connection, since, until)]
         )
@@ -108,11 +110,13 @@ class VersionedContent:
         return rows
 
     def rebuilt(self) -> Content:
-        """The latest content as it follows from the events; the other tables are not read."""
+        """The content computed anew by applying all events in order, for comparison with the stored tables,
+        which are not read."""
         return self._read(lambda connection: content_of(read_events(connection)))
 
     def _read(self, read: Callable[[Connection], T]) -> T:
-        """The result of `read` in one consistent snapshot; tried again while the server cannot be reached."""
+        """Calls `read` with a connection that sees one consistent snapshot, and returns its result. Calls it
+        again while the server cannot be reached."""
 
         def attempt(_: bool) -> T:
             with self._database.reading() as connection:
@@ -123,7 +127,8 @@ class VersionedContent:
     # Writing
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
-        """Record all of these changes in one transaction or, on an error, none. Returns the new version."""
+        """Records these changes, each as an event, in one transaction: on an error, none of them.
+        `provenance` says which search made them. Returns the new version."""
         fresh = [(change, provenance, uuid4().hex) for change in changes]
 
         def attempt(first: bool) -> int:
@@ -135,8 +140,8 @@ class VersionedContent:
         return self._database.patiently(attempt)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Record those changes whose identity is not among the events in effect here; returns how many. One
-        that was recorded and reverted is recorded again."""
+        """Records those of the changes `known`, which come with identities from elsewhere, that are not among
+        the events in effect here; returns how many. One that was recorded and reverted is recorded again."""
         taken: list[Fresh] = []
 
         def unknown(connection: Connection, _: Content) -> list[Fresh]:
@@ -198,9 +203,9 @@ class VersionedContent:
         self._keep(content)
 
     def _record_in_entries(self, fresh: Sequence[Fresh]) -> int | None:
-        """Record changes that each concern one technique in one state, if no more of the content is needed:
-        returns the new version, or None if nothing was done. The content in memory is brought up to date when
-        it is read next."""
+        """Records the changes `fresh`, each of which concerns one technique in one state, if no more of the
+        content is needed: returns the new version, or None if nothing was done. The content in memory is
+        brought up to date when it is read next."""
         version = self._database.record_in_entries(self._content, fresh)
         if version is not None:
             self._database.reached(version)
@@ -233,13 +238,15 @@ class VersionedContent:
         return content
 
     def _keep(self, content: Content) -> int:
-        """Hold this content, just written, in memory as the latest; returns its version."""
+        """Remembers `content`, which was just written to the database, as the latest in memory. Returns its
+        version."""
         self._content = content
         self._database.reached(content.version)
         return content.version
 
     def _latest(self, connection: Connection, version: int) -> int:
-        """The latest version. Raises KnowledgeError if `version` does not exist."""
+        """The latest version in the database. Raises KnowledgeError if `version` is above that or
+        negative."""
         latest: int = about_row(connection).version
         if not 0 <= version <= latest:
             raise KnowledgeError(f"{self.name}: has no version {version}; the latest is {latest}.")

@@ -59,7 +59,7 @@ class AgentDesk:
         )
 
     def kept(self, name: str, run: str | None) -> str:
-        """The source with this id (32 hex digits) in `run`; None: in any of the current runs. Raises
+        """The source with the id `name` (32 hex digits) in `run`; None: in any of the current runs. Raises
         StoreError if it is in none."""
         for one in [run] if run else [*reversed(self.current.values())]:
             try:
@@ -75,7 +75,8 @@ class AgentDesk:
 
 
 def saying(context: Context[Any, Any]) -> Say:
-    """A function that reports progress to the client that made a request."""
+    """Makes a function that sends progress messages to the agent's client, as part of the request that
+    `context` belongs to."""
     numbers = count(1)
 
     async def say(stage: str) -> None:

@@ -19,12 +19,12 @@ _log = logging.getLogger(__name__)
 
 
 async def unheard(stage: str) -> None:
-    """A `Say` (receiver of progress messages) that ignores them."""
+    """Does nothing with the progress message `stage`: for requests whose progress nobody watches."""
 
 
 def _work(pipe: JobPipe, setup: AgentSetup) -> None:
-    """The main function of the process; `judge_work`, which loads torch, is imported there and not by the
-    server."""
+    """The main function of the process that judges: answers the requests that come through `pipe`, with what
+    `setup` allows. `judge_work`, which loads torch, is imported there and not by the server."""
     from kernelblaster.mcp.judge_work import work
 
     work(pipe, setup)
@@ -62,12 +62,14 @@ class JudgeProcess:
             self._waiting -= 1
 
     async def release(self) -> None:
-        """Have the process close the device and its runs, if it runs at all."""
+        """Has the judge's process give the GPU back, so that another process can use it. Does nothing if it
+        was not started."""
         if self._crew is not None:
             await self.ask("release")
 
     def close(self) -> None:
-        """Let the process write its results, and end it."""
+        """Ends the judge's process after it has written its runs' results; it is killed if that takes more
+        than ENDING_S seconds."""
         self._jobs.put(None)
         if self._thread is not None:
             self._thread.join(ENDING_S)
@@ -104,7 +106,8 @@ class JudgeProcess:
             raise
 
     def _start(self) -> None:
-        """Start the judge's process, and a thread that hands requests to it and brings its messages back."""
+        """Starts the process that judges, and a thread that passes requests to it and its messages to the
+        event loop."""
         loop = asyncio.get_running_loop()
         self._jobs, self._news = queue.Queue(), asyncio.Queue()
         jobs, news = self._jobs, self._news
@@ -127,7 +130,7 @@ class JudgeProcess:
         self._thread.start()
 
     def _end(self) -> None:
-        """End the process at once, with all that it started."""
+        """Kills the judge's process and all processes that it has started, without waiting."""
         crew, self._crew = self._crew, None
         if crew is not None:
             crew.kill(wait=False)

@@ -43,8 +43,9 @@ LONGEST_MODULE = 12_000  # characters of a task's source that are shown
 
 
 def work(pipe: JobPipe, setup: AgentSetup) -> None:
-    """The main function of the process: answers requests (number, verb, arguments) with messages (number,
-    "stage", text) and one of (number, "done", data) or (number, "failed", text)."""
+    """The main function of the process that judges: answers requests (number, verb, arguments) from `pipe`
+    with messages (number, "stage", text) and one of (number, "done", data) or (number, "failed", text).
+    `setup` says what it may use."""
     desk = JudgeDesk(setup, pipe)
     try:
         for number, verb, arguments in pipe.jobs():
@@ -81,7 +82,7 @@ class JudgeDesk:
         self._asking: OrderedDict[str, tuple[AskTell, Run, Task]] = OrderedDict()
 
     def say(self, stage: str) -> None:
-        """Send the server a message that says what is being done now."""
+        """Tells the server what is being done now, as one line for the agent who waits."""
         with self._lock:
             self._pipe.tell((self.number, "stage", stage))
 
@@ -129,9 +130,9 @@ class JudgeDesk:
     def evaluate(
         self, task: dict[str, Any], source: str, run: str | None, technique: str | None
     ) -> dict[str, Any]:
-        """Judge a candidate, and record it in `run`, or in a new run if that is None. With a `technique`, the
-        knowledge base learns what it gained. Returns the verdict, the run, the candidate's id and the best so
-        far."""
+        """Judges a candidate (its `source`) for `task`, and records it in `run`, or in a new run if that is
+        None. With a `technique`, the knowledge base learns what it gained. Returns the verdict, the run, the
+        candidate's id and the best so far."""
         asking, opened, loaded = self._run(task, run)
         before = asking.best
         candidate = load_candidate(_text(source), loaded)
@@ -147,7 +148,8 @@ class JudgeDesk:
         return data
 
     def emulate(self, task: dict[str, Any], source: str) -> dict[str, Any]:
-        """Check a candidate at a small size on the PTX machine."""
+        """Runs a candidate at a small size on the PTX machine, the emulator, and compares it with the
+        reference. Returns what was found and the counts of each launch, as JSON data; records nothing."""
         loaded = self._load(**task)
         judge = self._device_judge()
         if not judge.device.modelled:
@@ -156,8 +158,8 @@ class JudgeDesk:
         return summaries.checked_data(checked.outcome, checked.counters)
 
     def profile(self, task: dict[str, Any], source: str) -> dict[str, Any]:
-        """The kernels of a candidate: their shares of the time (0 to 1), what bounds them and their
-        performance states. If it fails verification, its outcome instead."""
+        """Profiles a candidate for `task`: its kernels with their shares of the time (0 to 1), what bounds
+        them and their performance states, as JSON data. If it fails verification, its outcome instead."""
         loaded = self._load(**task)
         judge = self._device_judge()
         result = judge.profile(loaded, [load_candidate(_text(source), loaded)])[0]
@@ -205,8 +207,9 @@ class JudgeDesk:
     def prepare_search(
         self, task: dict[str, Any], budget: int, seconds: float | None, questions: str | None
     ) -> dict[str, Any]:
-        """A new run for a search, which another process is to do; `questions` is the folder in which an agent
-        answers for the language model, None: no model takes part."""
+        """Makes a new run for a search of at most `budget` candidates and `seconds`, which another process is
+        to do; `questions` is the folder in which an agent answers for the language model, None: no model
+        takes part."""
         loaded = self._load(**task)
         models = named_models(f"handoff:{questions}" if questions else None)
         search = search_of(budget, models).model_copy(update={"wall_seconds": seconds})
@@ -220,14 +223,16 @@ class JudgeDesk:
             return {"run": run.name}
 
     def export(self, run: str, format: str) -> dict[str, Any]:
-        """The best candidate of a run as the text of a file."""
+        """Writes the best candidate of a run as the text of a file that needs nothing of KernelBlaster.
+        `format` is `cu`, `module` or `kernelbench`."""
         if run in self._asking:
             self._asking[run][0].finish()
         with open_run(self._setup.runs, run) as opened:
             return {"run": opened.name, "format": format, "text": export_run(opened, format)}  # type: ignore[arg-type]
 
     def release(self) -> dict[str, Any]:
-        """Close the GPU, if this process holds one, and all runs on it, so that a search can have it."""
+        """Closes the GPU and all runs on it, if this process has one open, so that a search in another
+        process can have it. Returns {}."""
         if self._judge is None or self._judge.device.modelled:
             return {}
         self.close()
@@ -252,8 +257,9 @@ class JudgeDesk:
             ) from error
 
     def _load(self, name: str, path: str, shipped: bool) -> Task:
-        """The task in a file, loaded once for each version of it. A Python file that is not shipped is
-        checked first to contain nothing but a plain module, unless the user trusts tasks. Raises BadTask."""
+        """The task `name` in the file `path`, loaded once for each version of it. A Python file that is not
+        shipped is checked first to contain nothing but a plain module, unless the user trusts tasks. Raises
+        BadTask."""
         file = Path(path)
         try:
             status = file.stat()
@@ -271,7 +277,7 @@ class JudgeDesk:
         return self._tasks[key]
 
     def _device_judge(self) -> DeviceJudge:
-        """The judge on the server's device, opened when it is first needed."""
+        """The judge on the device that the server was started with, opened at the first call."""
         if self._judge is None:
             self.say("opening the device")
             setup = self._setup
@@ -280,14 +286,14 @@ class JudgeDesk:
         return self._judge
 
     def _emulator(self) -> DeviceJudge:
-        """A second judge on the PTX machine (the emulator), for a server whose own judge is on a GPU."""
+        """A judge on the emulator, opened at the first call, for a server whose own judge has a GPU."""
         if self._emulating is None:
             opened = opening.open_judge("emulated", None, progress=self.say)
             self._emulating = self._open.enter_context(opened)
         return self._emulating
 
     def _known(self) -> KnowledgeBase:
-        """The knowledge base, opened when it is first needed."""
+        """The open knowledge base, which also has the shipped knowledge; opened at the first call."""
         if self._knowledge is None:
             self._knowledge = self._open.enter_context(KnowledgeBase(self._setup.knowledge))
             plant(self._knowledge)
@@ -332,17 +338,19 @@ class JudgeDesk:
         return found
 
     def _close_oldest(self) -> None:
-        """Close the run that was not used for the longest time, with its results written."""
+        """Closes the open run that was used least recently, after writing its results, so that not too many
+        are open."""
         _, (asking, run, _) = self._asking.popitem(last=False)
         asking.finish()
         run.close()
 
 
 def _text(source: str) -> str:
-    """A candidate's text; with a line break, so that it is not taken for a path."""
+    """A candidate's source, ending with a line break if it had none at all, by which it is told from a file's
+    path."""
     return source if "\n" in source else source + "\n"
 
 
 def _best_source(asking: AskTell) -> str:
-    """The source of the fastest correct candidate."""
+    """The CUDA source of the fastest correct candidate that an agent has had judged in this run."""
     return asking.result().source

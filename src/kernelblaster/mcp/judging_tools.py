@@ -43,7 +43,8 @@ Technique = Annotated[
 
 
 def add_judging_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
-    """Add the tools on tasks and candidates to a server."""
+    """Registers the tools for tasks and candidates (list_tasks, evaluate, profile, ...) with the MCP server.
+    `desk` does the work."""
     _add_task_tools(server, desk)
     _add_candidate_tools(server, desk)
 

@@ -31,7 +31,8 @@ T = TypeVar("T")
 
 
 def add_knowledge_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
-    """Add the tools on the knowledge base and the documentation to a server."""
+    """Registers the tools that read the knowledge base and the documentation with the MCP server. `desk` says
+    which knowledge base."""
 
     async def known(use: Callable[[KnowledgeBase], T]) -> T:
         return await asyncio.to_thread(_with_knowledge, desk.setup.knowledge, use)
@@ -85,15 +86,16 @@ def add_knowledge_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
 
 
 def read_page(page: str) -> str:
-    """The text of a page of the documentation, by its name."""
+    """The text of the documentation's page with this file name (without `.md`), cut at LONGEST_REPLY
+    characters."""
     inside = Path(str(resources.files("kernelblaster"))) / "docs"
     folder = inside if inside.is_dir() else Path(__file__).parents[3] / "docs"
     return (folder / f"{page}.md").read_text()[:LONGEST_REPLY]
 
 
 def _with_knowledge(where: str, use: Callable[[KnowledgeBase], T]) -> T:
-    """The result of `use`, called with the open knowledge base at `where`, which also has the shipped
-    knowledge."""
+    """Opens the knowledge base at `where`, adds the shipped knowledge to it, and returns what `use` returns
+    for it."""
     with KnowledgeBase(where) as opened:
         plant(opened)
         return use(opened)

@@ -21,12 +21,13 @@ SCHEME = "kernelblaster"
 
 
 def instructions() -> str:
-    """What the server tells every client about itself."""
+    """The text that the server sends every client when it connects: what it offers, and where to begin."""
     return (FOLDER / "instructions.md").read_text()
 
 
 def add_prompts(server: MCPServer[Any]) -> None:
-    """Add the prompts that teach an agent how to optimize: evaluate, profile, look up what paid, apply it."""
+    """Registers prompts with the MCP server: texts, ready to send, that teach an agent how to optimize a
+    task."""
 
     @server.prompt(title="Make a kernel faster")
     def optimize_task(task: str) -> str:
@@ -45,7 +46,8 @@ def add_prompts(server: MCPServer[Any]) -> None:
 
 
 def add_resources(server: MCPServer[Any], desk: AgentDesk) -> None:
-    """Add the resources: pages of the documentation, the list of runs, and what runs left."""
+    """Registers what clients can read from the MCP server: pages of the documentation, the list of runs, and
+    files that runs left. `desk` finds them."""
 
     @server.resource(f"{SCHEME}://runs", title="Runs", mime_type="application/json")
     async def runs() -> list[dict[str, Any]]:

@@ -73,7 +73,8 @@ class Questions:
 
     @property
     def waiting(self) -> int:
-        """How many questions have no answer yet."""
+        """How many of the search's questions have no usable answer yet, whether an agent has got them or
+        not."""
         return len(self._open())
 
     def _all(self) -> list[Path]:
@@ -82,14 +83,15 @@ class Questions:
         return sorted(one for one in self._folder.iterdir() if _is_question(one))
 
     def _open(self) -> list[Path]:
-        """The folders of questions without an answer, or with one that could not be used."""
+        """The folders of all questions that still need an answer: those that have none, or one that could not
+        be used."""
         return [
             one for one in self._all() if not (one / "answer.json").is_file() or (one / PROBLEM).is_file()
         ]
 
     def _claim(self, name: str) -> bool:
-        """Reserve a question for the caller. Returns False if another agent got it less than CLAIMED_S
-        seconds ago."""
+        """Reserves the question `name` for the caller. Returns False if another agent got it less than
+        CLAIMED_S seconds ago."""
         claims = self._folder / CLAIMS
         claims.mkdir(exist_ok=True)
         path = claims / name
@@ -108,13 +110,14 @@ class Questions:
 
 
 def _is_question(folder: Path) -> bool:
-    """Whether a folder is a question as a whole: those being written have names that begin with a dot."""
+    """Whether a folder holds a complete question. One that is still being written has a name that begins with
+    a dot."""
     return not folder.name.startswith(".") and (folder / "prompt.md").is_file()
 
 
 def _question(folder: Path) -> dict[str, Any]:
-    """A question as JSON data for an agent: its name, role, prompt, the schema of the answer, and what was
-    wrong with an earlier answer."""
+    """The question in a folder as JSON data for an agent: its name, role, prompt, the schema of the answer,
+    and what was wrong with an earlier answer."""
     prompt = read_bounded(folder / "prompt.md", 1 << 20).decode().removesuffix(HOW)
     about = parse_json(read_bounded(folder / "about.json", 1 << 20))
     data = {
@@ -132,8 +135,8 @@ def _problem(folder: Path) -> str:
 
 
 def _check(answer: dict[str, Any], folder: Path) -> None:
-    """Raise KernelBlasterError, which names the first place, if an answer does not fit the question's JSON
-    schema."""
+    """Checks an agent's answer against the JSON schema in the question's folder. Raises KernelBlasterError,
+    which names the first place that does not fit."""
     schema = parse_json(read_bounded(folder / "schema.json", 1 << 20))
     found = jsonschema.Draft202012Validator(schema).iter_errors(answer)
     worst = jsonschema.exceptions.best_match(found)

@@ -1,4 +1,5 @@
-"""The MCP tools on searches and runs, and on the questions that a search asks agents."""
+"""The MCP tools by which agents start, watch, steer and stop searches, and answer the questions that a search
+asks them."""
 
 import asyncio
 from contextlib import suppress
@@ -23,7 +24,8 @@ Names = Annotated[list[TechniqueName], Field(max_length=20)]
 
 
 def add_search_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
-    """Add the tools on searches and questions to a server."""
+    """Registers the tools that start, watch, steer and stop searches, and those for answering their
+    questions, with the MCP server."""
     _add_starting(server, desk)
     _add_steering(server, desk)
     _add_questions(server, desk)

@@ -40,7 +40,8 @@ class Searches:
         self._started = ResumedRuns()
 
     def folder(self, run: str) -> Path:
-        """The folder of a run by its name or `last`. Raises StoreError if there is none."""
+        """The folder of the run that an agent names, by its exact name or as `last`. Raises StoreError if
+        there is none."""
         folders = run_folders(self._setup.runs)
         if run == "last" and folders:
             return folders[-1]
@@ -68,7 +69,8 @@ class Searches:
         return {"run": made["run"], "state": "starting"}
 
     async def resume(self, run: str) -> dict[str, Any]:
-        """Go on with a search that was stopped, or whose budget was raised."""
+        """Continues a search in a new process after the judge's process has given the GPU back; returns the
+        run's name and state at once."""
         folder = self.folder(run)
         await self._judge.release()
         self._started.start(folder)
@@ -91,8 +93,8 @@ class Searches:
         return self._summary(_followed(folder))
 
     async def watch(self, run: str, wait_s: float, say: Say = unheard) -> dict[str, Any]:
-        """The state of a run (see `state`) after the next judged candidate, its end, or `wait_s` seconds,
-        whichever comes first."""
+        """Waits for the next judged candidate of a run, its end, or `wait_s` seconds, whichever comes first;
+        returns the run's state as `state` does. `say` is called with progress."""
         folder = self.folder(run)
         until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
         followed = await asyncio.to_thread(_followed, folder)
@@ -121,8 +123,8 @@ class Searches:
         return {"asked": [describe_action(one.action) for one in commands], "obeyed": "before its next step"}
 
     def stop(self, run: str, *, now: bool) -> dict[str, Any]:
-        """Stop a search: before its next candidate, or its process at once with `now`. What it judged is
-        kept."""
+        """Stops the search of a run: before its next candidate, or its process at once with `now`. What it
+        judged is kept."""
         folder = self.folder(run)
         stop_run(folder, now=now, by=BY)
         words = "stopped" if now else "asked to stop; it does before its next candidate"
@@ -133,7 +135,8 @@ class Searches:
         }
 
     def questions_of(self, run: str) -> Path:
-        """The folder of a search's questions to agents. Raises StoreError if it asks none."""
+        """The folder in which a search leaves its questions for agents. Raises StoreError if the search asks
+        none."""
         folder = self.folder(run)
         first = first_event(folder / LOG)
         choice = ((first.data if first else {}).get("models") or {}).get("choice") or {}
@@ -173,7 +176,7 @@ class Searches:
 
 
 def _followed(folder: Path) -> FollowedRun:
-    """The run in a folder, with its log read as it is now."""
+    """Opens the run in a folder for reading while another process may write it, with all events so far."""
     followed = FollowedRun(folder)
     followed.update()
     return followed

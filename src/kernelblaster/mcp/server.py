@@ -34,7 +34,8 @@ PATH = "/mcp"
 
 
 def make_server(desk: AgentDesk) -> MCPServer[Any]:
-    """The server with all its tools, prompts and resources. Whoever makes it closes the desk's judge."""
+    """Makes the MCP server with all its tools, prompts and resources. Whoever calls this closes the judge of
+    `desk` at the end."""
     server: MCPServer[Any] = MCPServer(
         name="kernelblaster",
         title="KernelBlaster",
@@ -51,7 +52,8 @@ def make_server(desk: AgentDesk) -> MCPServer[Any]:
 
 
 def serve_stdio(setup: AgentSetup) -> None:
-    """Serve one client over standard input and output, until it closes them."""
+    """Answers one MCP client over standard input and output until it closes them; then ends the judge's
+    process."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     desk = AgentDesk(setup)
     try:

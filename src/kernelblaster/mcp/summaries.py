@@ -30,8 +30,8 @@ PREFERRED = 12  # techniques that are shown
 
 
 def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
-    """A verdict: outcome, speedup over the baseline and times in microseconds if the candidate is correct,
-    else why it is not and what to do."""
+    """A verdict as JSON data for agents: outcome, speedup over the baseline and times in microseconds if the
+    candidate is correct, else why it is not and what to do. `source` is the id of the candidate's text."""
     outcome = evaluation.outcome
     data = outcome_data(outcome, printable(feedback(evaluation, source)))
     timing = evaluation.timing
@@ -70,7 +70,8 @@ def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
 
 
 def checked_data(outcome: Verification | Outcome, counters: Profile | None) -> dict[str, Any]:
-    """What the emulator found, as JSON data: correct or not, and its counters for each kernel launch."""
+    """What the emulator found out about a candidate, as JSON data for agents: whether it is correct, and
+    counts for each kernel launch."""
     if isinstance(outcome, Verification):
         words = f"{len(outcome.cases)} comparisons in {outcome.calls} calls, every access checked"
         data: dict[str, Any] = {"correct": True, "verified": words, "deterministic": outcome.deterministic}
@@ -129,6 +130,6 @@ def technique_data(
 def ranked_data(
     options: Sequence[Scored], entries: Mapping[str, OptimizationEntry], most: int = PREFERRED
 ) -> list[dict[str, Any]]:
-    """The first `most` techniques of a ranking as JSON data, with the measured outcomes of each from
-    `entries`."""
+    """The first `most` of these techniques, which are ranked, as JSON data, with the measured outcomes of
+    each from `entries`."""
     return [technique_data(one, entries.get(one.optimization.technique)) for one in options[:most]]

@@ -47,7 +47,8 @@ class TaskNames:
         return [*self._shipped, *made, *(str(path) for path in self._files())]
 
     def find(self, name: str) -> NamedTask:
-        """The task of this name. Raises BadTask with the nearest names if there is none."""
+        """Finds the task that an agent names: a shipped one, one that agents made, or a file in an allowed
+        folder. Raises BadTask, with similar names, if there is none."""
         if name in self._shipped:
             return NamedTask(name, self._shipped[name], True)
         if name.startswith(MADE):
@@ -73,7 +74,7 @@ class TaskNames:
         return MADE + stem
 
     def forget(self, name: str) -> None:
-        """Remove the file of a task that an agent made and that turned out not to be usable."""
+        """Deletes the file of a task that an agent made, because it turned out not to be usable."""
         for suffix in SUFFIXES:
             (self._made / f"{name.removeprefix(MADE)}{suffix}").unlink(missing_ok=True)
 
@@ -86,7 +87,8 @@ class TaskNames:
         raise KernelBlasterError(f"{one_line(name[:200])}: there is no such file. {self._words}")
 
     def writable(self, name: str) -> Path:
-        """A path to write in an allowed folder. Raises KernelBlasterError if it lies elsewhere."""
+        """Checks that an agent may write to `name`: the path of a file in an allowed folder, whose folder
+        exists. Returns it. Raises KernelBlasterError if not."""
         within = [path for path in self._within(name) if path.parent.is_dir() and not path.is_dir()]
         if not within:
             raise KernelBlasterError(f"{one_line(name[:200])}: cannot be written. {self._words}")
@@ -115,7 +117,7 @@ class TaskNames:
         return found
 
     def _files(self) -> list[Path]:
-        """The files directly in the allowed folders that look like tasks, at most 200."""
+        """The files directly in the allowed folders that look like tasks by name and content, at most 200."""
         found = []
         for folder in self.folders:
             for path in sorted(folder.glob("*")):

@@ -77,5 +77,6 @@ def _summary(error: ValidationError) -> str:
 
 
 def _start(text: str) -> str:
-    """The first 200 characters of a refusal's text, for a message; "without a reason" if it is empty."""
+    """The first 200 characters of a model's refusal, to be quoted in an error message; "without a reason" if
+    it is empty."""
     return text.strip()[:200] or "without a reason"

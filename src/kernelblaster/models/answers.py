@@ -49,7 +49,8 @@ class Answers:
             return None
 
     def all(self) -> Iterator[Recorded]:
-        """Every stored request with its answer; files that cannot be read are skipped."""
+        """Yields every stored pair of request and answer in the folder, in the order of file names; damaged
+        files are skipped."""
         for file in sorted(self.folder.glob("*.json")):
             with suppress(ValidationError, OSError):
                 yield Recorded.model_validate_json(file.read_bytes())

@@ -22,7 +22,8 @@ class StopDetails(Shape):
 
 
 class Delta(Shape):
-    """A change in a stream: more `text` of a content block, or the `stop_reason` of the message."""
+    """What an event of a streamed reply adds to it: more `text` of the answer, or `stop_reason`, why the
+    model stopped."""
 
     type: str | None = None
     text: str = ""
@@ -83,9 +84,9 @@ def context_of(exchange: Exchange, key: str | None) -> int | None:
 
 
 def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
-    """The answer gathered from a stream of server-sent events. If it becomes far longer than the request
-    allows, reading ends there and the answer's `stop` is "length". Raises CutOff if the stream ends early or
-    has an error. `key` is removed from texts, in case the server repeats it."""
+    """Gathers the answer to the request `exchange` from a stream of server-sent events. If it becomes far
+    longer than the request allows, reading ends there and the answer's `stop` is "length". Raises CutOff if
+    the stream ends early or has an error. `key` is removed from texts, in case the server repeats it."""
     gathering = Gathering(exchange.bound.tokens_out)
     reason, explanation = None, None
     counts: dict[str, Any] = {}
@@ -130,8 +131,8 @@ def _take(counts: dict[str, Any], reported: Any) -> None:
 
 
 def _usage(reported: dict[str, Any]) -> TokenUsage | None:
-    """The server's token counts as a `TokenUsage`; None if input or output is missing. Raises ValidationError
-    if a value is not a count."""
+    """The token counts that the server `reported`, as a `TokenUsage`; None if input or output is missing.
+    Raises ValidationError if a value is not a count."""
     counts = AnthropicCounts.model_validate(reported)
     if counts.input_tokens is None or counts.output_tokens is None:
         return None

@@ -32,11 +32,13 @@ class AnthropicServer:
         return self.options.asked(lambda: self._body(request), lambda body: self._send(body, request))
 
     def context_length(self) -> int | None:
-        """The model's context length in tokens; None if the server does not say."""
+        """How many tokens the model takes, prompt and answer together; None if the server does not say. Asks
+        the server."""
         return context_length(self._server.asking(f"v1/models/{quote(self._model, safe='')}"), self._model)
 
     def _body(self, request: Request[T]) -> dict[str, Any]:
-        """The JSON body of a request, without the options that the server rejected before."""
+        """The JSON body of the HTTP call for a request. Options that this server has rejected before are left
+        out."""
         spoken = [m for m in request.messages if m.speaker != "system"]
         system = [m.text for m in request.messages if m.speaker == "system"]
         body: dict[str, Any] = {

@@ -42,18 +42,18 @@ class Deadline:
         return time.monotonic() >= self._end
 
     def check(self) -> None:
-        """Raise CallTimedOut if the time is over."""
+        """Raises CallTimedOut if the call has already taken longer than it may."""
         if self.passed:
             raise self.failure
 
     @property
     def failure(self) -> CallTimedOut:
-        """The error for a call that took too long."""
+        """The exception to raise for a call that was ended because it took too long."""
         return CallTimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
 
     def watch(self, event: str, about: Mapping[str, Any]) -> None:
-        """A trace callback for the HTTP library: remembers the socket once `event` says that it is connected,
-        so that it can be shut down at the deadline."""
+        """A trace callback for the HTTP library: remembers the socket once `event` says that it is connected
+        (`about` has it), so that it can be shut down at the deadline."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             with self._lock:
                 self._socket = about["return_value"].get_extra_info("socket")
@@ -61,7 +61,7 @@ class Deadline:
                 self._shut_down()
 
     def cancel(self) -> None:
-        """Cancel the deadline: the socket is not shut down any more."""
+        """Ends the watch over the call, which is over: its socket will not be shut down any more."""
         self._timer.cancel()
         with self._lock:
             self._socket = None
@@ -87,7 +87,8 @@ class Response:
 
     @property
     def kind(self) -> str:
-        """The content type from the headers; empty if the server does not say."""
+        """The media type of the body, like `application/json`, as the server's headers say; empty if they do
+        not."""
         return self.headers.get("content-type", "")
 
     def document(self) -> bytes:
@@ -107,7 +108,8 @@ class Response:
         return bytes(beginning[:ERROR_BYTES])
 
     def events(self) -> Iterator[tuple[str, bytes]]:
-        """(name, data) of each server-sent event of the body, as it arrives; comments are skipped."""
+        """Yields the server-sent events of the body, each as (name, data), as soon as it has arrived.
+        Comments are skipped."""
         name, data = "", bytearray()
         for line in self._lines():
             if not line:
@@ -121,7 +123,7 @@ class Response:
                 name = line[6:].strip()[:80].decode(errors="replace")
 
     def _lines(self) -> Iterator[bytes]:
-        """The lines of the body, without their ends, as they arrive; the last one may be empty."""
+        """Yields the lines of the body, without line ends, as they arrive; the last one may be empty."""
         rest = bytearray()
         for piece in self._pieces():
             rest += piece
@@ -132,7 +134,7 @@ class Response:
         yield bytes(rest)
 
     def _all(self, most: int) -> bytes:
-        """The whole body. Raises CutOff above `most` bytes."""
+        """Reads the body to its end. Raises CutOff as soon as it has more than `most` bytes."""
         found = bytearray()
         for piece in self._pieces():
             found += piece
@@ -151,7 +153,7 @@ class Response:
         self._deadline.check()
 
     def _bound(self, size: int, most: int) -> None:
-        """Raise CutOff if `size` bytes are more than `most`."""
+        """Checks a size that the server determines. Raises CutOff if `size` bytes are more than `most`."""
         if size > most:
             raise CutOff(f"{self.where}: sent more than {most / 1e6:g} MB", maybe_charged=True)
 
@@ -161,7 +163,8 @@ def calling(
     where: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: CallLimits
 ) -> Iterator[Response]:
     """A context with the response to one HTTP call: POST if there is a body, else GET. `where` names the
-    server in messages. Network errors, also while the body is read, become `ModelError`."""
+    server in messages. Network errors, also while the body is read, become `ModelError`. `limits` are those
+    on time and bytes."""
     deadline = Deadline(where, limits)
     problem: ModelError
     try:
@@ -188,7 +191,8 @@ def calling(
 
 
 def _client(limits: CallLimits) -> httpx2.Client:
-    """A new client for each call, so that a broken connection affects no other call."""
+    """A new HTTP client with the time limits of `limits`, for one call only, so that a broken connection
+    affects no other."""
     connect_s, silence_s = min(limits.connect_s, limits.call_s), min(limits.silence_s, limits.call_s)
     return httpx2.Client(
         verify=_certificates(),
@@ -205,8 +209,9 @@ def _certificates() -> ssl.SSLContext:
 
 
 def _lost(where: str, error: Exception, limits: CallLimits) -> Unavailable:
-    """The error to raise for a network failure at the server `where`. Its `maybe_charged` says whether the
-    server may charge for the call (not if it was never reached)."""
+    """The exception to raise for a network failure (`error`) at the server `where`, in a call with these
+    limits. Its `maybe_charged` says whether the server may charge for the call (not if it was never
+    reached)."""
     if isinstance(
         error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError
     ):
@@ -219,8 +224,9 @@ def _lost(where: str, error: Exception, limits: CallLimits) -> Unavailable:
 
 
 def _decompressed(where: str, headers: Mapping[str, str], pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The body in pieces of bounded size, from the `pieces` received. Compression is not requested, but gzip
-    and deflate are handled; raises CutOff for other codings and for bodies that cannot be decompressed."""
+    """Yields a response's body decompressed, in pieces of bounded size, from the `pieces` received; `headers`
+    name the coding. Compression is not requested, but gzip and deflate are handled. Raises CutOff, which
+    names the server `where`, for other codings and for bodies that cannot be decompressed."""
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding in ("", "identity"):
         yield from pieces

@@ -36,8 +36,9 @@ TINY = Request(
 
 
 def check_model(text: str, *, limits: CallLimits = LIMITS, prices: Prices | None = None) -> list[Finding]:
-    """Findings on the model of this name, for `doctor`: whether it answers a small question, and what its
-    server supports. For a folder (hand-off, replay) nothing is asked. Failures are findings too."""
+    """Tests the model that the user names `text` with one small call, for `doctor`: whether it answers, and
+    what its server supports, as findings. For a folder (hand-off, replay) nothing is asked. Failures are
+    findings too. `prices` None: the shipped ones."""
     try:
         name = parse_name(text)
         return _server(name, limits, prices or read_prices()) if name.server else [_folder(name)]
@@ -79,8 +80,8 @@ def _correct(reply: Reply[ServerKind]) -> Finding:
 
 
 def _structured(native: bool, reply: Reply[ServerKind]) -> Finding:
-    """The finding on whether answers keep to the JSON schema; `native`: the server accepted the schema as an
-    option."""
+    """The finding on whether answers keep to the JSON schema, from a `reply` to a small question; `native`:
+    the server accepted the schema as an option."""
     if native and reply.calls == 1:
         return Finding("structured output", "ok", "the server keeps answers to the schema")
     how = "the server declines it" if not native else "the server takes it, but the answer did not fit"

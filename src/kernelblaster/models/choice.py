@@ -44,9 +44,10 @@ class ModelChoice(Record):
         say: Callable[[str], None],
         answers: Path | None = None,
     ) -> ByRole:
-        """Open all models. Raises a `ModelError` if a key is missing or a price unknown, before anything is
-        asked. `say` prints where a hand-off (a person answers in files) waits. Paid answers are stored in the
-        folder shared by all runs, or in `answers` if given."""
+        """Opens the models of all `roles`; their calls are charged to `ledger`. Raises a `ModelError` if a
+        key is missing or a price unknown, before anything is asked. `say` prints where a hand-off (a person
+        answers in files) waits. Paid answers are stored in the folder shared by all runs, or in `answers` if
+        given."""
         record = Path(self.record) if self.record else None
         service = Service(record=record, say=say, answers=answers or answer_folder())
         return open_models(self.table(roles), ledger, service)

@@ -10,7 +10,8 @@ from kernelblaster.models.request import TokenUsage
 
 @dataclass(frozen=True)
 class Expected:
-    """How many calls a role (a kind of question) will make, and the expected tokens of one call."""
+    """How often a search will probably ask a role's question (`calls`), and how many tokens prompt and answer
+    of one such call have."""
 
     role: str
     calls: int
@@ -31,8 +32,9 @@ class Estimate:
 
 
 def estimate(expected: Sequence[Expected], table: ModelTable, prices: Prices) -> list[Estimate]:
-    """The expected tokens and dollars by role (kind of question), for the roles that have a model in `table`.
-    Folders (hand-off, replay) cost nothing. Assumes no hits in a server's prompt cache."""
+    """Estimates tokens and dollars by role (kind of question), for the roles that have a model in `table`,
+    from how often each will ask (`expected`) and these prices. Folders (hand-off, replay) cost nothing.
+    Assumes no hits in a server's prompt cache."""
     rows = []
     for item in expected:
         name = table.of(item.role)

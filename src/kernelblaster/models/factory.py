@@ -61,16 +61,18 @@ class ByRole:
 
 
 def open_models(table: ModelTable, ledger: Ledger, service: Service) -> ByRole:
-    """All models of a table (model by role, a kind of question) as one `Model`. Raises a `ModelError` before
-    anything is asked: `NotAllowed` if a key is missing, and another if the ledger's budget is in dollars and
-    a price is unknown."""
+    """Opens all models of a table (model by role, a kind of question) as one `Model`, whose calls are charged
+    to `ledger`; `service` says how they are used. Raises a `ModelError` before anything is asked:
+    `NotAllowed` if a key is missing, and another if the ledger's budget is in dollars and a price is
+    unknown."""
     ledger.check(str(name) for name in table.all if name.server)
     return ByRole(table, {name: open_model(name, ledger, service) for name in table.all})
 
 
 def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
-    """One model, with validated answers. Around a server there are, from outermost to innermost:
-    recording, retries, deduplication of equal requests, concurrency limit, accounting, stored answers."""
+    """Opens one model by its name, with validated answers; its calls are charged to `ledger`. Around a server
+    there are, from outermost to innermost: recording, retries, deduplication of equal requests, concurrency
+    limit, accounting, stored answers."""
     endpoint = _endpoint(name, ledger, service)
     return ValidatingModel(
         RecordingEndpoint(endpoint, Answers(service.record)) if service.record else endpoint
@@ -79,7 +81,7 @@ def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
 
 def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
     """The endpoint (source of raw answers) that a model's name stands for, with all wrappers of `open_model`
-    except recording and validation."""
+    except recording and validation. Calls are charged to `ledger`; `service` says how the model is used."""
     if name.kind == "handoff":
         return TokenCounted(HandOff(Path(name.rest), say=service.say), str(name), ledger)
     if name.kind == "replay":

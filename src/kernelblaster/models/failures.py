@@ -10,7 +10,7 @@ class ModelError(KernelBlasterError):
 
 
 class BadName(ModelError):
-    """A model's name or a role that is not known."""
+    """A text that the user gave as a model or as a role is neither a known kind of model nor a role."""
 
 
 class NotAllowed(ModelError):
@@ -32,7 +32,7 @@ class Unavailable(ModelError):
 
 
 class CallTimedOut(Unavailable):
-    """The answer took longer than allowed."""
+    """The model's server took longer than the limits allow, for one part of the answer or for all of it."""
 
 
 class CutOff(Unavailable):
@@ -40,15 +40,15 @@ class CutOff(Unavailable):
 
 
 class BudgetSpent(ModelError):
-    """Not asked, because the call might exceed the run's budget for models."""
+    """Raised instead of asking the model, because the call might exceed the run's budget for models."""
 
 
 class NotRecorded(ModelError):
-    """A replay has no recorded answer to the request."""
+    """In a replay, where models are answered for from recorded files, there is no answer for this request."""
 
 
 class BadAnswer(ModelError):
-    """There is an answer (`answer`), but it cannot be used."""
+    """The model has answered, but the answer (`answer`) cannot be used."""
 
     def __init__(self, message: str, answer: ModelAnswer) -> None:
         super().__init__(message)
@@ -60,11 +60,11 @@ class Refused(BadAnswer):
 
 
 class Empty(BadAnswer):
-    """The answer is empty."""
+    """The model's answer has no text at all."""
 
 
 class TooLong(BadAnswer):
-    """The answer exceeded the limit on output tokens."""
+    """The model did not finish: its answer was cut at the limit on output tokens."""
 
 
 class Malformed(BadAnswer):

@@ -53,7 +53,8 @@ class HandOff:
             raise ModelError(f"{self.folder}: {error.strerror or error}") from error
 
     def _existing(self, request: Request[T]) -> Path | None:
-        """The folder of an equal request, asked earlier; None if there is none."""
+        """The folder of an equal request that was made before, with or without an answer; None if there is
+        none."""
         return next(self.folder.glob(f"*-{request.digest}"), None)
 
     def _ask(self, request: Request[T]) -> Path:
@@ -96,7 +97,8 @@ class HandOff:
 
 
 def _prompt(request: Request[T]) -> str:
-    """The request's messages, with instructions for the person on how to answer, as Markdown."""
+    """The text that a person reads to answer a request: all messages as Markdown, then how to write the
+    answer."""
     titles = {"system": "Your part", "user": "The question", "assistant": "What you answered"}
     parts = [f"# {titles[message.speaker]}\n\n{message.text.strip()}\n" for message in request.messages]
     return "\n".join(parts) + HOW
@@ -134,8 +136,8 @@ def _usable(request: Request[T], folder: Path) -> ModelAnswer:
 
 
 def _answer(folder: Path) -> ModelAnswer:
-    """The content of answer.json, with strings "@file:NAME" replaced by those files; unchanged if it is not
-    JSON. Raises Malformed if the file is too large or a named file is missing."""
+    """The content of answer.json in a request's folder, with strings "@file:NAME" replaced by those files;
+    unchanged if it is not JSON. Raises Malformed if the file is too large or a named file is missing."""
     plain = ModelAnswer(text="", stop="done", model="handoff", usage=None)
     try:
         data = read_bounded(folder / "answer.json", LARGEST_ANSWER_BYTES)
@@ -168,7 +170,7 @@ def _filled(value: Any, folder: Path, answer: ModelAnswer) -> Any:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write `text` to `file` atomically, in place of its old content."""
+    """Writes a file so that readers see the old content or the new one, never a part."""
     scratch = file.with_name(f".{file.name}")
     scratch.write_text(text)
     scratch.replace(file)

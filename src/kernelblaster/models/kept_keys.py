@@ -59,7 +59,8 @@ class KeptKeys:
 
 
 def failure_as_data(error: ModelError) -> dict[str, Any]:
-    """The error as JSON data, from which `keys.py` makes the same error in the process that asked."""
+    """An exception as JSON data, to be sent to the process that asked, where `keys.py` raises the same one
+    again."""
     data: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
     if isinstance(error, Unavailable):
         data |= {"wait_s": error.wait_s, "maybe_charged": error.maybe_charged}

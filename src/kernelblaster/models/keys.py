@@ -29,7 +29,8 @@ def has_key(name: str) -> bool:
 
 
 def answer(exchange: "Exchange") -> "Said":
-    """The server's answer to the request `exchange`, sent with its key. Raises a `ModelError`."""
+    """Sends a request to a model's server and returns its answer: through the keeper (the process that holds
+    the keys) if there is one, else from this process. Raises a `ModelError`."""
     from kernelblaster.models.dispatch import answer_with
     from kernelblaster.models.exchange import Said
 

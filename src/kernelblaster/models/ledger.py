@@ -93,7 +93,8 @@ class Ledger:
             self._read(path)
 
     def check(self, models: Iterable[str]) -> None:
-        """Raise ModelError if the budget is in dollars and the price of one of these models is unknown."""
+        """Checks before a run that its budget can be kept. Raises ModelError if it is in dollars and the
+        price of one of these models is unknown."""
         unknown = sorted({model for model in models if self._prices.of(model) is None})
         if self._budget.usd is not None and unknown:
             raise ModelError(
@@ -102,9 +103,9 @@ class Ledger:
             )
 
     def reserve(self, model: str, request: Request[T]) -> Reservation:
-        """Set aside the most that a call may cost, before it is made; it must be settled afterwards. If the
-        budget is too small only because of calls in progress, waits for them to be settled. Raises
-        `BudgetSpent` if the call may exceed the budget in any case."""
+        """Sets aside the most that a call of `model` with this request may cost, before it is made; it must
+        be settled afterwards. If the budget is too small only because of calls in progress, waits for them to
+        be settled. Raises `BudgetSpent` if the call may exceed the budget in any case."""
         self.check([model])
         rates = self._prices.of(model)
         most_usd = rates.most_usd(request.bound) if rates else None
@@ -116,15 +117,15 @@ class Ledger:
             return self._reserve(model, request, most_usd)
 
     def refuse_if_spent(self, request: Request[T]) -> None:
-        """Raise `BudgetSpent` if the calls so far exceed the budget; for calls that cost nothing, before they
-        are made."""
+        """For calls that cost nothing, before they are made: raises `BudgetSpent`, which names the request,
+        if the calls so far exceed the budget."""
         with self._change:
             if self._exceeds(NOTHING, None):
                 raise BudgetSpent(self._refusal(request, None))
 
     def enter(self, model: str, request: Request[T], usage: TokenUsage, seconds: float) -> None:
-        """Record a call that was not reserved, such as a person's answer, with its estimated tokens and how
-        many seconds it took."""
+        """Records a call of `model` that was not reserved, such as a person's answer, with its estimated
+        tokens (`usage`) and how many seconds it took."""
         with self._change:
             reservation = self._reserve(model, request, None)
         self.settle(reservation, usage, estimated=True, seconds=seconds)
@@ -198,7 +199,8 @@ class Ledger:
             self.settle(reservation, usage)
 
     def total(self) -> Total:
-        """The sums over all calls of the run; those in progress count with the most that they may cost."""
+        """What all calls of the run cost together: tokens, dollars, seconds. A call in progress counts with
+        the most that it may cost."""
         with self._change:
             return _total(self._calls())
 
@@ -274,14 +276,14 @@ class Ledger:
 
 
 def recount(path: Path, prices: Prices) -> Total:
-    """The total of a ledger's file at these prices, computed from the recorded tokens. Raises ModelError if
-    the file is damaged, OSError if it cannot be read."""
+    """What all calls in a ledger's file (`path`) cost at these prices, computed from the recorded tokens.
+    Raises ModelError if the file is damaged, OSError if it cannot be read."""
     return _total(_recounted(path, prices))
 
 
 def recount_by_role(path: Path, prices: Prices) -> dict[str, Total]:
-    """As `recount`, for the calls of each role. The file may be one that is being written. Raises ModelError
-    if it is damaged, OSError if it cannot be read."""
+    """What the calls of each role in a ledger's file (`path`) cost at these prices. The file may be one that
+    is being written. Raises ModelError if it is damaged, OSError if it cannot be read."""
     groups = defaultdict(list)
     for reservation, settlement in _recounted(path, prices):
         groups[reservation.role].append((reservation, settlement))
@@ -301,14 +303,15 @@ def _recounted(path: Path, prices: Prices) -> list[tuple[Reservation, Settlement
 
 
 def read_ledger(path: Path) -> list[tuple[Reservation, Settlement]]:
-    """All calls of a ledger's file in their order, each with what is charged for it. Raises ModelError if the
-    file is damaged, OSError if it cannot be read."""
+    """Reads all calls of a ledger's file (`path`) in their order, each with what is charged for it. Raises
+    ModelError if the file is damaged, OSError if it cannot be read."""
     reserved, settled, _ = _parse(path.read_bytes(), path)
     return [(one, settled.get(one.number) or _unknown(one)) for one in reserved]
 
 
 def _unknown(reservation: Reservation) -> Settlement:
-    """The settlement for a call of unknown cost: it is charged the upper bound that was reserved for it."""
+    """The entry for a call whose real cost will never be known: the most that was set aside for it is
+    charged."""
     return Settlement(
         number=reservation.number, usage=reservation.bound, usd=reservation.most_usd, told=False
     )
@@ -328,8 +331,8 @@ def _total(calls: Iterable[tuple[Reservation, Settlement]]) -> Total:
 
 
 def _parse(data: bytes, path: Path) -> tuple[list[Reservation], dict[int, Settlement], int]:
-    """(reservations, settlements by number, length in bytes of the complete lines) of a ledger's file.
-    Only the last line may be incomplete; raises ModelError if another is damaged."""
+    """Reads the content (`data`) of a ledger's file: (reservations, settlements by number, length in bytes of
+    the complete lines). Only the last line may be incomplete; raises ModelError if another is damaged."""
     reserved: list[Reservation] = []
     settled: dict[int, Settlement] = {}
     lines = data.split(b"\n")[:-1]

@@ -51,7 +51,8 @@ class ModelName:
 
     @property
     def server(self) -> Kind | None:
-        """The kind of server, with the name's own address if it has one; None for a folder."""
+        """The kind of server (protocol, address, key) that the name means, at the name's own address if it
+        has one; None for a model that is a folder."""
         kind = KINDS.get(self.kind)
         return Kind(kind.speaks, self.url, OWN_KEY, False) if kind and self.url else kind
 
@@ -65,12 +66,12 @@ class ModelTable:
     roles: Mapping[str, ModelName]
 
     def of(self, role: str) -> ModelName | None:
-        """The model of a role; None if it has none."""
+        """Which model plays this role (answers this kind of question); None if none does."""
         return self.roles.get(role, self.default)
 
     @property
     def all(self) -> set[ModelName]:
-        """Every model that some role uses, or that is the default."""
+        """All models of the table, each once: the default one and those of single roles."""
         return {*self.roles.values(), *([self.default] if self.default else [])}
 
 

@@ -23,7 +23,8 @@ class Words(Shape):
 
 
 class ReplyChoice(Shape):
-    """One choice of a completion. A piece of a stream has a `delta`, a whole answer a `message`."""
+    """One of the answers in a server's reply (usually the only one). A piece of a stream has a `delta`, a
+    whole answer a `message`."""
 
     delta: Words | None = None
     message: Words | None = None
@@ -59,7 +60,8 @@ class OpenAiCounts(BaseModel):
 
 
 class Listed(Shape):
-    """The server's list of models, each with properties that may have its context length."""
+    """The reply to a question for the server's models: one dictionary of properties for each, some of which
+    have its context length."""
 
     data: list[dict[str, Any]] = Field(default_factory=list)
 
@@ -78,8 +80,8 @@ def answer_of(exchange: Exchange, key: str | None) -> Said:
 
 
 def context_of(exchange: Exchange, key: str | None, model: str) -> int | None:
-    """The context length in tokens of `model`, from the server's list of models; None if the list does not
-    say."""
+    """The context length in tokens of `model`, from the server's list of models, which `exchange` asks for
+    with this key; None if the list does not say."""
     listed = exchanged(exchange, key, lambda response: shaped(exchange.name, response.document(), Listed))
     properties = next((one for one in listed.data if one.get("id") == model), {})
     meta = properties.get("meta")
@@ -90,9 +92,9 @@ def context_of(exchange: Exchange, key: str | None, model: str) -> int | None:
 
 
 def _streamed(exchange: Exchange, response: Response, key: str) -> ModelAnswer:
-    """The answer gathered from a stream of server-sent events. If it becomes far longer than the request
-    allows, reading ends there and the answer's `stop` is "length". Raises CutOff if the stream ends early or
-    has an error. `key` is removed from texts, in case the server repeats it."""
+    """Gathers the answer to the request `exchange` from a stream of server-sent events. If it becomes far
+    longer than the request allows, reading ends there and the answer's `stop` is "length". Raises CutOff if
+    the stream ends early or has an error. `key` is removed from texts, in case the server repeats it."""
     gathering = Gathering(exchange.bound.tokens_out)
     reason, refused, usage = None, False, None
     for _, data in response.events():

@@ -41,11 +41,13 @@ class OpenAIServer:
         return self.options.asked(lambda: self._body(request), lambda body: self._send(body, request))
 
     def context_length(self) -> int | None:
-        """The model's context length in tokens, from the server's list of models; None if it does not say."""
+        """How many tokens the model takes, prompt and answer together, from the server's list of models; None
+        if it does not say. Asks the server."""
         return context_length(self._server.asking("models"), self._model)
 
     def _body(self, request: Request[T]) -> dict[str, Any]:
-        """The JSON body of a request, without the options that the server rejected before."""
+        """The JSON body of the HTTP call for a request. Options that this server has rejected before are left
+        out."""
         takes = self.options.takes
         body: dict[str, Any] = {"model": self._model, "messages": self._messages(request)}
         if takes("stream"):

@@ -23,11 +23,12 @@ class ServerOptions:
         self._dropped: set[str] = set()
 
     def takes(self, option: str) -> bool:
-        """Whether to send the field `option`: it is a known one and the server has not rejected it so far."""
+        """Whether to put the optional field `option` into a request: false once the server has rejected
+        it."""
         return option in self._words and option not in self._dropped
 
     def drop(self, option: str) -> None:
-        """Never send the field `option` to this server again."""
+        """Remembers that this server rejects the field `option`: it is not sent again by this process."""
         with self._lock:
             self._dropped.add(option)
 

@@ -34,7 +34,8 @@ class TokenPrices(Record):
     long_output: Price = 1.0
 
     def usd(self, usage: TokenUsage) -> float:
-        """The cost of these tokens in US dollars."""
+        """What a call that used these tokens costs, in US dollars; cached tokens and long prompts have prices
+        of their own."""
         fresh = usage.tokens_in - usage.tokens_cached - usage.tokens_stored
         cached = self.input if self.cached is None else self.cached
         stored = self.input if self.stored is None else self.stored
@@ -44,7 +45,8 @@ class TokenPrices(Record):
         return (read * factors[0] + usage.tokens_out * self.output * factors[1]) / 1e6
 
     def most_usd(self, bound: TokenUsage) -> float:
-        """The most that these tokens may cost in US dollars, however the server's cache is used."""
+        """The most, in US dollars, that a call of at most these tokens can cost, whatever the server's cache
+        does."""
         dearest = max(self.input, self.stored or self.input)
         return self.model_copy(update={"input": dearest}).usd(bound)
 
@@ -73,15 +75,18 @@ class Prices:
         return sorted(self._rates)
 
     def of(self, model: str) -> TokenPrices | None:
-        """A model's prices; None if unknown. Models that are folders (hand-off, replay) cost nothing."""
+        """The prices of the model with this full name (KIND:NAME); None if they are unknown. Models that are
+        folders (hand-off, replay) cost nothing."""
         return FREE if model.partition(":")[0] in FOLDERS else self._rates.get(model)
 
     def origin(self, model: str) -> str | None:
-        """The source and date of a model's prices; None if unknown."""
+        """Where the prices of the model come from and of which date they are, as text; None if they are
+        unknown."""
         return self._origins.get(model)
 
     def usd(self, model: str, usage: TokenUsage) -> float | None:
-        """The cost in US dollars; None if the model's prices are unknown."""
+        """What a call to this model with these tokens costs, in US dollars; None if its prices are
+        unknown."""
         rates = self.of(model)
         return None if rates is None else rates.usd(usage)
 

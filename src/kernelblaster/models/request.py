@@ -17,7 +17,8 @@ TOKENS_A_MESSAGE = 16  # what chat templates add around each, at most
 
 
 class ChatMessage(Record):
-    """One message of a conversation with a model."""
+    """One message of a conversation with a language model: who speaks (instructions, the user, the model),
+    and the text."""
 
     speaker: Literal["system", "user", "assistant"]
     text: str
@@ -115,7 +116,8 @@ class Endpoint(Protocol):
     """A source of raw answers: a server, a folder, or a wrapper around another endpoint."""
 
     def answer(self, request: Request[T]) -> ModelAnswer:
-        """The answer of one call, not validated. Raises a `ModelError` if there is none."""
+        """Asks once and returns the raw answer, whatever its text is. Raises a `ModelError` if there is
+        none."""
         ...
 
 
@@ -123,5 +125,6 @@ class Model(Protocol):
     """The interface that the roles of a policy use to ask a language model."""
 
     def ask(self, request: Request[T]) -> Reply[T]:
-        """A reply that was validated by the request's schema. Raises a `ModelError` if there is none."""
+        """Asks the model and returns its answer as an object of the request's schema. Raises a `ModelError`
+        if there is no valid answer."""
         ...

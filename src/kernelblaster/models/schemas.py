@@ -42,7 +42,8 @@ def closed(schema: dict[str, Any]) -> bool:
 
 
 def in_words(request: Request[T]) -> str:
-    """The instruction, for the prompt, to answer with a JSON object of this request's schema."""
+    """The sentence for a prompt that asks for an answer as JSON by this request's schema, for servers that
+    cannot enforce it."""
     return (
         "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
         f"{json.dumps(request.json_schema, separators=(',', ':'))}"

@@ -17,8 +17,9 @@ class ValidatingModel:
         self._endpoint = endpoint
 
     def ask(self, request: Request[T]) -> Reply[T]:
-        """The validated reply. A `Malformed` answer is shown to the model once, with the problem; if the
-        second answer is malformed too, that error is raised. Other failures are raised at once."""
+        """Asks the model and returns its answer as a validated object. A `Malformed` answer is shown to the
+        model once, with the problem; if the second answer is malformed too, that error is raised. Other
+        failures are raised at once."""
         answer = self._endpoint.answer(request)
         try:
             return _reply(read(request, answer), answer)
@@ -45,5 +46,5 @@ def _reply(value: T, answer: ModelAnswer) -> Reply[T]:
 
 
 def _sum(first: TokenUsage | None, second: TokenUsage | None) -> TokenUsage | None:
-    """The tokens of two calls added up; None if those of either are unknown."""
+    """The tokens of two calls together; None if those of one are unknown."""
     return first + second if first and second else None

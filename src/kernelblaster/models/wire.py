@@ -53,8 +53,9 @@ class Gathering:
 
 
 def failure(where: str, status: int, text: str, headers: Mapping[str, str]) -> ModelError:
-    """The error for an HTTP status other than 200: `Unavailable` if a retry may help, `NotAllowed` for
-    keys and credit, else `Declined`. `text` is what the server says, `where` names the server."""
+    """The exception for an HTTP status other than 200: `Unavailable` if a retry may help, `NotAllowed` for
+    keys and credit, else `Declined`. `text` is what the server says, `where` names the server; `headers` may
+    say how long to wait."""
     message = f"{where}: HTTP {status}: {text.strip()[:500] or 'no reason given'}"
     if 300 <= status < 400:
         return Declined(
@@ -74,7 +75,8 @@ def failure(where: str, status: int, text: str, headers: Mapping[str, str]) -> M
 
 
 def _host(headers: Mapping[str, str]) -> str:
-    """The host in a redirect's headers, for a message; "another page" or "nowhere" if they name none."""
+    """The host that a redirect leads to, by its headers, for a message; "another page" or "nowhere" if they
+    name none."""
     try:
         return urlsplit(headers.get("location", "")).hostname or "another page"
     except ValueError:
@@ -91,7 +93,8 @@ def complaint(body: bytes) -> str:
 
 
 def said(body: object, otherwise: str) -> str:
-    """The error message in a parsed JSON body, for people; `otherwise` if it has none."""
+    """What a server says about an error, from the parsed JSON of its reply, as a text for people; `otherwise`
+    if it says nothing."""
     error = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return str(body or otherwise)
@@ -118,5 +121,5 @@ def hinted_wait(headers: Mapping[str, str]) -> float | None:
 
 
 def scrubbed(text: str, key: str) -> str:
-    """The text with every occurrence of `key` replaced, in case a server repeated it."""
+    """The text with the API key replaced by `[key]` wherever it occurs, in case a server has repeated it."""
     return text.replace(key, "[key]") if key and key != NO_KEY else text

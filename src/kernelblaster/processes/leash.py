@@ -13,8 +13,8 @@ import sys
 
 
 def main() -> int:
-    """Run the command line described above; returns the command's exit code, negative for the signal that
-    ended it. MEMORY_BYTES limits the address space of the command (0: no limit)."""
+    """Runs the command on this program's command line (see above) and returns its exit code, negative for the
+    signal that ended it. MEMORY_BYTES limits the address space of the command (0: no limit)."""
     pipe, memory_bytes, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     if memory_bytes:
         _, most = resource.getrlimit(resource.RLIMIT_AS)

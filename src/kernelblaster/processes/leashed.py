@@ -19,10 +19,10 @@ def run_leashed(
     environment: Mapping[str, str] | None = None,
     memory_bytes: int = 0,
 ) -> tuple[int | None, str]:
-    """Run a command to its end: (exit code, stdout and stderr together); (None, "") if it took longer
-    than `limit_s` seconds and was killed with all processes that it started. It is also killed when
-    this process ends, however that happens. `folder` is its working directory, `memory_bytes` the most
-    address space of each process (0: no limit)."""
+    """Run a command to its end: (exit code, stdout and stderr together); (None, "") if it took longer than
+    `limit_s` seconds and was killed with all processes that it started. It is also killed when this process
+    ends, however that happens. `folder` is its working directory, `memory_bytes` the most address space of
+    each process (0: no limit). `environment` are its variables (None: this process's own)."""
     watched, held = os.pipe()
     try:
         leash = [sys.executable, "-I", "-S", str(LEASH), str(watched), str(memory_bytes)]
@@ -46,7 +46,8 @@ def _run(
     environment: Mapping[str, str] | None = None,
     inherited: tuple[int, ...] = (),
 ) -> tuple[int | None, str]:
-    """(exit code, output) of a command in a session of its own; (None, "") after `limit_s` seconds, when
+    """Runs a command in a session of its own, in the working directory `folder` and with the variables
+    `environment` (None: this process's own): (exit code, output); (None, "") after `limit_s` seconds, when
     its whole process group is killed. `inherited` are file descriptors that it gets."""
     process = subprocess.Popen(
         command,

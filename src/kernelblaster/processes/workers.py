@@ -19,7 +19,8 @@ ENDING_S = 5.0  # seconds that a process may live on after its pipe is closed
 
 
 class Closable(Protocol):
-    """Something that is passed on to a new process, like one end of a pipe, and then closed in this one."""
+    """Something with a `close` method, like one end of a pipe, that is passed to a new process and then
+    closed in this one."""
 
     def close(self) -> None: ...
 
@@ -53,7 +54,8 @@ class JobPipe:
             yield job
 
     def tell(self, news: object) -> None:
-        """Send a message to the parent process: any object that can be pickled."""
+        """Sends a message from the worker to the parent process, which gets it among those that
+        `Workers.replies` yields. `news` is any object that can be pickled."""
         self._connection.send((news,))
 
     def disown_job(self) -> None:
@@ -124,7 +126,8 @@ class Workers:
 
     @property
     def failures(self) -> list[int]:
-        """The nonzero exit codes of worker processes that have ended; negative: the signal."""
+        """The exit codes of worker processes that have ended other than normally: not 0; negative if a signal
+        ended them."""
         return [process.exitcode for process in self._processes if process.exitcode]
 
 
@@ -148,10 +151,10 @@ def run_with_retry(
     workers: int,
     connect: Callable[[], Closable] | None = None,
 ) -> Iterator[Any]:
-    """As `run_jobs`, but a job whose process ends is tried once more, in a process of its own, because
-    another job may have used up the memory. If that process ends too, a `LostJob` is yielded among the
-    messages. If `connect` is given, each process gets what it returns as its first argument, before
-    `arguments`."""
+    """Does the jobs as `run_jobs`, in up to `workers` processes that call `work(pipe, *arguments)`, but a job
+    whose process ends is tried once more, in a process of its own, because another job may have used up the
+    memory. If that process ends too, a `LostJob` is yielded among the messages. If `connect` is given, each
+    process gets what it returns as its first argument, before `arguments`."""
     waiting = iter(jobs)
     doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:

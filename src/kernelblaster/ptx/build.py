@@ -125,7 +125,8 @@ def _run(command: list[str], target: Path) -> None:
 
 
 def _digest(about: str, files: Sequence[Path]) -> str:
-    """A key for the cache: 32 hexadecimal digits of a hash of the text and the files' contents."""
+    """A key for the cache that changes with the text `about` (compiler, flags) or with the content of any of
+    `files`: 32 hexadecimal digits."""
     digest = hashlib.sha256(about.encode())
     for file in files:
         digest.update(file.read_bytes())

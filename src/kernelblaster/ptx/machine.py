@@ -88,7 +88,8 @@ class Draws:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """The fields of this object as integers, in the order that the native code expects."""
+        """All fields as integers, in the order in which the native code (the struct of the same name) takes
+        them."""
         return (
             *(self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact),
             *(int(self.skips), int(self.stale), int(self.unordered), self.most_work),
@@ -96,7 +97,7 @@ class Draws:
 
 
 class BadPtx(KernelBlasterError):
-    """A text that is not PTX, or not PTX that the emulator can read; the message names the line."""
+    """Raised for a text that is not PTX, or that the emulator cannot read; the message names the line."""
 
 
 class NotEmulated(KernelBlasterError):
@@ -105,12 +106,14 @@ class NotEmulated(KernelBlasterError):
 
 
 class InvalidLaunch(KernelBlasterError):
-    """Grid, block, shared memory or a tensor map are outside what a GPU accepts; the message says what."""
+    """Raised for a launch that no GPU would accept, by its grid, block, shared memory or tensor map; the
+    message says which."""
 
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The emulator's C interface, loaded once; built first if necessary."""
+    """The emulator's shared library with its C functions declared, loaded once per process; compiled first if
+    it is not in the cache."""
     library = ctypes.CDLL(str(machine_library()))
     library.ptx_machine_new.restype = ctypes.c_void_p
     library.ptx_machine_free.argtypes = [ctypes.c_void_p]
@@ -234,7 +237,7 @@ class Module:
         return list(self._kernels)
 
     def parameters(self, kernel: str) -> list[tuple[int, int]]:
-        """(offset, size) in bytes of each parameter of a kernel."""
+        """The layout of a kernel's parameter buffer: (offset, size) in bytes of each parameter, in order."""
         return [(offset, size) for offset, size in self._kernels[kernel]["parameters"]]
 
     def unsupported(self, kernel: str) -> str | None:

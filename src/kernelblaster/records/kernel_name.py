@@ -19,7 +19,8 @@ def source_name(known_as: str) -> str:
 
 
 def _last_part(mangled: str) -> str:
-    """The last component of a name mangled by the Itanium C++ ABI (components preceded by their length)."""
+    """The innermost name in a kernel's mangled C++ name: `tile` for `_ZN3abc4tileILi4EEvPf`. `mangled` has a
+    namespace and follows the Itanium C++ ABI."""
     found = NESTED.match(mangled)
     assert found is not None
     position, name = found.end(), mangled

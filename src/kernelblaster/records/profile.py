@@ -45,7 +45,7 @@ class KernelProfile(Record):
     advice: tuple[ProfilerAdvice, ...] = ()
 
     def metric(self, name: str) -> Metric | None:
-        """The first metric of this name; None if there is none."""
+        """The kernel's metric with this name (as Nsight Compute calls it); None if it was not collected."""
         return next((m for m in self.metrics if m.name == name), None)
 
     @property

@@ -20,7 +20,7 @@ class Recipe:
 
     @classmethod
     def of(cls, techniques: Iterable[str]) -> "Recipe | None":
-        """The recipe of these techniques; None if fewer than two differ."""
+        """Makes a recipe of technique names; duplicates count once. None if that leaves fewer than two."""
         names = tuple(sorted(set(techniques)))
         return cls(names) if len(names) > 1 else None
 
@@ -33,17 +33,19 @@ class Recipe:
         return JOINED.join(self.techniques)
 
     def beyond(self, applied: Collection[str]) -> int:
-        """The number of the recipe's techniques that are not in `applied`."""
+        """How many of this recipe's techniques are not among `applied` yet."""
         return len(set(self.techniques).difference(applied))
 
     def similarity(self, other: "Recipe") -> float:
-        """The Jaccard similarity of the two sets of techniques, from 0 to 1."""
+        """How alike two recipes are, from 0 (nothing in common) to 1 (equal): techniques in both, divided by
+        techniques in either (Jaccard)."""
         mine, theirs = set(self.techniques), set(other.techniques)
         return len(mine & theirs) / len(mine | theirs)
 
 
 def is_recipe(technique: str) -> bool:
-    """Whether a technique's name is the text of a recipe."""
+    """Whether a name stands for several techniques applied in one step (`a + b`) rather than for a single
+    one."""
     return JOINED in technique
 
 

@@ -17,6 +17,6 @@ class Record(BaseModel):
         return self.digest_without()
 
     def digest_without(self, *fields: str) -> str:
-        """As `digest`, with the named fields left out of the hash."""
+        """As `digest`, but records that differ only in these fields get equal digests."""
         text = self.model_dump_json(exclude=set(fields))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

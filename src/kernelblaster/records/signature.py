@@ -71,7 +71,8 @@ class Signature(Record):
 
     @property
     def read_tensors(self) -> tuple[Tensor, ...]:
-        """Tensors that a candidate may read and must not change: inputs, then parameters."""
+        """All tensors that a candidate gets to read and must not change: the input tensors, then the
+        parameters."""
         return self.input_tensors + self.parameters
 
     @property

@@ -47,7 +47,7 @@ class StepId:
         return self.iteration, self.rollout, self.number, self.choice, self.retry
 
     def retried(self, retry: int) -> "StepId":
-        """The id of the `retry`-th retry (from 1) of this step."""
+        """The id of a further attempt at this step, number `retry` from 1, after the first one failed."""
         return replace(self, retry=retry)
 
 

@@ -88,7 +88,8 @@ class Task(Record):
         return next((w for w in self.workloads if w.name == "small"), None)
 
     def workload(self, name: str) -> Workload:
-        """The workload of this name. Raises KeyError if there is none."""
+        """The task's workload (choice of all sizes) of this name, like "primary" or "small". Raises KeyError
+        if it has none."""
         for workload in self.workloads:
             if workload.name == name:
                 return workload

@@ -19,14 +19,14 @@ class Workload(Record):
     module: Literal["primary", "small"] = "primary"
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
-        """The extents of `tensor` at this workload, outermost first."""
+        """The extent of each of a tensor's dimensions at this workload, outermost first."""
         return tuple(self.sizes[dim] for dim in tensor.dims)
 
     def elements(self, tensor: Tensor) -> int:
         return prod(self.shape(tensor))
 
     def bytes(self, tensor: Tensor) -> int:
-        """Bytes of the tensor at this workload."""
+        """How many bytes a tensor takes at this workload: its elements times the bytes of its type."""
         return self.elements(tensor) * DTYPE_BYTES[tensor.dtype]
 
     def total_bytes(self, signature: Signature) -> int:

@@ -26,13 +26,14 @@ TAGS = {"agrees": "good", "contradicts": "bad", "undecided": "idle", "no claim":
 
 
 def summarize_studies(ablation: Ablation) -> list[StudyFindings]:
-    """The findings of every study (one question with the ways to search it compares), from the results so
-    far."""
+    """What each study of the ablation has found so far. A study is one question, answered by comparing
+    several ways to search ("arms") on the same tasks."""
     return [summarize_study(ablation, study) for study in ablation.studies]
 
 
 def ablation_markdown(ablation: Ablation) -> str:
-    """The report as Markdown, without figures."""
+    """The report on an ablation as Markdown: for each study its table and the answers to its claims, then the
+    tasks that could not be studied. No figures."""
     lines = ["# Learning studies", "", _about(ablation), ""]
     for findings in summarize_studies(ablation):
         lines += [f"## {findings.study.title}", "", _scope(findings), ""]
@@ -47,7 +48,8 @@ def ablation_markdown(ablation: Ablation) -> str:
 
 
 def ablation_page(ablation: Ablation, made: str = "") -> str:
-    """The report as one self-contained HTML file; `made` says when or how it was made."""
+    """The report on an ablation as one HTML file that needs nothing else, figures included. `made` is a text
+    on when or how it was made."""
     return render_page(
         "ablation.html",
         title="Learning studies",
@@ -60,8 +62,8 @@ def ablation_page(ablation: Ablation, made: str = "") -> str:
 
 
 def charts_of(findings: StudyFindings) -> list[Chart]:
-    """Two figures of a study: the best so far over the evaluations, and the evaluations that each arm (way to
-    search) needs to reach 95 % of the best. Empty if no arm has results."""
+    """The two figures of a study: the best speedup so far over the evaluations, and the evaluations that each
+    arm (way to search) needs to reach 95 % of the best. Empty if no arm has results."""
     arms = [arm for arm in findings.arms if arm.curve]
     if not arms:
         return []
@@ -99,8 +101,8 @@ def charts_of(findings: StudyFindings) -> list[Chart]:
 
 
 def arms_table(findings: StudyFindings) -> tuple[list[str], list[list[str]]]:
-    """Column titles, and a row of cells for each arm (way to search); with a column for tokens if a model was
-    used."""
+    """The table of a study, as (column titles, rows of cells), with a row for each arm (way to search) and a
+    column for tokens if a model was used."""
     rows = [_cells(arm) for arm in findings.arms]
     if all(arm.tokens is None for arm in findings.arms):
         return list(COLUMNS), rows
@@ -109,7 +111,8 @@ def arms_table(findings: StudyFindings) -> tuple[list[str], list[list[str]]]:
 
 
 def _cells(arm: ArmFindings) -> list[str]:
-    """The texts of an arm's row, one for each of COLUMNS; empty texts where there is no data."""
+    """One table row: the numbers of an arm (one way to search) as texts in the order of COLUMNS; empty where
+    there is no data."""
     gain = "" if arm.gain is None else " / ".join(f"{value:.2f}x" for value in arm.gain)
     return [
         arm.name,
@@ -122,7 +125,8 @@ def _cells(arm: ArmFindings) -> list[str]:
 
 
 def _shown(findings: StudyFindings) -> dict[str, Any]:
-    """A study's part of the page, as values by the names that the template uses."""
+    """A study prepared for the HTML template: title, table, answers and charts, by the names that the
+    template uses."""
     return {
         "name": findings.study.name,
         "title": findings.study.title,
@@ -135,12 +139,14 @@ def _shown(findings: StudyFindings) -> dict[str, Any]:
 
 
 def _not_studied(ablation: Ablation) -> list[list[str]]:
-    """Rows for NOT_STUDIED_COLUMNS: the tasks that cannot be searched in any arm, with the reason."""
+    """Table rows for the tasks that no arm could search: name, status and reason, in the order of
+    NOT_STUDIED_COLUMNS."""
     return [[one.name, one.status, one.reason] for one in ablation.plan.left_out]
 
 
 def _about(ablation: Ablation) -> str:
-    """A sentence on the extent of the ablation: tasks, device, model, seeds and budget."""
+    """One sentence on how large the ablation is: number of tasks, suites, GPU, model, seeds, candidates for
+    each search."""
     plan = ablation.plan
     where = plan.setup.gpu or plan.setup.device
     how = ", times modelled" if plan.setup.device == "emulated" else ""
@@ -153,7 +159,8 @@ def _about(ablation: Ablation) -> str:
 
 
 def _scope(findings: StudyFindings) -> str:
-    """A sentence on the tasks and seeds that count in every arm of a study."""
+    """One sentence on which searches a study's figures are made of: the tasks and seeds for which every arm
+    has a result."""
     trained = "; the other half of the tasks was trained on" if findings.study.trains else ""
     seeds = (
         f"{findings.seeds} of {findings.planned}"
@@ -164,7 +171,8 @@ def _scope(findings: StudyFindings) -> str:
 
 
 def _left_out(findings: StudyFindings) -> str:
-    """The tasks that lack a result in some arm, grouped by reason, as text; empty if there are none."""
+    """The tasks without a result in some arm, as text: "reason: task, task; reason: ..."; empty if there are
+    none."""
     reasons: dict[str, list[str]] = {}
     for task, reason in findings.left_out.items():
         reasons.setdefault(reason.split(":")[0], []).append(task.split("/")[-1])
@@ -172,8 +180,8 @@ def _left_out(findings: StudyFindings) -> str:
 
 
 def _interval(interval: Interval | None, digits: int) -> str:
-    """An estimate with its interval as text, `1.23 (1.10 to 1.37)`, with so many digits after the point;
-    empty for None."""
+    """An estimate and its confidence interval as text, like `1.23 (1.10 to 1.37)`, with `digits` digits after
+    the point; empty for None."""
     if interval is None:
         return ""
     return f"{interval.estimate:.{digits}f} ({interval.low:.{digits}f} to {interval.high:.{digits}f})"

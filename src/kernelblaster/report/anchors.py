@@ -12,8 +12,8 @@ _ANCHOR = re.compile(r'<(?:div|tr)\b[^>]*? id="((?:state|technique)-[^"]*)"')
 
 
 def anchor(state: str, technique: str | None = None) -> str:
-    """The HTML id of a state's card on the knowledge page, or of a technique's row in it if one is given; not
-    HTML-escaped."""
+    """The HTML id of a state on the page of a knowledge base or, if `technique` is given, of that technique's
+    row below it. Not HTML-escaped."""
     name = f"state-{state}" if technique is None else f"technique-{state}--{technique}"
     return re.sub(r"\s+", "-", name)
 
@@ -26,7 +26,8 @@ class KnowledgeLinks:
     anchors: frozenset[str] = frozenset()
 
     def to(self, state: str, technique: str | None = None) -> str:
-        """The relative URL of a technique's row, else of its state's card; empty if the page has neither."""
+        """A link to a technique in a state on the page of a knowledge base, as a relative URL; to the state
+        if the page has no such technique; empty if it has neither."""
         for name in (anchor(state, technique), anchor(state)):
             if name in self.anchors:
                 return f"{KNOWLEDGE_PAGE}#{quote(name)}"

@@ -38,7 +38,7 @@ PARTS = {
 
 
 def bench_page(contents: Sequence[Contents], made: str = "") -> str:
-    """The HTML page of one subject (a bench or a group of runs), or of several side by side; `made` is a text
+    """The HTML page of a report on one bench (or group of runs), or on several side by side; `made` is a text
     on when or how it was made."""
     runs: list[tuple[str, str]] = []
     for index, one in enumerate(contents):
@@ -57,7 +57,8 @@ def bench_page(contents: Sequence[Contents], made: str = "") -> str:
 
 
 def _lead(contents: Sequence[Contents]) -> str:
-    """The sentence below the title: suites, devices, and whether times are modelled or measured."""
+    """One sentence for below the title: which suites on which devices, and whether times were measured or
+    modelled."""
     one = contents[0]
     how = "times modelled, not measured" if one.subject.modelled else "times measured"
     devices = ", ".join(sorted({other.subject.device for other in contents}))
@@ -66,7 +67,8 @@ def _lead(contents: Sequence[Contents]) -> str:
 
 
 def _article(one: Contents) -> dict[str, Any]:
-    """One subject's part of the page, as values by the names that the template uses."""
+    """One bench (or group of runs) prepared for the HTML template: figures, tables and settings, by the names
+    that the template uses."""
     return {
         "title": one.title,
         "modelled": one.subject.modelled,
@@ -88,7 +90,8 @@ def _article(one: Contents) -> dict[str, Any]:
 
 
 def _unfinished(one: Contents) -> str:
-    """A sentence on how many searches have ended; empty if all have."""
+    """One sentence on how many of the searches have ended, for a bench that is not finished; empty if all
+    have."""
     rows = one.subject.rows
     ended = sum(row.result.status != "unfinished" for row in rows)
     if ended == len(rows):
@@ -97,7 +100,8 @@ def _unfinished(one: Contents) -> str:
 
 
 def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
-    """The headline numbers, each as (number, caption), from the searches that have ended."""
+    """Yields the numbers shown large at the top of the page, each as (number, caption), from the searches
+    that have ended."""
     kind, rows = kind_text(one.subject.modelled), one.subject.rows
     tasks = {row.result.task for row in rows}
     ended = tasks - {row.result.task for row in rows if row.result.status == "unfinished"}
@@ -121,8 +125,8 @@ def _tiles(one: Contents) -> Iterator[tuple[str, str]]:
 
 
 def _run_choices(one: Contents) -> list[tuple[str, str]]:
-    """The runs that can be opened on the page, each as (its job's key, the text in the list of choices), in
-    the order in which they are embedded."""
+    """The runs of the bench that can be opened on its page, each as (its job's key, the text in the list of
+    choices), in the order in which they are embedded."""
     rows = {row.result.job: row for row in one.subject.rows}
     choices = []
     for job in one.details:
@@ -143,12 +147,14 @@ def _opened(one: Contents) -> tuple[str, Markup] | None:
 
 
 def _compared(contents: Sequence[Contents]) -> dict[str, Any]:
-    """The comparison of several subjects: table and figure, by the names that the template uses."""
+    """The comparison of several benches prepared for the HTML template: its table and its figure, by the
+    names that the template uses."""
     return {"table": comparison_table(contents), "chart": comparison_chart(contents)}
 
 
 def _steps(detail: Detail, one: Contents) -> Markup:
-    """The steps of a run, as HTML."""
+    """A run's tree of steps as HTML: what was tried on which candidate, and what came of it. `one` is the
+    bench that the run belongs to."""
     reasons = (detail.learned or {}).get("reasons", ())
     return Markup(
         render_page("run_steps.html", detail=detail, reasons=reasons, modelled=one.subject.modelled)
@@ -156,7 +162,8 @@ def _steps(detail: Detail, one: Contents) -> Markup:
 
 
 def _packed(detail: Detail, one: Contents) -> str:
-    """A run's steps and sources as compressed JSON in base64, which the page's script unpacks."""
+    """A run's steps (as HTML) and sources, compressed: JSON, deflated, in base64. The page's script unpacks
+    it when a reader opens the run."""
     data = {"html": _steps(detail, one), "sources": detail.sources}
     packed = zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 6)
     return base64.b64encode(packed).decode()

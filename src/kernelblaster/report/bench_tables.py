@@ -27,7 +27,8 @@ FOR_EACH = {
 
 
 def summary_table(one: Contents) -> SortedTable:
-    """The table of speedups by group of tasks (level) and baseline."""
+    """The main table: for each group of tasks (level) and each baseline how many tasks have a valid
+    candidate, and mean, median and extremes of the speedups."""
     speeds = ("average", "geomean", "median", "min", "max")
     columns = [Column("level"), Column("against"), Column("valid", "number")]
     columns += [Column(title, "number") for title in (*speeds, "> 1x", "< 1x", "kept")]
@@ -43,7 +44,8 @@ def summary_table(one: Contents) -> SortedTable:
 
 
 def task_table(one: Contents) -> SortedTable:
-    """The table of results: a row for each task and seed, which opens the run of its job, if there is one."""
+    """The table with a row for each search: task, seed, status, speedup over each baseline, time. A row opens
+    its run, if there is one."""
     kind = f",{kind_text(True)}" if one.subject.modelled else ""
     rows = table_rows(one)
     several = len({row["seed"] for row in rows}) > 1
@@ -91,7 +93,8 @@ def used_tables(one: Contents) -> tuple[SortedTable, SortedTable] | None:
 
 
 def _used_line(row: dict[str, Any]) -> TableLine:
-    """The table row of a technique in a state; `row` is one of `pairs` in `TechniqueUsage.as_dict`."""
+    """The table row on a technique in a state: how often it was tried, paid and failed. `row` is an entry of
+    `pairs` in what `TechniqueUsage.as_dict` returns."""
     failures = ", ".join(f"{kind} {count}" for kind, count in row["failures"].items())
     counts = [number_cell(row[name]) for name in ("attempts", "paid", "idle")]
     failed = Cell(str(row["failed"]), row["failed"], tip=failures)

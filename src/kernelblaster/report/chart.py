@@ -1,4 +1,4 @@
-"""Figures as data (axes, lines, bars); drawing.py lays them out."""
+"""Charts as data: axes, lines, bars. drawing.py computes where each part of them is drawn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,8 @@ class ChartAxis:
     ticks: tuple[float, ...] = ()
 
     def fraction(self, value: float) -> float:
-        """The relative position of a value between the two ends: 0 to 1, clamped."""
+        """Where a value lies on the axis: 0 at its low end, 1 at its high end; values beyond are put at the
+        end."""
         if self.log:
             part = (log10(max(value, self.low)) - log10(self.low)) / (log10(self.high) - log10(self.low))
         else:
@@ -32,7 +33,8 @@ class ChartAxis:
 
     @property
     def marks(self) -> list[float]:
-        """The values to label: `ticks` if given, else round numbers between `low` and `high`."""
+        """The values at which the axis has labels: `ticks` if these were given, else round numbers in its
+        range."""
         return list(self.ticks) or (_log_marks if self.log else _linear_marks)(self.low, self.high)
 
 
@@ -113,7 +115,8 @@ Chart = LineChart | Bars | Stack
 
 
 def shown(value: float, format_: Format) -> str:
-    """A number as an axis label: `times` as `1.5x`, `percent` from a fraction of 1, `si` with k, M or G."""
+    """A number as text for an axis label, written in the way `format_` names: `times` as `1.5x`, `percent`
+    from a fraction of 1, `si` with k, M or G."""
     if format_ == "percent":
         return f"{100 * value:.3g}%"
     if format_ == "times":
@@ -132,7 +135,7 @@ def log_range(values: Sequence[float], least: float, most: float) -> tuple[float
 
 
 def _linear_marks(low: float, high: float) -> list[float]:
-    """About five round values between `low` and `high`."""
+    """About five round numbers between `low` and `high`, equally spaced, to label a linear axis with."""
     rough = (high - low) / 5
     unit = 10.0 ** floor(log10(rough))
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= rough * 0.999)
@@ -141,7 +144,8 @@ def _linear_marks(low: float, high: float) -> list[float]:
 
 
 def _log_marks(low: float, high: float) -> list[float]:
-    """Powers of ten, with 2 and 5 (or 3) times them if the range is small."""
+    """Numbers to label a logarithmic axis from `low` to `high` with: powers of ten, and 2 and 5 (or 3) times
+    these if the range is small."""
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     spread = log10(high / low)
     factors = (1, 2, 5) if spread < 2.2 else (1, 3) if spread < 3.2 else (1,)

@@ -12,14 +12,16 @@ from kernelblaster.report.table import SortedTable, text_table
 
 
 def common_tasks(contents: Sequence[Contents]) -> set[str]:
-    """The names of the tasks that all subjects have, whatever their result."""
+    """The names of the tasks that every one of the compared benches searched, whether with a valid result or
+    not."""
     sets = [{row.result.task for row in one.subject.rows} for one in contents]
     return set.intersection(*sets)
 
 
 def comparison_table(contents: Sequence[Contents]) -> SortedTable:
-    """A row for each subject, on the common tasks: device, valid tasks, geometric mean
-    speedup, speedup over the first subject with its confidence interval, candidates judged."""
+    """The table that compares several benches on the tasks that all have: a row for each with device, valid
+    tasks, geometric mean speedup, speedup over the first bench with its confidence interval, candidates
+    judged."""
     common = common_tasks(contents)
     head = ["", "device", f"valid of {len(common)}", "geomean", "over the first", "judged"]
     first = _by_task(contents[0], common)
@@ -37,8 +39,9 @@ def comparison_table(contents: Sequence[Contents]) -> SortedTable:
 
 
 def comparison_chart(contents: Sequence[Contents]) -> Chart | None:
-    """The fast_p curves of all subjects on the common tasks, each against its own main baseline; None if no
-    task is valid."""
+    """The fast_p curves of all compared benches (the share of tasks more than p times as fast as the
+    baseline, over p) on the tasks that all have, each against its own main baseline; None if no task is
+    valid."""
     common = common_tasks(contents)
     sets = [
         task_speedups([row for row in one.subject.rows if row.result.task in common], one.main)
@@ -82,7 +85,7 @@ def _by_task(one: Contents, common: set[str]) -> dict[str, list[float]]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """The geometric mean of at least one value; all must be positive."""
+    """The geometric mean of positive values, of which there must be at least one."""
     interval = geometric_mean_interval([values])
     assert interval is not None
     return interval.estimate

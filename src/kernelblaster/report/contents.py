@@ -1,4 +1,5 @@
-"""The contents of a report on one subject, computed once for the page, the Markdown and the CSV."""
+"""Everything that a report on a bench or on runs shows, computed once for the page, the Markdown and the
+CSV."""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -60,12 +61,14 @@ class Contents:
 
     @property
     def headline(self) -> BenchSummary:
-        """The statistics of all tasks against the main baseline."""
+        """Statistics over all tasks of the speedups over the main baseline: what the top of the report
+        shows."""
         return next(one.summary for one in self.summaries[::-1] if one.baseline == self.main)
 
 
 def contents_of(subject: Subject) -> Contents:
-    """Compute the contents of a report; reads the log of every run of the subject."""
+    """Computes everything that the report on one subject (a bench, or several runs) shows. Reads the log of
+    each of its runs, which may take seconds."""
     rows = subject.rows
     ended = [row for row in rows if row.result.status != "unfinished"]
     counted = replace(subject, rows=ended or rows)
@@ -96,8 +99,8 @@ def contents_of(subject: Subject) -> Contents:
 
 
 def _interval(rows: list[Row], baseline: str) -> Interval | None:
-    """The geometric mean speedup against a baseline over the valid tasks, with its confidence interval; the
-    seeds of a task are averaged first. None without a valid task."""
+    """The geometric mean speedup against a baseline over the valid tasks among `rows`, with its confidence
+    interval; the seeds of a task are averaged first. None without a valid task."""
     by_task: dict[str, list[float]] = {}
     for row in rows:
         speedup = row.speedup(baseline)
@@ -107,7 +110,8 @@ def _interval(rows: list[Row], baseline: str) -> Interval | None:
 
 
 def _costs(group: str, rows: list[Row]) -> Costs:
-    """The summed costs of a group of tasks, from the rows of its searches."""
+    """Adds up what the searches of a group of tasks cost. `rows` are these searches, `group` is the name to
+    show."""
     cost = Cost()
     for row in rows:
         cost = cost.plus(row.result.spent.cost)
@@ -115,7 +119,7 @@ def _costs(group: str, rows: list[Row]) -> Costs:
 
 
 def table_rows(contents: Contents) -> list[dict[str, Any]]:
-    """The rows of the result table as JSON data, one for each task and seed. Times are in microseconds;
+    """The result table of a report as JSON data, a row for each task and seed. Times are in microseconds;
     `light` is the floor (the least time that the GPU allows) over the time, 0 to 1; values that are not known
     are None."""
     rows = []
@@ -155,7 +159,8 @@ def table_rows(contents: Contents) -> list[dict[str, Any]]:
 
 
 def summary_dict(contents: Contents) -> dict[str, Any]:
-    """The summary of a subject as JSON data, for the page and for `report --json`."""
+    """All that a report shows of its subject in numbers, as JSON data: for the page and for `report
+    --json`."""
     subject = contents.subject
     plan = subject.plan
     return {
@@ -188,13 +193,14 @@ def summary_dict(contents: Contents) -> dict[str, Any]:
 
 
 def _start(plan: BenchPlan) -> str:
-    """The name of the initial knowledge base for display: of a file only its name, of a URL what follows the
-    password."""
+    """The knowledge base that a bench's searches started with, by a name for display: of a file only its
+    name, of a URL what follows the password."""
     return plan.start.rpartition("@")[2] if "://" in plan.start else Path(plan.start).name
 
 
 def settings_of(contents: Contents) -> dict[str, Any]:
-    """The settings of the searches by name, without those that are not set."""
+    """The settings that all searches of the report's bench had, as (name: value), for display; those that are
+    not set are left out."""
     plan = contents.subject.plan
     setup = plan.setup
     values = {"policy": setup.policy, "model": setup.model, "strategy": setup.strategy}
@@ -207,14 +213,15 @@ def settings_of(contents: Contents) -> dict[str, Any]:
 
 
 def _used(usage: TechniqueUsage) -> dict[str, Any]:
-    """Usage statistics as JSON data, with the number of states for each task instead of their names."""
+    """The statistics on techniques and states as JSON data; tasks get the number of states that their
+    candidates were in, not the names."""
     used = usage.as_dict()
     states = {task: len(visited) for task, visited in used.pop("visited").items()}
     return used | {"states_by_task": states}
 
 
 def _statuses(rows: list[Row]) -> dict[str, int]:
-    """The number of searches by status."""
+    """How many searches ended in which way ("valid", "broken", "unfinished", ...), by status."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.result.status] = counts.get(row.result.status, 0) + 1
@@ -222,7 +229,7 @@ def _statuses(rows: list[Row]) -> dict[str, int]:
 
 
 def _rounded(value: float | None) -> float | None:
-    """The value rounded to five significant digits; None stays None."""
+    """The value with five significant digits, to keep the JSON short; None stays None."""
     return None if value is None else float(f"{value:.5g}")
 
 

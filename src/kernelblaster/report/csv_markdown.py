@@ -16,7 +16,7 @@ USED_SHOWN = 30
 
 
 def csv_of(contents: Contents) -> str:
-    """The report as CSV: one line for each task and seed, times in microseconds, with a column of speedups
+    """A report as CSV text: one line for each task and seed, times in microseconds, with a column of speedups
     and one of times for each baseline."""
     baselines = baselines_of(contents.subject.plan)
     plain = ("task", "group", "seed", "status", "reason", "us", "floor_us", "light")
@@ -35,7 +35,8 @@ def csv_of(contents: Contents) -> str:
 
 
 def markdown_of(contents: Contents, figures: Sequence[str] = ()) -> str:
-    """The report as Markdown, without the runs' steps; `figures` are relative paths of images to include."""
+    """The report as Markdown text: summary, tasks, costs, what was used and learned, but not the runs' single
+    steps. `figures` are paths of image files, relative to the text, to show in it."""
     subject = contents.subject
     lines = [f"# {markdown(contents.title)}", "", *_head(contents), ""]
     lines += ["## Summary", "", *_summary(contents), ""]
@@ -49,7 +50,8 @@ def markdown_of(contents: Contents, figures: Sequence[str] = ()) -> str:
 
 
 def _head(contents: Contents) -> list[str]:
-    """The sentences below the title: tasks, device, valid ones, and the geometric mean speedups."""
+    """The first sentences of the Markdown report: how many tasks on which device, how they were timed, how
+    many are valid, and the geometric mean speedups."""
     subject = contents.subject
     how = "modelled" if subject.modelled else "measured"
     afresh = "judged afresh beside each baseline" if subject.fresh else "as the search judged them"
@@ -73,7 +75,7 @@ def _head(contents: Contents) -> list[str]:
 
 
 def _summary(contents: Contents) -> list[str]:
-    """The lines of the summary table: a row for each group and baseline."""
+    """The summary as lines of a Markdown table, with a row for each group of tasks and each baseline."""
     rows = [[group_named(s.group), named(s.baseline), *cells(s.summary)] for s in contents.summaries]
     note = (
         "Average to max are over the valid tasks; shares are of all tasks; kept is the geometric mean where "
@@ -83,7 +85,7 @@ def _summary(contents: Contents) -> list[str]:
 
 
 def _tasks(contents: Contents) -> list[str]:
-    """The lines of the result table: a row for each task and seed."""
+    """The results as lines of a Markdown table, with a row for each task and seed."""
     baselines = baselines_of(contents.subject.plan)
     head = [
         "task",
@@ -107,7 +109,7 @@ def _tasks(contents: Contents) -> list[str]:
 
 
 def _costs(contents: Contents) -> list[str]:
-    """The lines of the cost table: a row for each group."""
+    """What the searches cost as lines of a Markdown table, with a row for each group of tasks."""
     head = ["", "evaluations", "device s", "wall s", "tokens", "usd", "doublings each evaluation"]
     rows = []
     for one in contents.costs:
@@ -122,7 +124,8 @@ def _costs(contents: Contents) -> list[str]:
 
 
 def _used(contents: Contents) -> list[str]:
-    """The lines of the tables on techniques, states, and which technique follows which."""
+    """What the searches tried, as lines of Markdown tables: techniques, states, and which technique followed
+    which, each with how often it paid."""
     usage = contents.usage.as_dict()
     head = ["", "applications", "paid", "no gain", "failed", "median"]
     lines = []
@@ -157,7 +160,8 @@ def _used(contents: Contents) -> list[str]:
 
 
 def _learned(contents: Contents) -> list[str]:
-    """The lines of the table of expectations before and after."""
+    """What the knowledge base learned, as lines of a Markdown table: for each technique in a state the
+    speedup expected before and after."""
     rows = []
     for one in contents.learned[:USED_SHOWN]:
         sides = [times(one[side]["speedup"]) if one[side] else "unknown" for side in ("before", "after")]
@@ -167,7 +171,8 @@ def _learned(contents: Contents) -> list[str]:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a Markdown table; cells are escaped."""
+    """A Markdown table as lines. `head` are the column titles, `rows` the cells; special characters in them
+    are escaped."""
     lines = ["| " + " | ".join(map(markdown, head)) + " |", "|" + "---|" * len(head)]
     for row in rows:
         lines.append("| " + " | ".join(map(markdown, row)) + " |")

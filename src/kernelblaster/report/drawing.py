@@ -27,7 +27,8 @@ class Mark:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as SVG elements, in units of its `width` and `height`."""
+    """A figure with everything placed: `marks` are its SVG elements, with positions in units of its `width`
+    and `height`."""
 
     name: str
     title: str
@@ -37,7 +38,8 @@ class Drawing:
 
 
 def draw(chart: Chart) -> Drawing:
-    """Lay out a figure: its size and all its SVG elements."""
+    """Lays out a figure: where each line, bar, label and grid line of the chart goes. The result is written
+    as SVG by a template."""
     match chart:
         case LineChart():
             height, marks = _lines(chart)
@@ -49,7 +51,7 @@ def draw(chart: Chart) -> Drawing:
 
 
 def _lines(chart: LineChart) -> tuple[int, list[Mark]]:
-    """Height and SVG elements of a line chart."""
+    """Lays out a chart of lines over two axes. Returns its height and its SVG elements."""
     names = [(line.name, line.tone) for line in chart.lines if line.name]
     legend = _legend(list(dict.fromkeys(names)), HEIGHT)
     frame = _Frame(chart.x, chart.y)
@@ -68,7 +70,8 @@ def _lines(chart: LineChart) -> tuple[int, list[Mark]]:
 
 
 def _line(line: ChartLine, frame: "_Frame") -> Iterator[Mark]:
-    """The elements of one data series: band, line and dots."""
+    """Yields the SVG elements of one data series: the shaded band, the line through its points, and the
+    dots."""
     if line.band:
         upper = [(x, high) for x, _, high in line.band]
         lower = [(x, low) for x, low, _ in reversed(line.band)]
@@ -85,22 +88,23 @@ def _line(line: ChartLine, frame: "_Frame") -> Iterator[Mark]:
 
 
 class _Frame:
-    """The drawing area between two axes: maps axis values to positions in the SVG."""
+    """The drawing area of a line chart: converts values on its two axes to positions in the SVG."""
 
     def __init__(self, x: ChartAxis, y: ChartAxis) -> None:
         self._x = x
         self._y = y
 
     def x(self, value: float) -> float:
-        """The horizontal SVG position of an x value."""
+        """The horizontal position in the SVG of a value on the x axis."""
         return LEFT + self._x.fraction(value) * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
-        """The vertical SVG position of a y value."""
+        """The vertical position in the SVG of a value on the y axis; larger values are further up."""
         return HEIGHT - BOTTOM - self._y.fraction(value) * (HEIGHT - TOP - BOTTOM)
 
     def path(self, points: Sequence[tuple[float, float]], steps: bool = False) -> str:
-        """The path data through points in axis units; with `steps` as a staircase."""
+        """The `d` attribute of an SVG path through these points, given as values on the axes; with `steps`,
+        as a staircase."""
         parts: list[str] = []
         for x, y in points:
             at = f"{self.x(x):.1f} {self.y(y):.1f}"
@@ -110,7 +114,7 @@ class _Frame:
         return "".join(parts)
 
     def axes(self) -> Iterator[Mark]:
-        """The elements of both axes: grid lines, labels and titles."""
+        """Yields the SVG elements of both axes: grid lines, labels at round values, and titles."""
         bottom = HEIGHT - BOTTOM
         for mark in self._y.marks:
             y = self.y(mark)
@@ -127,7 +131,7 @@ class _Frame:
 
 
 def _bars(chart: Bars) -> tuple[int, list[Mark]]:
-    """Height and SVG elements of a chart with horizontal bars."""
+    """Lays out a chart with one horizontal bar for each label. Returns its height and its SVG elements."""
     left = _label_width([bar.label for bar in chart.bars])
     height = TOP + ROW * len(chart.bars) + BOTTOM
     span = WIDTH - RIGHT - left - 34
@@ -146,8 +150,8 @@ def _bars(chart: Bars) -> tuple[int, list[Mark]]:
 
 
 def _bar(chart: Bars, bar: Bar, y: float, left: float, span: float) -> Iterator[Mark]:
-    """The elements of one bar; `y` is the top of its row, `left` and `span` the beginning and the width of
-    the axis."""
+    """Yields the SVG elements of one horizontal bar of a chart; `y` is the top of its row, `left` and `span`
+    the beginning and the width of the axis."""
     start, end = (left + chart.axis.fraction(value) * span for value in (chart.origin, bar.value))
     x, width = min(start, end), max(1.0, abs(end - start))
     middle = y + ROW / 2
@@ -180,7 +184,8 @@ def _columns(chart: Bars) -> tuple[int, list[Mark]]:
 
 
 def _stack(chart: Stack) -> tuple[int, list[Mark]]:
-    """Height and SVG elements of a chart with stacked bars."""
+    """Lays out a chart with one horizontal bar for each label that is stacked of counts by kind. Returns its
+    height and its SVG elements."""
     left = _label_width([label for label, _ in chart.rows])
     height = TOP + ROW * len(chart.rows) + BOTTOM
     most = max((sum(counts) for _, counts in chart.rows), default=1.0) or 1.0
@@ -224,7 +229,7 @@ def _legend(names: Sequence[tuple[str, Tone]], top: int) -> tuple[int, list[Mark
 
 
 def _label_width(labels: Sequence[str]) -> int:
-    """The width for the longest label in SVG units, at most 210."""
+    """How wide the column of bar labels must be for the longest of them, in SVG units; at most 210."""
     return min(210, 14 + int(6.5 * max((len(label) for label in labels), default=0)))
 
 
@@ -243,12 +248,14 @@ def _path(kind: str, data: str) -> Mark:
 def _rect(
     tone: Tone, box: tuple[float, float, float, float], tip: str = "", *, rounded: bool = False
 ) -> Mark:
-    """A rectangle filled with a tone; `box` is (x, y, width, height)."""
+    """A rectangle of the colour `tone`; `box` is (x, y, width, height) in the SVG, `tip` the tooltip,
+    `rounded` rounds its corners."""
     named = zip(("x", "y", "width", "height"), box, strict=True)
     at: dict[str, str | float] = {name: f"{value:.2f}" for name, value in named}
     return Mark("rect", f"f-{tone}", at | ({"rx": 2} if rounded else {}), tip=tip)
 
 
 def _text(x: float, y: float, text: str, anchor: str, kind: str) -> Mark:
-    """A text; `anchor` is SVG's text-anchor, `kind` a CSS class or empty."""
+    """A text at (x, y) in the SVG. `anchor` says which end of it lies there ("start", "middle", "end");
+    `kind` is a CSS class, or empty."""
     return Mark("text", kind, {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}, text)

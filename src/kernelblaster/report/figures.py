@@ -50,13 +50,14 @@ def figures_of(
 
 
 def tones_of(rows: Sequence[Row]) -> dict[str, Tone]:
-    """A colour for each group of tasks (level or folder), by the group's name."""
+    """A colour for each group of tasks (level or folder), by the group's name; the group of all tasks has
+    none."""
     groups = [group for group in groups_of(rows) if group != ALL]
     return {group: TONES[index % len(TONES)] for index, group in enumerate(groups)}
 
 
 def named(baseline: str) -> str:
-    """A baseline's name in words."""
+    """A baseline's name in words for readers: "eager PyTorch" for `eager`."""
     return {
         BEST: "the best baseline",
         INITIAL: "the first CUDA candidate",
@@ -101,8 +102,8 @@ def fast_p_chart(subject: Subject, baseline: str) -> Chart | None:
 
 
 def speedup_chart(subject: Subject, baseline: str, tones: Mapping[str, Tone]) -> Chart | None:
-    """A bar for each valid task and seed, the fastest first; None without any. `tones` are colours by
-    group."""
+    """The chart of speedups over `baseline`: a bar for each valid task and seed, the fastest first; None
+    without any. `tones` are colours by group of tasks."""
     valid = [(row, speedup) for row in subject.rows if (speedup := row.speedup(baseline)) is not None]
     if not valid:
         return None
@@ -172,8 +173,9 @@ def roofline_chart(
 
 
 def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """A bar for each valid task and seed: the floor (the least time that the GPU allows) over its time, 0 to
-    1; None without any. `tones` are colours by group."""
+    """The chart of how near to the limit each search got: a bar for each valid task and seed with the floor
+    (the least time that the GPU allows) over its time, 0 to 1; None without any. `tones` are colours by group
+    of tasks."""
     bars = []
     for row in subject.rows:
         result = row.result
@@ -203,8 +205,9 @@ def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """A dot for each valid search: its gain over the first candidate against its cost (tokens if a model was
-    used, else evaluations); None without any. `tones` are colours by group."""
+    """The chart of what gains cost: a dot for each valid search, its gain over the first candidate against
+    its cost (tokens if a model was used, else evaluations); None without any. `tones` are colours by group of
+    tasks."""
     valid = [row for row in subject.rows if row.result.status == "valid" and row.result.gain]
     if not valid:
         return None
@@ -240,8 +243,8 @@ def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
-    """Bars for the most used `techniques` or performance `states` (`what`): how often each paid, gained
-    nothing or failed; None without steps."""
+    """The chart of what searches tried: bars for the most used `techniques` or performance `states` (`what`),
+    with how often each paid, gained nothing or failed; None without steps."""
     uses = usage.techniques if what == "techniques" else usage.states
     most = sorted(uses.items(), key=lambda item: (-item[1].attempts, item[0]))[:USED_SHOWN]
     if not most:
@@ -274,22 +277,23 @@ def discovery_chart(steps: Sequence[Step]) -> Chart | None:
 
 
 def short_name(row: Row, rows: Sequence[Row]) -> str:
-    """The last part of the task's name, with the seed if there are several."""
+    """A search's name for a chart: the last part of its task's name, with the seed if there are several."""
     name = row.result.task.split("/")[-1]
     several = len({other.result.seed for other in rows}) > 1
     return f"{name} #{row.result.seed}" if several else name
 
 
 def _tip(row: Row, speedup: float, baseline: str) -> str:
-    """The tooltip of a speedup bar: task, speedup over the baseline, techniques applied."""
+    """The tooltip of a bar in the chart of speedups: the task, its speedup over `baseline`, and the
+    techniques applied."""
     result = row.result
     applied = ", ".join(result.applied) or "nothing applied"
     return f"{result.task}: {speedup:.2f}x against {named(baseline)}; {applied}"
 
 
 def _point_tip(row: Row, path: Sequence[PathPoint], index: int) -> str:
-    """The tooltip of point number `index` on a path: technique, time, and gain over the point before, in
-    doublings."""
+    """The tooltip of a point in the roofline chart: technique, time, and gain over the point before, in
+    doublings. `path` are a search's points, `index` says which one."""
     point = path[index]
     gain = path[index - 1].us / point.us if index else 1.0
     step = f" ({'+' if gain > 1 else ''}{log2(gain):.2f} doublings)" if index else ""

@@ -1,4 +1,4 @@
-"""`kernel_figures`: the metrics of kernels that pages show, from recorded profiles."""
+"""`kernel_figures`: picks from a kernel's recorded profile the metrics that pages show."""
 
 from typing import Any
 
@@ -31,5 +31,5 @@ def kernel_figures(kernel: dict[str, Any]) -> dict[str, Any]:
 
 
 def rounded(value: float) -> float:
-    """The value rounded to four significant digits."""
+    """The value with four significant digits, as pages show it."""
     return float(f"{value:.4g}")

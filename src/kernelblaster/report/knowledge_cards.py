@@ -69,15 +69,16 @@ class StateCard:
 
 
 def cards_of(content: Content) -> tuple[list[StateCard], list[StateCard]]:
-    """Cards of the performance states: those in which something was tried, and the others; the most tried
-    first."""
+    """What the page of a knowledge base shows of each performance state: first those in which something was
+    tried, then the others; the most tried first."""
     states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
     visited = [_state(content, entry) for entry in states if _attempts(content, entry)]
     return visited, [_state(content, entry) for entry in states if not _attempts(content, entry)]
 
 
 def _state(content: Content, entry: StateEntry) -> StateCard:
-    """The card of a performance state, with its techniques ordered by attempts."""
+    """What the page shows of one performance state: its description, and a row for each technique known in
+    it, the most tried first."""
     state = entry.state
     entries = content.entries.get(state.name, {}).values()
     order = sorted(
@@ -100,7 +101,8 @@ def _state(content: Content, entry: StateEntry) -> StateCard:
 
 
 def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
-    """The row of a technique in the state named `state`."""
+    """What the page shows of one technique in a state, as texts: expected speedup, attempts, results by GPU,
+    notes. `entry` is what the knowledge base has about it."""
     scored = score(entry)
     recipe = is_recipe(entry.technique)
     slower = "" if recipe else "slower"
@@ -127,8 +129,8 @@ def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
 
 
 def _prepared(entry: OptimizationEntry) -> str:
-    """The observed speedup with and without the preceding technique on which this one depends, as text; empty
-    if it depends on none."""
+    """How much a technique (`entry`) gained with and without the earlier technique on which it depends, as
+    text; empty if it depends on none."""
     evidence = entry.evidence.of_one_clock
     preparation = evidence.preparation
     if preparation is None:
@@ -140,8 +142,8 @@ def _prepared(entry: OptimizationEntry) -> str:
 
 
 def _posterior(entry: OptimizationEntry) -> Curve:
-    """The plot of the speedup that the knowledge base predicts for a technique: now, and before the first
-    attempt."""
+    """The small plot of the speedup that the knowledge base predicts for a technique (`entry`): now, and
+    before the first attempt."""
     prediction = entry.prediction(None)
     before = entry.untried().prediction(None)
     low, high = prediction.interval
@@ -169,11 +171,12 @@ def _bell(mean: float, spread: float) -> str:
 
 
 def _x(value: float) -> float:
-    """The horizontal position of a log speedup in the small plot, clamped to it."""
+    """Where a log speedup lies in the small plot, in its units from the left; values beyond its range are put
+    at the edge."""
     return 130 * (min(HIGH, max(LOW, value)) - LOW) / (HIGH - LOW)
 
 
 def _attempts(content: Content, entry: StateEntry) -> float:
-    """How often techniques were tried in a state, all together."""
+    """How many attempts at any technique were made in a state, to sort states by."""
     rows = content.entries.get(entry.state.name, {}).values()
     return sum(row.evidence.total.attempts for row in rows)

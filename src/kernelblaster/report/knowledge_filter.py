@@ -45,8 +45,8 @@ class Choices:
 
 
 def choices_of(content: Content) -> Choices:
-    """The architectures, families of kernels and kinds of times that the outcomes in a knowledge base come
-    from."""
+    """Which filters make sense for a knowledge base: the architectures, families of kernels and kinds of
+    times (measured, modelled) that its results come from."""
     platforms: set[str] = set()
     families: set[str] = set()
     for entry in content.living_entries:
@@ -75,7 +75,8 @@ def filtered(content: Content, wanted: KnowledgeFilter) -> Content:
 
 
 def _filtered_entry(entry: OptimizationEntry, wanted: KnowledgeFilter) -> OptimizationEntry:
-    """A technique's entry with only the outcomes that are wanted."""
+    """A copy of what is known about a technique in a state (`entry`) with only the results of attempts that
+    `wanted` keeps."""
     evidence = entry.evidence
     gains: dict[str, dict[str, Tally]] = {}
     for platform, cells in evidence.gains.items():

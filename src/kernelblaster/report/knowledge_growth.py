@@ -53,13 +53,15 @@ class Growth:
             self._each *= 2
 
     def lead(self, version: int) -> str:
-        """A sentence for the top of the page: the version, and how many runs on which GPUs taught it."""
+        """One sentence for the top of a knowledge base's page: its version, and how many runs on which GPUs
+        taught it."""
         where = f" on {', '.join(sorted(self._gpus))}" if self._gpus else ""
         many = "1 run" if len(self._runs) == 1 else f"{len(self._runs)} runs"
         return f"Version {version}: what {many}{where} taught."
 
     def chart(self) -> Chart | None:
-        """The figure of attempts, techniques and states over the changes; None without events."""
+        """The figure of how many attempts, techniques and states there were after each change; None if there
+        were no changes."""
         if self._first is None or self._last is None:
             return None
         points = [*self._points, (self._events, *self._counts.values())]
@@ -79,5 +81,6 @@ class Growth:
 
 
 def _gpu(provenance: Provenance) -> str:
-    """The name of the GPU that a change comes from, marked if it was modelled."""
+    """The name of the GPU on which a change was learned, with ` (modelled)` if its times come from a
+    model."""
     return f"{provenance.gpu}{MODELLED if (provenance.architecture or '').endswith(MODELLED) else ''}"

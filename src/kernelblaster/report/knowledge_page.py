@@ -17,7 +17,8 @@ from kernelblaster.report.rendering import render_page
 
 
 def knowledge_page(knowledge: KnowledgeBase, made: str = "") -> str:
-    """The page of the knowledge base as it is now; `made` says when or how it was made."""
+    """The HTML page of a knowledge base as it is now, in one file that needs nothing else. `made` is a text
+    on when or how it was made."""
     content, growth = knowledge.content(), Growth()
     for event in effective(knowledge.log()):
         growth.add(event)
@@ -36,8 +37,8 @@ def knowledge_page(knowledge: KnowledgeBase, made: str = "") -> str:
 
 
 def used_chart(content: Content) -> Chart | None:
-    """Attempts by technique over all states, valid and failed, of the 20 most tried; None if there are
-    none."""
+    """The chart of the 20 most tried techniques of a knowledge base: attempts over all states, valid and
+    failed; None if there are none."""
     seen: dict[str, list[float]] = {}
     for state in content.living:
         for entry in content.entries.get(state.state.name, {}).values():
@@ -58,7 +59,7 @@ def used_chart(content: Content) -> Chart | None:
 
 
 def tiles_of(content: Content) -> list[tuple[str, str]]:
-    """The headline numbers, each as (number, caption)."""
+    """The numbers shown large at the top of a knowledge base's page, each as (number, caption)."""
     known = summarize(content)
     failed = sum(known.failures.values())
     return [
@@ -76,6 +77,7 @@ def tiles_of(content: Content) -> list[tuple[str, str]]:
 
 
 def _listed(counts: dict[str, float]) -> str:
-    """The three largest counts in parentheses; empty if there are none."""
+    """The three largest of these counts in parentheses, with their names, to follow a number in a caption;
+    empty if there are none."""
     most = sorted(counts.items(), key=lambda pair: -pair[1])[:3]
     return f" ({', '.join(f'{name} {count:g}' for name, count in most)})" if most else ""

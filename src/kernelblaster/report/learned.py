@@ -31,5 +31,6 @@ def _row(key: tuple[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _attempts(row: dict[str, Any]) -> float:
-    """How many attempts the knowledge base knew of after the runs, for a row; 0 if that is not known."""
+    """How many attempts the knowledge base had seen of a row's technique after the runs; 0 if it is not
+    known."""
     return float(row["after"]["attempts"]) if row["after"] else 0.0

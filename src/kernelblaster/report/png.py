@@ -10,7 +10,8 @@ PIXELS = 1280  # width
 
 
 def save_png(chart: Chart, path: Path) -> None:
-    """Draw a figure into a PNG file. Raises KernelBlasterError if the rasterizer is not installed."""
+    """Draws a figure and writes it to `path` as a PNG image. Raises KernelBlasterError if resvg, which turns
+    SVG into pixels, is not installed."""
     try:
         from resvg_py import svg_to_bytes
     except ImportError as error:

@@ -41,9 +41,9 @@ class Changes:
 
 
 def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> Changes | None:
-    """Compare the profiles of two candidates, each as one dict of figures per kernel (see
-    `kernel_figures`); None if either has none. TOTALS are summed over the kernels; SHARES are
-    those of the kernel that takes longest."""
+    """Compares the profiles of two candidates, each as one dict of figures per kernel (see `kernel_figures`),
+    in sentences; None if either has none. TOTALS are summed over the kernels; SHARES are those of the kernel
+    that takes longest. `tier` is where the figures come from."""
     if not before or not after:
         return None
     sentences: dict[bool, list[str]] = {True: [], False: []}
@@ -58,9 +58,9 @@ def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> C
 def _compare(
     sentences: dict[bool, list[str]], label: str, unit: str, was: float | None, is_: float | None
 ) -> None:
-    """Add a sentence on a metric to `sentences[True]` if it rose from `was` to `is_`, or to
-    `sentences[False]` if it fell; none if a value is None or the change is below WORTH_SAYING (a
-    fraction)."""
+    """Adds a sentence on the metric called `label` to `sentences[True]` if it rose from `was` to `is_`, or to
+    `sentences[False]` if it fell; `unit` follows the numbers. None if a value is None or the change is below
+    WORTH_SAYING (a fraction)."""
     if was is None or is_ is None or abs(is_ - was) <= WORTH_SAYING * max(was, is_):
         return
     by = "" if unit == "%" else _by(was, is_)
@@ -68,7 +68,8 @@ def _compare(
 
 
 def _by(was: float, is_: float) -> str:
-    """The relative change as text; empty if it is extreme, since the two numbers show it."""
+    """How much a metric changed from `was` to `is_`, as text to follow both numbers: ` (+12%)`, `, 3 times as
+    much`; empty for extreme changes."""
     if not was or not is_ or is_ < 0.005 * was or is_ > 200 * was:
         return ""
     if is_ >= 2 * was:
@@ -77,8 +78,8 @@ def _by(was: float, is_: float) -> str:
 
 
 def _launches(before: Sequence[Figures], after: Sequence[Figures], one: Figures, other: Figures) -> str:
-    """A sentence on how the kernels differ; `one` and `other` are those that take longest before and after.
-    Empty if there is one kernel of the same name."""
+    """A sentence on how the kernels of two candidates differ (number and names); `one` and `other` are those
+    that take longest before and after. Empty if both have a single kernel of the same name."""
     first, last = source_name(str(one["name"])), source_name(str(other["name"]))
     longest = f"The one that takes longest is {last}"
     if len(before) == len(after) == 1:
@@ -91,18 +92,18 @@ def _launches(before: Sequence[Figures], after: Sequence[Figures], one: Figures,
 
 
 def _total(kernels: Sequence[Figures], key: str) -> float | None:
-    """The sum of a figure over all kernels; None if a kernel lacks it."""
+    """The sum of the metric `key` over all kernels of a call; None if a kernel lacks it."""
     known = [kernel[key] for kernel in kernels if key in kernel]
     return sum(known) if len(known) == len(kernels) else None
 
 
 def _longest(kernels: Sequence[Figures]) -> Figures:
-    """The figures of the kernel that takes longest."""
+    """The metrics of that kernel of a call which takes the most time."""
     return max(kernels, key=lambda kernel: kernel.get("us", 0.0))
 
 
 def _quantity(value: float, unit: str) -> str:
-    """A value with its unit, in k, M or G except for times."""
+    """A value with its unit for a sentence, shortened with k, M or G unless it is a time."""
     if unit == "%":
         return f"{value:.0f}%"
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

@@ -43,7 +43,8 @@ class Subject:
 
     @property
     def only_run(self) -> Path | None:
-        """The folder of the run, if the subject is a single run of `optimize`; else None."""
+        """If this subject is a single run of `kernelblaster optimize`, its folder; None if it is a bench or
+        several runs."""
         return None if self.fresh or len(self.runs) != 1 else next(iter(self.runs.values()))
 
 
@@ -69,7 +70,8 @@ def read_subjects(names: Sequence[str], runs: Path, benches: Path) -> list[Subje
 
 
 def _folder_of(name: str, runs: Path, benches: Path) -> Path:
-    """The folder that a name stands for, as in `read_subjects`. Raises StoreError if there is none."""
+    """Finds the folder of a bench, a run, or of runs that the user means by `name`: a path, or the beginning
+    of a name in the folders `benches` or `runs`. Raises StoreError if there is none."""
     path = Path(name)
     if path.is_dir():
         if holds_run(path) or run_folders(path):
@@ -83,7 +85,7 @@ def _folder_of(name: str, runs: Path, benches: Path) -> Path:
 
 
 def _bench(folder: Path) -> Subject:
-    """The bench in a folder as the subject of a report, opened for reading only."""
+    """Reads the bench in a folder as what a report is about. The bench itself is not changed."""
     with Bench(folder, writing=False) as bench:
         rows = bench.rows()
         paths = {r.result.job: folder / "runs" / r.result.run for r in rows if r.result.run}
@@ -93,8 +95,8 @@ def _bench(folder: Path) -> Subject:
 
 
 def _runs(folders: Sequence[Path]) -> Subject:
-    """Runs of `optimize` as one subject of a report. Their only baseline is the one that the search timed
-    them against, shown as eager PyTorch."""
+    """Reads runs of `optimize` in these folders as one subject of a report. Their only baseline is the one
+    that the search timed them against, shown as eager PyTorch."""
     rows, paths, entries = [], {}, []
     setup = None
     for folder in folders:
@@ -112,7 +114,8 @@ def _runs(folders: Sequence[Path]) -> Subject:
 
 
 def _job(run: Run) -> Job:
-    """The bench job that a run of `optimize` corresponds to, from the run's first event."""
+    """Describes a run of `optimize` as if it were a search of a bench (task, seed, settings), so that one
+    kind of report can show both."""
     about = run.events[0].data if run.events else {}
     task = str(about.get("task", "?"))
     group = Path(task).parent.name or "runs"
@@ -124,7 +127,8 @@ def _job(run: Run) -> Job:
 
 
 def _measured(run: Run) -> bool:
-    """Whether a run's times were measured on a GPU, as its verdicts say; without any, as was asked for."""
+    """Whether the run's times were measured on a GPU rather than modelled; if nothing was timed, whether a
+    GPU was asked for."""
     verdicts = (event.data["evaluation"] for event in run.events if event.kind == "evaluation")
     timing = next((verdict["timing"] for verdict in verdicts if verdict["timing"] is not None), None)
     asked = run.events[0].data.get("device") if run.events else None
@@ -132,8 +136,8 @@ def _measured(run: Run) -> bool:
 
 
 def _row(job: Job, run: Run) -> Row:
-    """The result of a run of `optimize`, as a bench has it; `unfinished` if the run has not ended with a
-    timed candidate."""
+    """The result of a run of `optimize` in the form of a bench's (`job` names its task and seed);
+    `unfinished` if the run has not ended with a timed candidate."""
     judged = [event.data["evaluation"] for event in run.events if event.kind == "evaluation"]
     end = conclusion(run.events, "results")
     codes = {event.key: event.data["evaluation"] for event in run.events if event.kind == "evaluation"}
@@ -186,7 +190,8 @@ def _row(job: Job, run: Run) -> Row:
 
 
 def _beside(job: Job, verdict: dict[str, Any]) -> Measured:
-    """A recorded verdict (JSON data of an evaluation) as a measurement against eager PyTorch."""
+    """Turns a recorded evaluation of a correct candidate (JSON data) into a bench's measurement against eager
+    PyTorch."""
     timing = verdict["timing"]
     return Measured(
         job=job.key,
@@ -200,13 +205,14 @@ def _beside(job: Job, verdict: dict[str, Any]) -> Measured:
 
 
 def _speedup(verdict: dict[str, Any]) -> float | None:
-    """The speedup of a recorded verdict; None if the candidate was not correct."""
+    """The speedup in a recorded evaluation (JSON data); None if the candidate was not correct."""
     interval = verdict["outcome"].get("speedup")
     return None if interval is None else float(interval["estimate"])
 
 
 def open_runs(subject: Subject) -> Iterator[tuple[Row, Run]]:
-    """The rows that have a run, with the open run; runs that cannot be read are skipped."""
+    """Yields each result that has a run, with that run open for reading. Runs that cannot be read are
+    skipped."""
     for row in subject.rows:
         folder = subject.runs.get(row.result.job)
         if folder is None:

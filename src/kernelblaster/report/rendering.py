@@ -18,25 +18,27 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render_page(template: str, **values: Any) -> str:
-    """The HTML of a template of this package with these values, which are escaped unless they are Markup."""
+    """Fills a template of this package with values and returns the HTML. Values are HTML-escaped unless they
+    are Markup."""
     return _environment.get_template(template).render(**values)
 
 
 def draw_svg(chart: Chart) -> Markup:
-    """A figure as an `<svg>` element for a page whose style sheet has figure.css and the page's colours."""
+    """A figure as an `<svg>` element to put into a page, whose style sheet must have figure.css and the
+    colours."""
     return Markup(render_page("figure.svg", drawing=draw(chart), style=None))
 
 
 def draw_file(chart: Chart, *, plain: bool = False) -> str:
-    """A figure as the content of an SVG file; with `plain` for programs that do not support variables in
-    styles."""
+    """A figure as the content of an SVG file; with `plain`, colours are written out, for programs that do not
+    support variables in styles."""
     style = read_part("figure.css")
     style = Markup(resolved(style)) if plain else Markup(figure_colours()) + style
     return render_page("figure.svg", drawing=draw(chart), style=style)
 
 
 def read_part(name: str) -> Markup:
-    """The content of a style sheet or script of the templates folder, not to be escaped."""
+    """The text of a style sheet or a script from the templates folder, to be put into a page as it is."""
     return Markup((TEMPLATES / name).read_text())
 
 
@@ -57,18 +59,18 @@ def make_environment(*folders: Path) -> Environment:
 
 
 def _text(value: Any) -> Any:
-    """Jinja's `finalize`: control characters in texts are shown as escapes, since names, prompts and sources
-    are untrusted."""
+    """What jinja calls on each value before it writes it: control characters in texts are shown as escapes,
+    since names, prompts and sources are untrusted."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _as_json(data: Any) -> Markup:
-    """JSON for a script element, escaped so that it cannot end the element."""
+    """Data as JSON to put inside a `<script>` element of a page; no text in it can end the element."""
     return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def _broken(name: str) -> Markup:
-    """A long name as HTML that may break into lines after `/`, `_` and `+`."""
+    """A long name as HTML in which a line may break after each `/`, `_` and `+`."""
     shown = str(Markup.escape(printable(str(name))))
     for mark in "/_+":
         shown = shown.replace(mark, f"{mark}<wbr>")

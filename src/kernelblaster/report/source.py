@@ -1,4 +1,5 @@
-"""A source file on a page. `templates/source.js` gives it its colours, and makes differences of two."""
+"""A source file as a page shows it; the script `templates/source.js` colours it and computes differences of
+two."""
 
 import base64
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ class ShownSource:
 
 
 def embedded_source(name: str, text: str, language: Language) -> ShownSource:
-    """A source whose download link contains the text itself, so that the page needs no other file."""
+    """A source for a page, whose download link contains the text itself, so that the page needs no other
+    file. `name` is the file name to download it as."""
     data = base64.b64encode(text.encode()).decode()
     return ShownSource(name, text, language, f"data:text/plain;charset=utf-8;base64,{data}")

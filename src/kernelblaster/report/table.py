@@ -1,4 +1,5 @@
-"""Tables as data, drawn by the macro `table` of `templates/components.html` and sorted by `tables.js`."""
+"""Tables as data (columns, rows, cells); the macro `table` of `templates/components.html` draws them,
+`tables.js` sorts them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ ColumnKind = Literal["", "number", "name", "wide"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column: `number` is aligned to the right, `name` may break within words, `wide` is for sentences."""
+    """A column of a table and how it is shown: `number` is aligned to the right, `name` may break within
+    words, `wide` is for sentences."""
 
     title: str
     kind: ColumnKind = ""
@@ -51,12 +53,13 @@ class SortedTable:
     down: bool = True
 
     def facets(self, name: str) -> list[str]:
-        """The values of a facet in the order of the alphabet."""
+        """The values by which the table can be filtered under this name (like "status"), in alphabetical
+        order."""
         return sorted({value for line in self.lines for key, value in line.facets if key == name})
 
 
 def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> SortedTable:
-    """A table of plain texts, in the order given."""
+    """A table of plain texts with these column titles, shown in the order given."""
     return SortedTable(
         tuple(Column(title) for title in titles),
         tuple(TableLine(tuple(Cell(text) for text in row)) for row in rows),
@@ -64,22 +67,24 @@ def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> SortedTa
 
 
 def speedup_cell(speedup: float | None, *, strong: bool = False, tip: str = "") -> Cell:
-    """A table cell with a speedup, green if faster than 1 and red if slower; empty for None."""
+    """A table cell with a speedup, green if faster than 1 and red if slower; empty for None. `strong`: in
+    bold; `tip` is the tooltip."""
     return Cell(times(speedup), speedup, tone_of(speedup), tip, strong=strong)
 
 
 def share_cell(share: float | None, tip: str = "") -> Cell:
-    """A table cell with a share (0 to 1) as percent; empty for None."""
+    """A table cell with a share (0 to 1) as percent; empty for None. `tip` is the tooltip."""
     return Cell(percent(share), share, tip=tip)
 
 
 def number_cell(number: float | None, digits: int = 4) -> Cell:
-    """A table cell with a number with so many significant digits; empty for None."""
+    """A table cell with a number of `digits` significant digits, sorted by its value; empty for None."""
     return Cell("" if number is None else f"{float(f'{number:.{digits}g}'):,.10g}", number)
 
 
 def tone_of(speedup: float | None) -> str:
-    """The CSS class of a speedup: `faster`, `slower`, or empty where it is neither."""
+    """The CSS class that colours a speedup: `faster`, `slower`, or empty where it is within half a percent of
+    1."""
     if speedup is None:
         return ""
     return "faster" if speedup > 1.005 else "slower" if speedup < 0.995 else ""

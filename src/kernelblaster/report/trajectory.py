@@ -40,7 +40,8 @@ class Detail:
 
 
 def detail_of(run: Run) -> Detail:
-    """Read the details of a run from its events."""
+    """Reads from a finished or running search's log what a report shows of it: steps, sources, and the path
+    to the best."""
     history = History(run)
     tree = Tree(run, history, exchanges_of(run.events))
     lines = [(row, tree.detail(row.id)) for row in tree.rows]
@@ -49,8 +50,8 @@ def detail_of(run: Run) -> Detail:
 
 
 def _path(run: Run, history: History) -> list[PathPoint]:
-    """The roofline points of the candidates from the first to the best; those whose memory traffic or GPU is
-    not known are left out."""
+    """The points of a roofline plot for the candidates of a run from the first to the best; those whose
+    memory traffic or GPU is not known are left out."""
     judged = {one.code: one for one in history.judged}
     profiles = {event.key: event.data["profile"] for event in run.events if event.kind == "profile"}
     points = []
@@ -63,8 +64,8 @@ def _path(run: Run, history: History) -> list[PathPoint]:
 
 
 def _way(history: History, judged: dict[str, JudgedCandidate]) -> list[tuple[str, str]]:
-    """The path from the first candidate to the best, as (technique, code of the candidate); empty if there is
-    no best."""
+    """The path of a search from its first candidate to its best, as (technique, code of the candidate); empty
+    if there is no best. `judged` are its candidates by code."""
     best, steps = history.best, history.steps
     if best is None:
         return []
@@ -80,8 +81,8 @@ def _way(history: History, judged: dict[str, JudgedCandidate]) -> list[tuple[str
 
 
 def _point(technique: str, judged: JudgedCandidate, profile: dict[str, Any] | None) -> PathPoint | None:
-    """A candidate's point in the roofline; None if its memory traffic was not counted or its GPU is not
-    known."""
+    """A candidate as a point of a roofline plot, reached by `technique`, from its verdict and `profile`; None
+    if its memory traffic was not counted or its GPU is not known."""
     figures = [kernel_figures(kernel) for kernel in (profile or {"kernels": ()})["kernels"]]
     moved = sum(kernel.get("read", 0.0) + kernel.get("written", 0.0) for kernel in figures)
     device = str(judged.verdict.get("device", "")).removeprefix("PTX machine (").removesuffix(")")

@@ -38,14 +38,15 @@ def write(contents: Sequence[Contents], to: Path, also: Collection[str] = ()) ->
 
 
 def _page(contents: Sequence[Contents], folder: Path, made: str) -> str:
-    """The page of the contents: a single run of `optimize` has a page of its own, everything else gets the
-    page of a bench. `folder` is where it will be."""
+    """The HTML page of a report: a single run of `optimize` has a page of its own, everything else gets the
+    page of a bench. `folder` is where it will be, `made` a text on when or how it was made."""
     only = contents[0].subject.only_run if len(contents) == 1 else None
     return bench_page(contents, made) if only is None else run_page(only, folder, made)
 
 
 def _figures(one: Contents, to: Path, stem: str, kind: str) -> list[Path]:
-    """Write all figures as `kind` (svg or png) into a folder beside the page; returns the files."""
+    """Writes every figure of the report to a file of the given `kind` (svg or png), in a folder beside the
+    page, `to`; `stem` begins that folder's name. Returns the files."""
     folder = to.with_name(f"{stem}-figures")
     folder.mkdir(parents=True, exist_ok=True)
     drawings = []

@@ -12,8 +12,9 @@ ITERATIONS_USED = 0.5  # of those allowed: searches mostly end before
 
 
 def expected_calls(search: Search, strategy: StrategyName, cast: Cast) -> list[Expected]:
-    """The calls to expect, with their tokens, for each role that a model plays. A search that ends early
-    asks less; one whose candidates mostly fail asks more."""
+    """Estimates before a search how often it will ask language models: for each role that one plays (by
+    `cast`), the calls and their tokens. A search that ends early asks less; one whose candidates mostly fail
+    asks more."""
     counts = _counts(search, strategy)
     if strategy not in REMEMBERS:
         cast = cast.without(LEARNING)
@@ -27,8 +28,8 @@ def expected_calls(search: Search, strategy: StrategyName, cast: Cast) -> list[E
 
 
 def _counts(search: Search, strategy: StrategyName) -> dict[Role, float]:
-    """Expected number of model calls by role (like "proposer"), whether a model or the expert plays the
-    role."""
+    """How many calls each role of a search (like "proposer") should take, by its limits and its strategy,
+    whether a model or the built-in expert plays the role."""
     iterations = max(1.0, search.iterations * ITERATIONS_USED)
     steps = iterations * search.steps * search.rollouts
     if strategy == "zero-shot":

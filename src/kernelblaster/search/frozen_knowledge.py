@@ -14,17 +14,19 @@ class FrozenKnowledge(KnowledgeBase):
     outcomes of techniques, notes and recipes: predictions never change."""
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
-        """Record only those changes that add states or techniques; returns the new version."""
+        """Records those among `changes` that only make a state or technique known, and drops what would
+        change predictions. Returns the new version."""
         return super().record([change for change in changes if _is_name(change)], provenance)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Takes over nothing from another knowledge base; returns 0, the number of new events."""
+        """Ignores events of another knowledge base, since this one does not learn. Returns 0, the number
+        taken over."""
         return 0
 
 
 def _is_name(change: Change) -> bool:
-    """Whether a change only adds a state, or a technique that is no recipe (several techniques that pay
-    together)."""
+    """Whether a change only makes a name known: it adds a state, or a technique that is no recipe (several
+    techniques that pay together)."""
     if isinstance(change, OptimizationAdded):
         return not is_recipe(change.optimization.technique)
     return isinstance(change, StateAdded)

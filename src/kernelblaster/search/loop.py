@@ -106,7 +106,7 @@ class MaicRl:
 
     @property
     def _open(self) -> list[SearchNode]:
-        """The correct candidates from which some technique may be left to try."""
+        """The correct candidates found so far from which there may be a technique left to try."""
         return [node for node in self._nodes.values() if node.code not in self._exhausted]
 
     @property
@@ -118,7 +118,8 @@ class MaicRl:
 
     @property
     def _ended(self) -> str:
-        """The reason why the search ends, in words, to be recorded."""
+        """Why the search ends, as a phrase for the record: near the floor, budget spent, iterations done, or
+        nothing left to try."""
         if self._session.judging.near_floor(self._best.evaluation):
             return "the floor is near"
         if self._session.judging.budget.spent:
@@ -252,8 +253,10 @@ class MaicRl:
     def _options(
         self, node: SearchNode, target: Target, advice: Advice, random: Random, by_chance: bool
     ) -> list[dict[str, object]]:
-        """Up to `choices` techniques of the advice that lead to candidates that were not tried yet, as JSON
-        data. Techniques that lead to the same candidate count as one, and all of them learn from it."""
+        """What can be tried on the kernel `target` of the candidate `node`: up to `choices` techniques of the
+        advice that lead to candidates that were not tried yet, as JSON data; in the order of the selection
+        rule, or at random if `by_chance`. Techniques that lead to the same candidate count as one, and all of
+        them learn from it."""
         options: list[dict[str, object]] = []
         codes: set[str] = set()
         for scored in self._ordered(advice, random, by_chance):
@@ -277,10 +280,10 @@ class MaicRl:
         return options
 
     def _proposals(self, node: SearchNode, target: Target, again: int, key: str) -> list[str]:
-        """Techniques that the policy offers for a kernel, and those that a person pinned (asked to try first)
-        and the policy can apply; `again` counts how often they were used up. They are recorded under `key`
-        before they are used: new ones are added to the knowledge base, and a policy that reads it would offer
-        others after a crash."""
+        """Techniques that the policy offers for the kernel `target` of the candidate `node`, and those that a
+        person pinned (asked to try first) and the policy can apply; `again` counts how often they were used
+        up. They are recorded under `key` before they are used: new ones are added to the knowledge base, and
+        a policy that reads it would offer others after a crash."""
         key = f"{key}.{again}" if again else key
         proposals = list(self._policy.proposals(node.attempt, target, again))
         for technique in self._session.steering.pinned:
@@ -289,9 +292,9 @@ class MaicRl:
         return list(self._session.log.once("proposals", key, lambda: {"techniques": proposals})["techniques"])
 
     def _ordered(self, advice: Advice, random: Random, by_chance: bool) -> list[Scored]:
-        """All options that the device supports and no person forbade, in the order in which they are to be
-        tried: pinned ones first, the others drawn by the selection rule, or purely at random if `by_chance`,
-        so that underestimated techniques are tried too."""
+        """The options of `advice` that the device supports and no person forbade, in the order in which they
+        are to be tried: pinned ones first, the others drawn by the selection rule, or purely at random if
+        `by_chance`, so that underestimated techniques are tried too."""
         steering = self._session.steering
         known = [
             o
@@ -321,9 +324,9 @@ class MaicRl:
     def _new_move(
         self, node: SearchNode, technique: str, target: Target, random: Random
     ) -> tuple[int, Attempt] | None:
-        """A way in which the policy applies this technique, to a candidate that was not tried yet, as
-        (number, attempt): usually the first, its best; if several are sampled, the one that the emulator's
-        model finds fastest. None if all were tried."""
+        """A way in which the policy applies this technique to the kernel `target` of the candidate `node` and
+        that was not tried yet, as (number, attempt): usually the first, its best; if several are sampled, the
+        one that the emulator's model finds fastest. None if all were tried."""
         moves = enumerate(self._policy.moves(node.attempt, technique, target))
         new = ((n, a) for n, a in moves if a.candidate.code not in self._tried)
         if self._search.samples > 1:
@@ -340,8 +343,9 @@ class MaicRl:
         return first
 
     def _lowered(self, node: SearchNode, technique: str, target: Target, move: int, key: str) -> Attempt:
-        """The candidate that the policy makes in the way with the number `move`. Raises KernelBlasterError if
-        there is none: the policy has changed since the choice was recorded under `key`."""
+        """The candidate that the policy makes of `node` by applying `technique` to its kernel `target` in the
+        way with the number `move`. Raises KernelBlasterError if there is none: the policy has changed since
+        the choice was recorded under `key`."""
         moves = self._policy.moves(node.attempt, technique, target)
         attempt = next((attempt for number, attempt in enumerate(moves) if number == move), None)
         if attempt is None:
@@ -352,8 +356,8 @@ class MaicRl:
         return attempt
 
     def _retried(self, failed: Branch, retry: int) -> Iterator[Branch]:
-        """The same technique with a corrected candidate, if its outcome is one of RETRIED and the policy
-        has another; else nothing. `retry` counts from 1."""
+        """Another attempt at a branch that failed: the same technique with a corrected candidate, if its
+        outcome is one of RETRIED and the policy has another; else nothing. `retry` counts from 1."""
         assert failed.evaluation is not None
         if not isinstance(failed.evaluation.outcome, RETRIED):
             return
@@ -470,7 +474,7 @@ class MaicRl:
         self._session.memory.exemplify(f"{iteration}/{best.code}", best.path[0].trial.state, exemplar)
 
     def _surprising(self, steps: Sequence[Step]) -> list[Candidate]:
-        """The correct candidates whose log speedups differ most from the predictions: at most
+        """The correct candidates of these steps whose log speedups differ most from the predictions: at most
         `explained`, and only by more than WORTH_SAYING."""
         off = {s.child: abs(s.log_speedup - log(s.predicted)) for s in steps if s.log_speedup is not None}
         most = sorted((child for child in off if off[child] > WORTH_SAYING), key=lambda child: -off[child])

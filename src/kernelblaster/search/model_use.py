@@ -36,7 +36,8 @@ class ModelUse(Record):
 
     @property
     def cast(self) -> Cast:
-        """Which roles a model plays, and which the built-in expert."""
+        """For each role in a search (like the proposer) whether a language model plays it, or the built-in
+        expert."""
         return self._cast[0]
 
     @property
@@ -48,7 +49,7 @@ class ModelUse(Record):
 
     @property
     def remembers(self) -> bool:
-        """Whether the strategy learns in the knowledge base."""
+        """Whether the search uses and teaches the knowledge base; some strategies have no memory."""
         return self.strategy in REMEMBERS
 
     @property
@@ -58,15 +59,17 @@ class ModelUse(Record):
         return self.choice.table(ROLES).of("initial-writer") is not None
 
     def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
-        """A copy with another budget, in US dollars and in tokens; None leaves that limit as it is."""
+        """The same model use with other limits on what models may cost: US dollars and tokens; None leaves
+        that limit as it is."""
         given = {name: value for name, value in (("usd", usd), ("tokens", tokens)) if value is not None}
         budget = self.choice.budget.model_copy(update=given)
         return self.model_copy(update={"choice": self.choice.model_copy(update={"budget": budget})})
 
 
 def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyName) -> ModelUse | None:
-    """The model use that the user's options ask for; None if they name no model. Raises
-    KernelBlasterError if they contradict each other or a role that needs a model has none."""
+    """Which models take part in a search, by the user's options: models and budgets (`choice`), roles and
+    strategy; None if they name no model. Raises KernelBlasterError if they contradict each other or a role
+    that needs a model has none."""
     if choice.model is None and choice.replay is None and not any("=" in role for role in roles):
         given = strategy != "maic-rl" or choice != ModelChoice() or roles
         if given:
@@ -91,7 +94,7 @@ def retries_with(model_use: ModelUse | None) -> int:
 
 
 def recorded_model_use(about: dict[str, Any]) -> ModelUse | None:
-    """The model use in `about`, the data of a run's first event; None if no model takes part."""
+    """Which models take part in a run, from `about`, the data of its first event; None if none does."""
     kept = about.get("models")
     return ModelUse.model_validate_json(json.dumps(kept)) if kept else None
 
@@ -108,7 +111,8 @@ def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> 
 
 
 def absolute_name(model: str) -> str:
-    """A model's name, KIND:NAME, with the path made absolute if the kind is a folder (hand-off, replay)."""
+    """Makes the path in a model's name absolute: some kinds in KIND:NAME (hand-off, replay) are folders.
+    Other names are unchanged."""
     kind, _, rest = model.partition(":")
     return f"{kind}:{Path(rest).absolute()}" if kind in FOLDERS and rest else model
 
@@ -142,7 +146,8 @@ def open_strategy(
 ) -> Iterator[StrategyMaker]:
     """A context with a function that makes a run's strategy, its models opened; `folder` is the run's, where
     spending is recorded. `say` is called with a message when a person or agent must answer for a model
-    (hand-off). Answers are stored in the folder shared by all runs, or in `answers` if given."""
+    (hand-off). Answers are stored in the folder shared by all runs, or in `answers` if given. `expert` plays
+    the roles that no model plays."""
     from kernelblaster.search.with_model import Players, strategy_named
 
     ledger = model_use.choice.ledger(folder)

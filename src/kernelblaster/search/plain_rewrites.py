@@ -86,7 +86,8 @@ class PlainRewrites:
             said = feedback(judged, source)
 
     def _learn(self, rollout: _Rollout, at: StepId, tried: Candidate, judged: Evaluation) -> None:
-        """Record the step to the judged candidate `tried`; the rollout continues from it if it is faster."""
+        """Records that the rollout's best candidate was rewritten to `tried`, which was `judged` so, as step
+        `at`. If it is correct and faster, the rollout continues from it."""
         parent = rollout.best
         result = compare(judged, parent.evaluation)
         taken = isinstance(result, Gained) and result.log_speedup > 0
@@ -108,7 +109,7 @@ class PlainRewrites:
         self.steps.append(step)
 
     def _profile(self, best: Best) -> Profile | None:
-        """The candidate's profile; None if profiling failed."""
+        """The profile of a rollout's best candidate, made when first asked for; None if profiling failed."""
         return self._session.judging.profile([best.candidate])[0]
 
 

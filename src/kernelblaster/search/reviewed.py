@@ -1,4 +1,4 @@
-"""A strategy whose result is reviewed before it is returned."""
+"""A strategy that has another one's result reviewed by a language model before it is returned."""
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.llm.policy import MixedPolicy
@@ -58,7 +58,7 @@ class Reviewed:
 
 
 def _by_model(candidate: Candidate) -> bool:
-    """Whether a language model wrote the candidate."""
+    """Whether a language model wrote the candidate (its `origin` says so), and not the rule-based expert."""
     return candidate.origin.startswith("llm")
 
 

@@ -37,6 +37,7 @@ StrategyMaker = Callable[[Session], Strategy]
 
 
 def path_to(code: str, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The techniques that led to the candidate with this code, in order; empty if no step led to it."""
+    """The techniques that were applied, in order, to get from the first candidate to the one with this
+    `code`. `steps` are those of the search; empty if none led to it."""
     step = next((step for step in steps if step.child == code and step.failure is None), None)
     return (*step.before, step.technique) if step else ()

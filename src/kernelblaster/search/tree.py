@@ -28,7 +28,7 @@ class SearchNode:
 
     @property
     def speedup(self) -> float:
-        """The estimated speedup over the baseline."""
+        """How many times as fast as the baseline this candidate is, as the judge estimates it."""
         assert isinstance(self.evaluation.outcome, CORRECT)
         return self.evaluation.outcome.speedup.estimate
 
@@ -79,7 +79,8 @@ class Branch:
 
 
 def node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
-    """The candidate of a judged branch as a node below `parent`; None if the candidate is not correct."""
+    """Makes a node of the search tree from a technique tried at `parent`, whose candidate has been judged;
+    None if that is not correct."""
     assert branch.evaluation is not None
     if not isinstance(branch.evaluation.outcome, CORRECT):
         return None

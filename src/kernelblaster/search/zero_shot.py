@@ -20,7 +20,8 @@ class ZeroShot:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """The fastest correct answer. Raises KernelBlasterError if no answer is correct."""
+        """Asks the model for one kernel per rollout, has each judged, and returns the fastest correct one.
+        Raises KernelBlasterError if none is correct."""
         scene = self._policy.begin(task)
         sources = [draft(scene, seed) for seed in range(self._session.search.rollouts)]
         drafts = [Candidate(source=source, origin=ORIGIN) for source in dict.fromkeys(sources) if source]

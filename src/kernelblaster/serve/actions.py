@@ -60,8 +60,8 @@ ACTIONS: dict[str, RunAction] = {"stop": stop_search, "steer": steer_search, "re
 
 
 def _confirmed(data: dict[str, Any], folder: Path) -> None:
-    """Raise KernelBlasterError unless `confirm` in the request is the run's name, as a page sends it once a
-    person has confirmed."""
+    """Checks that a person has confirmed the request: its data must have the run's name (that of `folder`)
+    under `confirm`. Raises KernelBlasterError if not."""
     if data.get("confirm") != folder.name:
         raise KernelBlasterError("Not confirmed: nothing was done.")
 

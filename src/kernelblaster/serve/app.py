@@ -37,7 +37,8 @@ FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 
 def make_app(dashboard: Dashboard, access: Access) -> ASGIApp:
-    """The whole web application of the dashboard, behind the checks of `RequestGuard` (host, site, token)."""
+    """Builds the dashboard's web application: all addresses with their handlers, behind the checks of
+    `RequestGuard` (host name, site, token)."""
     pages = Pages(dashboard, access)
     routes = [
         Route("/", pages.runs),
@@ -79,7 +80,7 @@ class Pages:
     # Lists
 
     def runs(self, request: Request) -> Response:
-        """The page with the list of runs."""
+        """Answers with the page that lists all runs, filtered and sorted as the request's query says."""
         topic = self._topic("runs")
         runs, query = self._chosen(request)
         everything = "all" in request.query_params
@@ -99,7 +100,8 @@ class Pages:
         )
 
     def rows(self, request: Request) -> Response:
-        """The HTML lines of the runs that fit the filter in the request, for a list that is already shown."""
+        """Answers with the lines of the list of runs that fit the filter in the request's query, to be put
+        into a page that shows the list already."""
         runs, _ = self._chosen(request)
         shown = runs if "all" in request.query_params else runs[:SHOWN]
         lines = [self._dashboard.lines.html(one) for one in shown]
@@ -110,7 +112,8 @@ class Pages:
         return self._page("benches.html", self._topic("benches"), title="Benches")
 
     def knowledge_list(self, request: Request) -> Response:
-        """The page with the list of knowledge bases; if there is only one, a redirect to it."""
+        """Answers with the page that lists all knowledge bases; where there is only one, with a redirect to
+        its page."""
         named = [(name, name) for name in self._dashboard.served.knowledge]
         benches = [(f"bench~{place.id}", place.folder.name) for place in self._dashboard.catalog.benches()]
         known = named + [(id_, name) for id_, name in benches if self._dashboard.knowledge_at(id_)]
@@ -146,7 +149,8 @@ class Pages:
         )
 
     def step(self, request: Request) -> Response:
-        """The HTML that a line of the tree of steps unfolds to. 404 if there is no such step."""
+        """Answers with what a line of a run's tree of steps unfolds to, as HTML. 404 if the run has no such
+        step."""
         view = self._run_view(request)
         try:
             row, detail = view.detail(request.path_params["step"])
@@ -156,7 +160,8 @@ class Pages:
         return HTMLResponse(html, headers=NO_STORE)
 
     def exchange(self, request: Request) -> Response:
-        """The HTML with the texts of a question to a language model and its answer. 404 if there is none."""
+        """Answers with the texts of one question to a language model and of its answer, as HTML. 404 if there
+        is none with this number."""
         view = self._run_view(request)
         try:
             found = view.exchange(request.path_params["number"])
@@ -168,7 +173,8 @@ class Pages:
         return HTMLResponse(html, headers=NO_STORE)
 
     def source(self, request: Request) -> Response:
-        """A source of the run, by the name under which it is stored, which is a digest of it."""
+        """Answers with the source text that a run stores under this name, a hash of the text; the browser may
+        keep it forever. 404 if there is none."""
         name = request.path_params["name"]
         if not (len(name) == 32 and set(name) <= set("0123456789abcdef")):
             raise HTTPException(404, "There is no such source.")
@@ -180,7 +186,7 @@ class Pages:
         return PlainTextResponse(text, headers=FOREVER | {"content-disposition": "attachment"})
 
     def report(self, request: Request) -> Response:
-        """A report on the run as one HTML file to download. 409 if it cannot be made."""
+        """Answers with the report on a run as one HTML file to download. 409 if it cannot be made."""
         listed = self._listed(request.path_params["id"])
         folder = listed.place.folder
         try:
@@ -234,8 +240,8 @@ class Pages:
     # Live
 
     async def live(self, request: Request) -> Response:
-        """The changes of a topic (what one page shows), as server-sent events; 503 if MOST_CLIENTS pages are
-        open."""
+        """Answers with the changes of what one page shows (a topic), as server-sent events while the page is
+        open; 503 if MOST_CLIENTS pages are open."""
         if self._dashboard.hub.clients >= MOST_CLIENTS:
             return PlainTextResponse("Too many pages are open.\n", 503, {"retry-after": "10"})
         name = request.query_params.get("topic", "")
@@ -275,8 +281,8 @@ class Pages:
         return HTMLResponse(render("login.html", wrong=False), headers=NO_STORE)
 
     async def log_in(self, request: Request) -> Response:
-        """Set a cookie for whoever sends the right token, and redirect to the first page; else show the login
-        page again (401)."""
+        """Sets a cookie for whoever sends the right token, and redirects to the first page; shows the login
+        page again (401) to others."""
         fields = parse_qs((await _body(request)).decode(errors="replace"))
         if not self._access.knows(fields.get("token", [""])[0].strip()):
             return HTMLResponse(render("login.html", wrong=True), 401, headers=NO_STORE)
@@ -298,8 +304,8 @@ class Pages:
         return response
 
     def static(self, request: Request) -> Response:
-        """A style sheet or a script of the dashboard; 304 if the browser has it, 404 if there is no such
-        file."""
+        """Answers with a style sheet or a script of the dashboard; 304 if the browser has it, 404 if there is
+        no such file."""
         found = self._static.get(request.path_params["name"])
         if found is None:
             raise HTTPException(404, "There is no such file.")
@@ -332,7 +338,8 @@ class Pages:
         return HTMLResponse(html, headers=NO_STORE)
 
     def _frame(self) -> dict[str, Any]:
-        """The values that the templates of all pages need."""
+        """The values that the frame of every page needs: whether a token is in use, and whether searches can
+        be changed."""
         served = self._dashboard.served
         return {"with_token": self._access.token is not None, "read_only": served.read_only}
 
@@ -352,14 +359,15 @@ class Pages:
         return listed
 
     def _run_view(self, request: Request) -> Any:
-        """The view of the run that the request names, brought up to date."""
+        """The content of the page of the run that the request names, after reading what is new in its log."""
         topic = self._topic(f"run/{request.path_params['id']}")
         topic.page()
         view: Any = topic.view
         return view.inner
 
     def _chosen(self, request: Request) -> tuple[list[ListedRun], dict[str, str]]:
-        """The runs that fit the request's query (words, state, order), and that query."""
+        """The runs to list for a request, and its query: `q` (words), `state`, `sort`. The folders are looked
+        at first."""
         catalog = self._dashboard.catalog
         catalog.poll()
         given = request.query_params
@@ -380,7 +388,8 @@ class PartsById(dict[str, str]):
 
 
 async def _body(request: Request) -> bytes:
-    """The body of a request. Raises HTTPException if it is too long."""
+    """Reads the whole body of a request. Raises HTTPException (413) if it is longer than LARGEST_BODY
+    bytes."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -390,7 +399,8 @@ async def _body(request: Request) -> bytes:
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    """The response to a request that failed with an HTTPException: a page for browsers, JSON for scripts."""
+    """The answer to a request for which a handler raised HTTPException: a page for browsers, JSON for
+    scripts, with the error's status."""
     assert isinstance(error, HTTPException)
     if "text/html" in request.headers.get("accept", "") and request.method == "GET":
         html = render("message.html", title=str(error.status_code), words=error.detail)
@@ -399,5 +409,6 @@ def _failed(request: Request, error: Exception) -> Response:
 
 
 def _broken(request: Request, error: Exception) -> Response:
-    """The response when this program failed: the reason is in its log, not on the page."""
+    """The answer to a request in which the dashboard itself failed (500). The reason is in its log only,
+    since it may have private data."""
     return PlainTextResponse("Something went wrong here; the log of the dashboard says what.\n", 500)

@@ -41,7 +41,7 @@ class ListedRun:
 
     @property
     def order(self) -> tuple[bool, float, str]:
-        """The key by which runs are sorted: those that are running first, then the latest."""
+        """The key to sort a list of runs by: those that are running come first, then the latest."""
         when = self.summary.begun if self.summary.begun is not None else 0.0
         return self.state != "running", -when, self.place.id
 
@@ -84,7 +84,7 @@ class Catalog:
         return sorted(found, key=lambda one: one.order)
 
     def run(self, id_: str) -> ListedRun | None:
-        """The run with this id; None if there is none."""
+        """The run that has this id in web addresses; None if there is none."""
         return self._runs.get(id_)
 
     def benches(self) -> list[Place]:
@@ -92,16 +92,18 @@ class Catalog:
         return sorted(self._benches.values(), key=lambda place: place.folder.name, reverse=True)
 
     def bench(self, id_: str) -> Place | None:
-        """The bench with this id; None if there is none."""
+        """The bench that has this id in web addresses; None if there is none."""
         return self._benches.get(id_)
 
     @property
     def reading(self) -> bool:
-        """Whether some listed runs have not been read to their end yet."""
+        """Whether there are runs in the list whose logs have not been read to the end yet, so that what is
+        shown of them may change."""
         return any(not one.read for one in list(self._runs.values()))
 
     def _scan(self) -> None:
-        """Find new runs and benches, and forget those that are gone."""
+        """Looks into the folders: adds runs and benches that are new, and drops those whose folders are
+        gone."""
         found = self._places.scan()
         runs = {id_: place for id_, place in found.items() if place.kind == "run"}
         benches = {id_: place for id_, place in found.items() if place.kind == "bench"}
@@ -115,8 +117,8 @@ class Catalog:
         self._benches = benches
 
     def _read(self, everything: bool) -> bool:
-        """Read what was appended to the logs of runs: of all, or only of those that are running or were never
-        read. Returns whether BURST_S was too short for all."""
+        """Reads what was appended to the logs of runs: with `everything` of all, else only of those that are
+        running or were never read. Returns whether BURST_S was too short for all."""
         until = time.monotonic() + BURST_S
         holders = lock_holders() or {}
         for one in self._waiting(everything):

@@ -54,7 +54,7 @@ class Dashboard:
         self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
 
     def start(self) -> None:
-        """Look at the served folders once, and start the thread that looks for changes."""
+        """Reads the state of all runs once, then starts the thread that keeps looking for changes."""
         self.catalog.poll(now=True)
         self._thread.start()
 
@@ -73,8 +73,7 @@ class Dashboard:
         return str(file) if file else None
 
     def _view(self, topic: str) -> View | None:
-        """The view (what the page shows) for a topic's name, like `run/ID`; None if there is no such
-        thing."""
+        """The content of the page that a name like `run/ID` stands for; None if there is no such thing."""
         kind, _, rest = topic.partition("/")
         view: View | None = None
         match kind:

@@ -46,11 +46,13 @@ class Access:
     any_address: bool = False
 
     def answers_to(self, host: str) -> bool:
-        """Whether the server may be addressed by this name or address."""
+        """Whether a browser may address the server by this host name or address; others may be an attack by a
+        page elsewhere (DNS rebinding)."""
         return host in self.hosts or (self.any_address and _is_address(host))
 
     def knows(self, given: str | None) -> bool:
-        """Whether a given token is the right one; True if none is needed. Compares in constant time."""
+        """Whether `given` is the server's token; True if it needs none. Takes equally long for every wrong
+        one."""
         if self.token is None:
             return True
         digests = [hashlib.sha256((text or "").encode()).digest() for text in (given, self.token)]
@@ -63,7 +65,8 @@ class Access:
         return hmac.new((self.token or "").encode(), b"kernelblaster cookie", hashlib.sha256).hexdigest()
 
     def admits(self, headers: Headers) -> bool:
-        """Whether a request has the token in its header, or a cookie that was given for it."""
+        """Whether a request may pass: it has the token in its `Authorization` header, or the cookie that was
+        set for whoever logged in with it; always, if no token is needed."""
         if self.token is None:
             return True
         kind, _, token = headers.get("authorization", "").partition(" ")
@@ -74,7 +77,8 @@ class Access:
 
 
 class RequestGuard:
-    """The ASGI application `app` behind the checks of this module."""
+    """Wraps the ASGI application `app`: requests that fail the checks of this module are answered with an
+    error and never reach it."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -96,7 +100,8 @@ class RequestGuard:
         await (refusal or self._app)(scope, receive, send_guarded)
 
     def _refusal(self, request: Request) -> Response | None:
-        """The response that refuses a request; None if the request may pass."""
+        """The error to answer a request with, if its host, site, method or token is not allowed; None if it
+        may pass."""
         host = _host_name(request.headers.get("host", ""))
         if not self._access.answers_to(host):
             return PlainTextResponse(
@@ -119,7 +124,7 @@ class RequestGuard:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host's name or address is this machine's own."""
+    """Whether a host name or address can only mean this machine itself (`localhost`, 127.0.0.1, ::1)."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -129,7 +134,7 @@ def is_loopback(host: str) -> bool:
 def access_to(host: str, more: Collection[str], token: str | None) -> Access:
     """Who may use a server that listens on `host`: it may be addressed by that and by the names in `more`; on
     loopback by all names of loopback; if it listens on all addresses (0.0.0.0), by each of them and by this
-    machine's name."""
+    machine's name. `token` is what clients must show, None if nothing."""
     everywhere = host.strip("[]") in ("0.0.0.0", "::", "")
     own = LOOPBACK if is_loopback(host) or everywhere else (host.strip("[]"),)
     if everywhere:
@@ -138,7 +143,7 @@ def access_to(host: str, more: Collection[str], token: str | None) -> Access:
 
 
 def _is_address(host: str) -> bool:
-    """Whether a host is given by a numeric address."""
+    """Whether a host is given by a numeric IP address rather than by a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -147,7 +152,7 @@ def _is_address(host: str) -> bool:
 
 
 def _host_name(header: str) -> str:
-    """The name in a Host header, without the port."""
+    """The host in the value of a `Host` header, in lower case and without the port."""
     text = header.strip().lower()
     if text.startswith("["):
         return text[1:].partition("]")[0]
@@ -168,7 +173,7 @@ def _own_site(request: Request) -> bool:
 
 
 def _cookie(header: str) -> str:
-    """The value of our cookie in a Cookie header; empty if there is none."""
+    """The value of the dashboard's own cookie in a `Cookie` header; empty if it is not there."""
     try:
         found = SimpleCookie(header).get(COOKIE)
     except CookieError:

@@ -38,7 +38,8 @@ class Places:
         self._ids: dict[str, Path] = {}
 
     def scan(self) -> dict[str, Place]:
-        """All runs and benches by id, those of benches included, as they are now."""
+        """Looks into the served folders and returns all runs and benches there, the runs of benches included,
+        by their ids in web addresses."""
         found: dict[Path, Place] = {}
         for folder in self._folders():
             place = self._place(folder, "")
@@ -56,7 +57,7 @@ class Places:
         return {place.id: place for place in found.values()}
 
     def _folders(self) -> Iterable[Path]:
-        """The folders in and below the roots that have the log of a run or bench, each once."""
+        """Yields each folder in or directly below the served ones that has the log of a run or bench."""
         seen: set[Path] = set()
         for root in self._roots:
             inner = [root / RUNS, root / BENCHES]
@@ -89,7 +90,8 @@ class Places:
         return Place(self._new_id(folder, bench), kind, folder, bench)
 
     def _new_id(self, folder: Path, bench: str) -> str:
-        """A short id that is safe in an address and unique: the folder's name where that is possible."""
+        """Makes the id by which web addresses name a run or bench: its folder's name where that is safe and
+        unique, else with a hash appended. `bench` is the id of the bench that a run is part of."""
         name = SAFE.sub("_", folder.name)[:80] or "_"
         id_ = f"{bench}~{name}" if bench else name
         if (

@@ -16,12 +16,14 @@ SHARED = ("page.css", "figure.css", "tips.js", "tables.js", "source.js", "run.js
 
 
 def render(template: str, **values: Any) -> str:
-    """The HTML of a template with these values, which are escaped unless they are Markup."""
+    """Fills a template of the dashboard with values and returns the HTML. Values are HTML-escaped unless they
+    are Markup."""
     return _environment.get_template(template).render(**values)
 
 
 def render_macro(template: str, macro: str, *values: Any, **named: Any) -> Markup:
-    """The HTML of the macro `macro` of a template, called with these values."""
+    """Calls the macro of this name in a template, which makes a part of a page, with these values; returns
+    its HTML."""
     return Markup(getattr(_module(template), macro)(*values, **named))
 
 
@@ -52,7 +54,7 @@ _modules: dict[str, Any] = {}
 
 
 def _module(template: str) -> Any:
-    """The module with the macros of a template, loaded once and kept."""
+    """The macros that a template defines, loaded at the first call and then kept."""
     if template not in _modules:
         _modules[template] = _environment.get_template(template).module
     return _modules[template]

@@ -35,7 +35,8 @@ class _Started:
 
 
 class ResumedRuns:
-    """Starts searches again, and remembers how that went. May be used by several threads."""
+    """Starts processes that continue searches, and remembers for each how it ended. May be used by several
+    threads."""
 
     def __init__(self) -> None:
         self._started: dict[Path, _Started] = {}
@@ -66,8 +67,8 @@ class ResumedRuns:
             return process.pid
 
     def _await_end(self, folder: Path) -> None:
-        """Wait, for at most ENDING_S, for the end of a process that was started for this run and does not
-        hold its lock, if it was never seen to work."""
+        """Waits, for at most ENDING_S seconds, for the end of a process that was started for the run in
+        `folder`, does not hold its lock, and was never seen to work."""
         with self._lock:
             known = self._started.get(folder)
         if known is not None and known.preparing and writer_of(folder) is None:
@@ -75,8 +76,8 @@ class ResumedRuns:
                 known.process.wait(ENDING_S)
 
     def notice(self, folder: Path) -> str:
-        """A sentence on the process that was started for a run: that it is getting ready, or how it failed;
-        empty if it works, ended well, or there is none."""
+        """A sentence for people on the process that was started for the run in `folder`: that it is getting
+        ready, or how it failed; empty if it works, ended well, or there is none."""
         with self._lock:
             started = self._started.get(folder)
             if started is None:
@@ -94,6 +95,7 @@ class ResumedRuns:
 
     @property
     def running(self) -> int:
-        """How many of the processes that were started here are still alive."""
+        """How many of the searches that were started from this dashboard have processes that are still
+        alive."""
         with self._lock:
             return sum(one.process.poll() is None for one in self._started.values())

@@ -129,7 +129,8 @@ def _knowledge(folders: Sequence[Path], given: Sequence[str]) -> dict[str, str]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A TCP socket that listens at this address. Raises KernelBlasterError if that is not possible."""
+    """Opens a TCP socket that accepts connections at this address and port. Raises KernelBlasterError if the
+    system refuses, with what to do."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         opened = socket.socket(family, socket.SOCK_STREAM)
@@ -150,7 +151,7 @@ def _address(host: str, opened: socket.socket) -> str:
 
 
 def _run(server: Any, opened: socket.socket, ready: Callable[[], None]) -> None:
-    """Run the server on an open socket until Ctrl-C; `ready` is called once it answers."""
+    """Lets the web server answer on the socket `opened` until Ctrl-C. `ready` is called once it does."""
 
     async def main() -> None:
         serving = asyncio.ensure_future(server.serve(sockets=[opened]))

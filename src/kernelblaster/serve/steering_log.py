@@ -45,7 +45,8 @@ class SteeringLog:
 
 
 def steering_log(folder: Path, events: Sequence[RunEvent]) -> SteeringLog:
-    """What was asked of the run in a folder; `events` are the run's."""
+    """What people have asked of the search in a run's `folder`, and which of it the search has obeyed, as its
+    `events` show."""
     taken = {
         str(one.get("id"))
         for event in events

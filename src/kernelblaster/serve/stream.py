@@ -54,6 +54,6 @@ class EventStream:
 
 
 async def _disconnected(receive: Receive) -> None:
-    """Wait until the client has closed the connection."""
+    """Returns when the client has closed its connection; ignores whatever else it sends."""
     while (await receive())["type"] != "http.disconnect":
         pass

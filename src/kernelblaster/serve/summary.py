@@ -65,8 +65,8 @@ class ParsedEvent(BaseModel):
 
 
 def parse_event(text: bytes) -> ParsedEvent:
-    """The event in the JSON of a log line; without its data if that has an unexpected form, as in a later
-    version. Raises ValueError if it is no event."""
+    """Parses a line of a run's log to an event; without its data if that has an unexpected form, as in a
+    later version. Raises ValueError if it is no event."""
     try:
         return ParsedEvent.model_validate_json(text)
     except ValidationError:
@@ -111,7 +111,8 @@ class RunSummary:
         self._ended = ""
 
     def add(self, event: ParsedEvent) -> None:
-        """Update the summary by the run's next event."""
+        """Takes the run's next event into the summary: counts, best time, state. Events must come in the
+        order of the log."""
         data = event.data
         self._count_time(event)
         self.last_kind = event.kind
@@ -175,7 +176,8 @@ class RunSummary:
         del self.spans[:-POINTS]
 
     def _judge(self, at: float, verdict: _Verdict) -> None:
-        """Update the summary by the verdict on a candidate, judged at the time `at` (seconds since 1970)."""
+        """Takes an evaluation into the summary: counts the candidate, and updates best time, speedup and
+        device use. `at` is its time in seconds since 1970."""
         self.judged += 1
         self.device = self.device or verdict.device
         self.busy.append((at, verdict.device_seconds))
@@ -198,7 +200,8 @@ class RunSummary:
             self._each *= 2
 
     def _steer(self, commands: list[dict[str, Any]]) -> None:
-        """Update the limit of candidates from the steering commands that the search obeyed."""
+        """Takes commands that the search obeyed into the summary: a new limit of candidates replaces the old
+        one."""
         for command in commands:
             action = command.get("action")
             if isinstance(action, dict) and isinstance(action.get("evaluations"), int):
@@ -206,5 +209,5 @@ class RunSummary:
 
 
 def _best(times: list[float | None]) -> float | None:
-    """The least of some times; None if none of them is known."""
+    """The smallest of these times; None if all of them are None."""
     return min((us for us in times if us is not None), default=None)

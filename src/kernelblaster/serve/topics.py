@@ -55,7 +55,8 @@ class Client:
         self._wake()
 
     def take(self) -> bytes:
-        """All that waits, as one text; empty if nothing does."""
+        """Removes all messages that wait for this browser and returns them as one text, to be sent; empty if
+        there are none."""
         with self._lock:
             messages, self._waiting = self._waiting, {}
             at = _event("at", {"version": self._version}) if messages else b""
@@ -98,7 +99,7 @@ class Topic:
                 client.put(messages, self.version)
 
     def page(self) -> tuple[int, list[PagePart]]:
-        """The page's present version and all its parts."""
+        """The page as it is now: its version, by which later changes are told, and all its parts."""
         with self._lock:
             self.used = time.monotonic()
             self.refresh()
@@ -119,7 +120,7 @@ class Topic:
             client.put(missed, self.version)
 
     def close(self) -> None:
-        """Close what the view holds open, if anything."""
+        """Closes the files or databases that this page's content holds open."""
         close = getattr(self.view, "close", None)
         if close is not None:
             with self._lock:
@@ -170,7 +171,8 @@ class Hub:
         return sum(len(topic.clients) for topic in list(self._topics.values()))
 
     def topic(self, name: str) -> Topic | None:
-        """The topic of this name; None if there is no such thing."""
+        """The page with this name (like `run/ID`) with those who look at it; made if nobody looked at it yet.
+        None if there is no such thing."""
         with self._lock:
             topic = self._topics.get(name)
             if topic is None:
@@ -198,7 +200,8 @@ class Hub:
 
 
 def async_wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
-    """A function that sets an event of a loop, from any thread; does nothing once the loop has ended."""
+    """Makes a function that any thread may call to set `event`, which a coroutine of `loop` waits for; it
+    does nothing once the loop has ended."""
 
     def wake() -> None:
         if not loop.is_closed():
@@ -208,7 +211,8 @@ def async_wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callabl
 
 
 def _part_event(sent: _Sent) -> bytes:
-    """The message by which a page replaces a part, or inserts a new one at its place in a list."""
+    """The message that makes open pages replace one of their parts, or insert it at its place in a list if it
+    is new."""
     about: dict[str, Any] = {"id": sent.part.id, "html": sent.part.html}
     if sent.part.within:
         about |= {"within": sent.part.within, "after": sent.after}
@@ -216,5 +220,5 @@ def _part_event(sent: _Sent) -> bytes:
 
 
 def _event(kind: str, data: dict[str, Any]) -> bytes:
-    """A server-sent event of this kind, with `data` as JSON, as bytes."""
+    """A message of a server-sent event stream, as bytes: its `kind`, and `data` as JSON."""
     return f"event: {kind}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()

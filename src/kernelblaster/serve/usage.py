@@ -41,7 +41,7 @@ def use_over_time(runs: Sequence[RunSummary], now: float | None = None) -> UseOv
 
 
 def use_chart(use: UseOverTime) -> Chart:
-    """The figure of workers and devices over time."""
+    """The figure of how many workers and devices were busy, over the time since the bench began."""
     minutes = use.slice_s * len(use.workers) / 60
     unit, scale = ("minutes", 60.0) if minutes < 120 else ("hours", 3600.0)
     across = max(use.slice_s * len(use.workers) / scale, 0.05)
@@ -65,7 +65,8 @@ def use_chart(use: UseOverTime) -> Chart:
 
 
 def _spread(slices: list[float], start: float, end: float) -> None:
-    """Add to each slice between two positions (in slices) the fraction of it that lies between them."""
+    """Adds a span of time to a histogram: from `start` to `end`, in units of slices, each slice gets the
+    fraction of itself that the span covers."""
     start, end = max(0.0, start), min(float(len(slices)), end)
     at = int(start)
     while at < end and at < len(slices):

@@ -18,13 +18,15 @@ class SearchBudget:
         self.spent = False
 
     def spend(self, evaluation: Evaluation) -> None:
-        """Charge one evaluation to the budget, and the seconds that it held the device."""
+        """Adds an evaluation that was made to what is spent: one candidate, and the seconds that it occupied
+        the device."""
         self.evaluations += 1
         self.gpu_seconds += evaluation.device_seconds
         self.spent = self.spent or self.evaluations_left == 0
 
     def change(self, limits: SetBudget) -> None:
-        """Replace the limits that are given. Whether the budget is spent is found out anew."""
+        """Sets the limits that a person changed while the search runs; a limit of None stays. A larger budget
+        makes a spent one usable again."""
         given = limits.model_dump(exclude={"kind"}, exclude_none=True)
         self._search = self._search.model_copy(update=given)
         self.spent = self.evaluations_left == 0
@@ -53,5 +55,6 @@ class SearchBudget:
         return wall, gpu
 
     def _times(self, wall_seconds: float) -> tuple[tuple[float, float | None], tuple[float, float | None]]:
-        """(spent, limit) in seconds, of wall time and of device time; the limit is None if there is none."""
+        """What is spent and what is allowed, in seconds: (spent, limit) of wall time, then of device time. A
+        limit is None if there is none."""
         return (wall_seconds, self._search.wall_seconds), (self.gpu_seconds, self._search.gpu_seconds)

@@ -67,7 +67,7 @@ Watcher = Callable[[Progress], None]
 
 
 def unwatched(progress: Progress) -> None:
-    """A watcher that ignores progress."""
+    """Does nothing with `progress`: the watcher of a search that nobody watches."""
 
 
 class Log:
@@ -100,21 +100,23 @@ class Log:
         return self._run.once(kind, key, compute_unless_stopped, lasting=lasting)
 
     def judging(self, trial: Trial) -> None:
-        """Tell the watcher that a candidate goes to the judge."""
+        """Tells whoever watches the search that this trial's candidate goes to the judge now."""
         self._watcher(self._progress("judging", trial))
 
     def stepped(self, step: Step) -> None:
-        """Add a step to `steps` and tell the watcher its result."""
+        """Records that a step was made (its candidate judged) in `steps`, and tells its result to whoever
+        watches the search."""
         self.steps.append(step)
         self._watcher(self._progress("stepped", step))
 
     def learned(self) -> None:
-        """Tell the watcher that the iteration has ended and the knowledge base was updated."""
+        """Tells whoever watches the search that an iteration has ended, and that its results are in the
+        knowledge base."""
         self._watcher(self._progress("learned", None))
 
     def _progress(self, phase: Phase, about: Trial | Step | None) -> Progress:
-        """The present progress as the watcher gets it; `about` is the trial or step that it is about, if
-        any."""
+        """How far the search is now, as whoever watches it gets it; `phase` is what has just happened,
+        `about` the trial or step that it happened to, if any."""
         timings, budget, seconds = self._judging.timings, self._judging.budget, self._judging.seconds
         seconds_left, gpu_seconds_left = budget.seconds_left(seconds)
         step = about if isinstance(about, Step) else None

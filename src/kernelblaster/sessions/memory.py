@@ -72,7 +72,8 @@ class Memory:
         return self.theta
 
     def now(self) -> Content:
-        """The present knowledge base, including what other runs have taught meanwhile."""
+        """The content of the knowledge base at this moment, with what other runs have taught since the
+        iteration began."""
         return self._knowledge.content()
 
     def match(self, state: State) -> str:
@@ -122,11 +123,11 @@ class Memory:
     def offer(
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
-        """Add techniques to a performance state, which is matched as in `match`; known ones are not changed.
-        Their predicted speedups, over the candidate whose evaluation is `parent`, count as GUESS_WEIGHT
-        observations. For a recipe (techniques together) the prediction becomes its reach, the log of its
-        speed relative to the floor's; without a timing an unknown one is assumed. Returns the name of the
-        state."""
+        """Adds techniques (`optimizations`) to a performance state, which is matched as in `match`; known
+        ones are not changed. Their predicted speedups, over the candidate whose evaluation is `parent`, count
+        as GUESS_WEIGHT observations. For a recipe (techniques together) the prediction becomes its reach, the
+        log of its speed relative to the floor's; without a timing an unknown one is assumed. Returns the name
+        of the state."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:
@@ -211,14 +212,14 @@ class Memory:
         return consolidation(now, self._seed, KnowledgeLimits())
 
     def _about(self) -> dict[str, Any]:
-        """What is recorded at the beginning of an iteration: the knowledge base with its version, the GPU
-        architecture, and the least bytes that the task must move."""
+        """What is recorded when an iteration begins, as JSON data: which knowledge base at which version, the
+        GPU's architecture, and the least bytes that the task must move."""
         about = {"version": self._knowledge.version, "knowledge": self._knowledge.name}
         return about | {"architecture": self.architecture, "floor_bytes": self._judging.floor_bytes}
 
     def _add(self, state: str, target: Target, techniques: Sequence[str]) -> dict[str, OptimizationEntry]:
-        """Add techniques to a state with guessed expectations, taken from similar states; returns all entries
-        of that state by technique."""
+        """Adds techniques to a state with guessed expectations, taken from similar states for kernels like
+        `target`; returns all entries of that state by technique."""
         expected = guesses(self.theta, target.state, techniques, self.architecture, target.family)
         added = [_guessed(state, technique, mean) for technique, mean in expected.items()]
         self._knowledge.record(added, self._provenance())
@@ -248,7 +249,8 @@ class Memory:
         return Observed.model_validate({**about, "result": stored_result(result)})
 
     def _provenance(self, step: Step | None = None) -> Provenance:
-        """Where a change comes from: this run, GPU and task, and the step if given."""
+        """Where a change of the knowledge base comes from, to be recorded with it: this run with its GPU and
+        task, and `step` if a single step taught it."""
         return Provenance(
             run=self._run.name,
             step=step.id.number if step else None,
@@ -280,7 +282,8 @@ def _with_reach(timing: Timing | None, optimization: Optimization) -> Optimizati
 
 
 def _guessed(state: str, technique: str, mean: float) -> OptimizationAdded:
-    """The change that adds a technique to a state with a guessed log speedup (`mean`)."""
+    """A change of the knowledge base: a technique becomes known in a state. Its log speedup is guessed to be
+    `mean`, which counts as GUESS_WEIGHT observations."""
     title = technique.replace("_", " ")
     guess = Optimization(technique=technique, title=title, description="", predicted=exp(mean))
     return OptimizationAdded(state=state, optimization=guess, weight=GUESS_WEIGHT)

@@ -72,7 +72,8 @@ class Steering:
         return limits
 
     def check(self) -> None:
-        """Raise SearchStopped if a person has asked for that since the run was opened."""
+        """Looks whether a person has asked to stop this search; if so, records it and raises SearchStopped.
+        Requests from before the run was opened do not count."""
         for one in self._read():
             stops = isinstance(one.action, StopSearch) and one.at >= self._run.opened
             if stops and one.id not in self._seen:
@@ -87,7 +88,8 @@ class Steering:
         self._shown |= set(notes)
 
     def allows(self, technique: str) -> bool:
-        """Whether a technique may be tried; a recipe only if none of its techniques is forbidden."""
+        """Whether no person has forbidden this technique; of a recipe (several techniques in one step), none
+        of its parts."""
         return self.forbidden.isdisjoint(techniques_of(technique))
 
     def _obey(self, command: SteeringCommand) -> None:
@@ -108,7 +110,8 @@ class Steering:
                     self.notes = (*self.notes, command)
 
     def _read(self) -> list[SteeringCommand]:
-        """All commands in the file, which is read again when it has grown."""
+        """All commands that people have given to this search so far. Their file is read again only if its
+        size has changed."""
         try:
             size = self._path.stat().st_size
         except OSError:
@@ -120,12 +123,14 @@ class Steering:
 
 
 def _commands(data: dict[str, object]) -> list[SteeringCommand]:
-    """The steering commands in the data of an event of the run; empty if it has none."""
+    """Restores the commands that a check point has recorded, from the `data` of its event; empty if it
+    recorded none."""
     kept = data.get("commands", ())
     assert isinstance(kept, list | tuple)
     return [SteeringCommand.model_validate(one) for one in kept]
 
 
 def _stands(command: SteeringCommand) -> bool:
-    """Whether a command is a standing note, which stays after the step in which it was shown."""
+    """Whether the command leaves a note that is shown in all further questions to a model, not only in the
+    next step's."""
     return isinstance(command.action, LeaveNote) and command.action.standing

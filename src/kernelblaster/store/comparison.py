@@ -1,4 +1,5 @@
-"""`compare`: two runs side by side."""
+"""`compare`: what two runs have in common and where they differ: settings, best candidates, steps, what was
+learned."""
 
 import difflib
 from itertools import zip_longest
@@ -23,7 +24,8 @@ def compare(one: History, other: History, *, sources: bool = True) -> dict[str, 
 
 
 def _step_rows(steps: list[Step]) -> list[dict[str, Any]]:
-    """Steps as JSON data, each with its speedup over its parent (None if it failed)."""
+    """The steps of a run as JSON data, each with the speedup of its new candidate over the one it was made
+    from (None if it failed)."""
     return [step.model_dump(mode="json") | {"speedup": step.speedup} for step in steps]
 
 
@@ -37,7 +39,7 @@ def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]
 
 
 def _best(history: History) -> dict[str, Any]:
-    """A run's result as JSON data: whether it is finished, how many candidates were judged, and the best
+    """The result of a run as JSON data: whether it is finished, how many candidates were judged, and the best
     candidate's speedup over the baseline and over the first candidate, with times in microseconds. Without
     the latter three if no candidate is correct."""
     best, first = history.best, history.first
@@ -69,8 +71,8 @@ def _learned(one: History, other: History) -> list[dict[str, Any]]:
 
 
 def _expectations(history: History) -> dict[tuple[str, str], list[float | None]]:
-    """Expected speedups by (performance state, technique), each as [before the run, after it]; None where
-    there was none. Empty until the run has ended."""
+    """What a run's knowledge base expected: speedups by (performance state, technique), each as [before the
+    run, after it]; None where there was none. Empty until the run has ended."""
     techniques = history.learned["techniques"] if history.learned else []
     return {
         (t["state"], t["technique"]): [
@@ -81,7 +83,8 @@ def _expectations(history: History) -> dict[tuple[str, str], list[float | None]]
 
 
 def _source_difference(one: History, other: History) -> str:
-    """A unified diff of the best sources; empty if a run has no correct candidate."""
+    """How the best sources of two runs differ, as a unified diff; empty if one run has no correct
+    candidate."""
     mine, theirs = one.best, other.best
     if mine is None or theirs is None:
         return ""

@@ -64,8 +64,9 @@ def steer_run(
 
 
 def stop_run(folder: Path, *, now: bool, by: str) -> SteeringCommand | None:
-    """Stop the search of the run in `folder`, as `kernelblaster.stop`: returns the request, or with `now`,
-    when its process has ended, None. Raises StoreError if no process works on it, or it does not end."""
+    """Stops the search of the run in `folder`, as `kernelblaster.stop`: by a request, which is returned, or
+    with `now` by a signal; then returns None when its process has ended. `by` says who asks, for the record.
+    Raises StoreError if no process works on it, or it does not end."""
     pid = writer_of(folder)
     if pid is None:
         raise StoreError(f"{folder.name}: no process of this machine works on it.")
@@ -96,7 +97,8 @@ def asked_of(folder: Path) -> list[tuple[SteeringCommand, bool]]:
 
 
 def _ignores_interrupts(pid: int) -> bool:
-    """Whether a process ignores SIGINT, as those do that a script started in the background (`... &`)."""
+    """Whether the process `pid` ignores SIGINT (Ctrl-C), as those do that a script started in the background
+    (`... &`). Another signal is needed to stop it."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         ignored = int(next(line for line in lines if line.startswith("SigIgn:")).split()[1], 16)
@@ -105,7 +107,8 @@ def _ignores_interrupts(pid: int) -> bool:
 
 
 def _send(folder: Path, pid: int, sent: signal.Signals) -> None:
-    """Send a signal to the process that works on a run. Raises StoreError if that is not allowed."""
+    """Sends a signal to the process `pid`, which works on the run in `folder`; ignored if it has ended.
+    Raises StoreError if it belongs to another user."""
     try:
         with suppress(ProcessLookupError):  # it has ended meanwhile
             os.kill(pid, sent)

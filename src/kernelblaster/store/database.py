@@ -60,7 +60,8 @@ class StoreDatabase:
         return patiently(lambda _: self._once(work, lasting=lasting), StoreUnreachable)
 
     def add(self, connection: Connection, table: Table, **values: Any) -> bool:
-        """Insert a row, unless there is one with the same key; returns whether it was inserted."""
+        """Inserts a row with these column values into `table`, unless there is one with the same key. Returns
+        whether it was inserted."""
         insert = insert_into(connection, table).values(**values).on_conflict_do_nothing()
         return bool(connection.execute(insert).rowcount)
 
@@ -68,7 +69,8 @@ class StoreDatabase:
         self.engine.dispose()
 
     def _once(self, work: Callable[[Connection], T], *, lasting: bool) -> T:
-        """As `transact`, without waiting for a server that cannot be reached."""
+        """Calls `work` with a connection in one transaction and returns its result, without trying again. If
+        not `lasting`, does not wait until the server's disk has it. Raises StoreUnreachable or StoreError."""
         try:
             with self.engine.begin() as connection:
                 if not self.sqlite and not lasting:
@@ -82,8 +84,8 @@ class StoreDatabase:
 
 @cache
 def open_store(where: str) -> StoreDatabase:
-    """The shared store (database) at this address, opened once by this process, with the password that the
-    environment has."""
+    """Opens the shared store (database) at this address, with the password that the environment has; each
+    process opens it once."""
     keeper.take_environment()
     return StoreDatabase(where)
 
@@ -96,7 +98,8 @@ def own_schema(store: StoreDatabase, url: str, schema: str) -> str:
 
 
 def _make_tables(connection: Connection) -> None:
-    """Create the tables, or bring them to the latest revision. One process at a time does so."""
+    """Creates the store's tables in an empty database, or changes those of an earlier version to the present
+    form; one process at a time. Raises StoreError if a later version made them."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": tables.LOCK})
     revision = tables.REVISIONS.present(connection)
@@ -113,8 +116,9 @@ def _make_tables(connection: Connection) -> None:
 
 
 def _prepare_sqlite(engine: Engine) -> None:
-    """Set up connections to SQLite: they wait for locks, use a write-ahead log, and begin transactions with
-    the right to write. A crash of the machine may lose the last transactions, that of a process none."""
+    """Makes new connections of `engine` to SQLite wait for locks, use a write-ahead log, and begin
+    transactions with the right to write. A crash of the machine may lose the last transactions, that of a
+    process none."""
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: Any) -> None:

@@ -36,8 +36,8 @@ class DatabaseLog:
             raise
 
     def append(self, kind: str, key: str = "", *, lasting: bool = True, **data: Any) -> RunEvent:
-        """Append an event, as `EventLog.append`: on the server's disk when this returns, unless it is not
-        `lasting`."""
+        """Appends an event of this kind, as `EventLog.append`: on the server's disk when this returns, unless
+        it is not `lasting`."""
         if not self._writing:
             raise StoreError(f"{self._store.name}: run {self._id} was opened for reading only.")
         number = len(self.events)
@@ -60,7 +60,7 @@ class DatabaseLog:
         return event
 
     def of(self, kind: str) -> Iterator[RunEvent]:
-        """The events of one kind (like "evaluation"), in the order of recording."""
+        """Yields the events of one kind (like "evaluation") in the order in which they were recorded."""
         return (event for event in self.events if event.kind == kind)
 
     def close(self) -> None:
@@ -79,7 +79,8 @@ class DatabaseLog:
             raise self._taken()
 
     def _read(self) -> tuple[list[RunEvent], str]:
-        """All events, and the checksum of the last. Raises StoreError if a line is damaged or missing."""
+        """Reads all events of the run and verifies their chain of checksums; returns them and the last
+        checksum. Raises StoreError if one is damaged or missing."""
         table = tables.events
         query = select(table.c.line).where(table.c.run == self._id).order_by(table.c.number)
         recorded = self._store.transact(lambda connection: connection.execute(query).scalars().all())
@@ -118,13 +119,14 @@ class DatabaseLog:
 
 
 class DatabaseFiles:
-    """Texts of runs in a store, each named by the digest of its content (as `Files`)."""
+    """The texts of a run (sources, prompts) in a shared store, a database; each has a hash of its content as
+    its name."""
 
     def __init__(self, store: StoreDatabase) -> None:
         self._store = store
 
     def put(self, content: str) -> str:
-        """Store a text; returns its name, to be given to `get`."""
+        """Stores a text, unless it is stored already. Returns its name, by which `get` finds it."""
         name = name_of(content)
         self._store.transact(lambda c: self._store.add(c, tables.files, name=name, text=content))
         return name
@@ -141,7 +143,8 @@ class DatabaseFiles:
 
 
 def first_stored_event(store: StoreDatabase, id: str) -> RunEvent | None:
-    """The first event of a run in a store, read without the rest; None if there is none or it is damaged."""
+    """The first event of the run `id` in a store, which describes task and settings; None if there is none or
+    it is damaged. The other events are not read."""
     here = (tables.events.c.run == id) & (tables.events.c.number == 0)
     query = select(tables.events.c.line).where(here)
     line: str | None = store.transact(lambda connection: connection.execute(query).scalar())

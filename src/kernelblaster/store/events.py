@@ -39,10 +39,10 @@ class EventLog:
         self.events, self._sum = content.events, content.sum
 
     def append(self, kind: str, key: str = "", *, lasting: bool = True, **data: Any) -> RunEvent:
-        """Append an event with this `data`, which must be JSON. By default it is on the disk (fsync) when
-        this returns; if not `lasting`, it survives the end of this process, but not a crash of the
-        machine before the next lasting event. Raises StoreError if the log is read-only or cannot be
-        written."""
+        """Appends an event of this `kind`, with a `key` that is unique among those (or empty) and this
+        `data`, which must be JSON. By default it is on the disk (fsync) when this returns; if not `lasting`,
+        it survives the end of this process, but not a crash of the machine before the next lasting event.
+        Raises StoreError if the log is read-only or cannot be written."""
         if self._file is None:
             raise StoreError(f"{self._path}: was opened for reading only.")
         number = len(self.events)
@@ -74,7 +74,7 @@ class EventLog:
         return event
 
     def of(self, kind: str) -> Iterator[RunEvent]:
-        """The events of one kind (like "evaluation"), in the order of recording."""
+        """Yields the events of one kind (like "evaluation") in the order in which they were recorded."""
         return (event for event in self.events if event.kind == kind)
 
     def close(self) -> None:
@@ -84,7 +84,8 @@ class EventLog:
 
 
 def first_event(path: Path) -> RunEvent | None:
-    """The first event of a log, read without the rest; None if it cannot be read or is incomplete."""
+    """The first event in a log file, which describes task and settings, without reading the rest; None if the
+    file cannot be read or the line is incomplete."""
     try:
         with path.open("rb") as file:
             event_and_sum = lines.decode(file.readline().removesuffix(b"\n"), 0, "")
@@ -94,8 +95,8 @@ def first_event(path: Path) -> RunEvent | None:
 
 
 def open_locked(path: Path) -> BinaryIO:
-    """The file opened for appending, unbuffered, and locked until it is closed. Raises StoreError if
-    another process has it open for writing."""
+    """Opens a file for appending, unbuffered, and locks it until it is closed. Raises StoreError if another
+    process has it open for writing."""
     try:
         file = path.open("ab", buffering=0)
     except OSError as error:
@@ -119,8 +120,8 @@ class _LogContent(NamedTuple):
 
 
 def _read(path: Path) -> _LogContent:
-    """Read a whole log and verify its checksums. Only the last line may be incomplete: it is being
-    written, or its writer was killed. Raises StoreError if any other is damaged, or the format is too
+    """Reads the whole log in a file and verifies its checksums. Only the last line may be incomplete: it is
+    being written, or its writer was killed. Raises StoreError if any other is damaged, or the format is too
     new."""
     try:
         data = path.read_bytes()
@@ -147,7 +148,8 @@ def _read(path: Path) -> _LogContent:
 
 
 def _damaged(path: Path, number: int) -> StoreError:
-    """The error for a log whose line `number`, counted from 0, is damaged."""
+    """The exception to raise for a log file in which line `number` (from 0) is damaged; its message says what
+    the user can do."""
     return StoreError(
         f"{path}: line {number + 1} is damaged; the {number} before it are whole. Restore a copy, or keep "
         f"only those (head -n {number}) and let `kernelblaster resume` do the rest again."

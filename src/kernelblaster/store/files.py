@@ -12,7 +12,8 @@ WRITING = ".writing-"
 
 
 def name_of(text: str) -> str:
-    """The name of a text: 32 hexadecimal digits of the SHA-256 of its content."""
+    """The name under which a text is stored: the first 32 hexadecimal digits of its SHA-256, so that equal
+    texts are stored once."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -48,8 +49,9 @@ class Files:
 
 
 def write_whole(target: Path, text: str, *, mode: int = 0o600) -> None:
-    """Write a file atomically: it has the old content or the new, and is on the disk (fsync) when this
-    returns. By default only its owner can read it; `mode` is subject to the umask. Raises StoreError."""
+    """Writes `text` to the file `target` atomically: it has the old content or the new, and is on the disk
+    (fsync) when this returns. By default only its owner can read it; `mode` is subject to the umask. Raises
+    StoreError."""
     scratch = target.with_name(f"{WRITING}{secrets.token_hex(8)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

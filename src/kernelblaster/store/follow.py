@@ -68,12 +68,13 @@ class FollowedRun:
             raise StoreError(f"{self.folder / LOG}: event {number} cannot be read any more.") from error
 
     def _add(self, new: Sequence[TailedLine[RunEvent]]) -> None:
-        """Append the events in lines that were read, with their places in the file."""
+        """Appends the events of new log lines to those in memory, made smaller, and notes where in the file
+        each line is."""
         for line in new:
             self._events.append(self._slim(line.value))
             self._places.append((line.offset, line.length))
 
 
 def _event(text: bytes) -> RunEvent:
-    """The event in the JSON of a log line. Raises ValueError if it is none."""
+    """Parses a line of a run's log, without its checksum. Raises ValueError if it is no event."""
     return RunEvent.model_validate_json(text)

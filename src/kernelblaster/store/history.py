@@ -30,12 +30,12 @@ class JudgedCandidate:
 
     @property
     def outcome(self) -> str:
-        """The kind of outcome: "Accepted", "Slower", "Incorrect", ..."""
+        """What the judge decided, as the name of the outcome: "Accepted", "Slower", "Incorrect", ..."""
         return str(self.verdict["outcome"]["kind"])
 
     @property
     def speedup(self) -> float | None:
-        """The estimated speedup over the baseline; None if the candidate is not correct."""
+        """How many times as fast as the baseline the judge found the candidate; None if it is not correct."""
         interval = self.verdict["outcome"].get("speedup")
         return None if interval is None else float(interval["estimate"])
 
@@ -59,7 +59,8 @@ class History:
 
     @property
     def stopped(self) -> str:
-        """Why the search ended early, in words; empty if it did not, or went on since."""
+        """Why the search ended before its limits (a person, a budget for models), in words; empty if it did
+        not, or has been continued since."""
         return str((self._stopped or {}).get("why", ""))
 
     def state(self, writer: int | None) -> RunState:
@@ -94,7 +95,8 @@ class History:
 
     @property
     def modelled(self) -> bool:
-        """Whether times come from the GPU model, not from measurements."""
+        """Whether the run's times come from a model of the GPU, because it was made without one, and not from
+        a clock."""
         timings = (judged.verdict.get("timing") for judged in self.judged)
         return any(timing and timing.get("modelled") for timing in timings)
 
@@ -105,7 +107,8 @@ class History:
 
     @cached_property
     def steps(self) -> list[Step]:
-        """All steps, in the order in which they were judged."""
+        """All steps of the search recorded so far, each a technique applied to a candidate with what came of
+        it, in the order of judging."""
         recorded = (event.data["steps"] for event in self._run.events if event.kind == "steps")
         return [Step.model_validate(step) for steps in recorded for step in steps]
 
@@ -116,7 +119,7 @@ class History:
         return self._results["learned"] if self._results else None
 
     def source_of(self, judged: JudgedCandidate) -> str:
-        """The text of a candidate. Raises StoreError if its file is missing or was changed."""
+        """The CUDA source of a judged candidate. Raises StoreError if its file is missing or was changed."""
         return self._run.files.get(judged.source)
 
     def best_candidate(self) -> tuple[Candidate, Evaluation]:

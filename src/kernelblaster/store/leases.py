@@ -64,14 +64,15 @@ class StoredLeases:
         return self._store.transact(record)
 
     def lost_works(self) -> list[LostWork]:
-        """The work during which processes of devices were lost, and which was not done since."""
+        """Work that was never finished because the process of its device was lost, each time with the reason
+        given last."""
         query = select(leases).where(leases.c.scope == self._scope, leases.c.losses > 0)
         rows = self._store.transact(lambda connection: connection.execute(query).all())
         return [LostWork(about=row.about, losses=row.losses, why=row.why) for row in rows]
 
     def _recover(self, connection: Connection) -> None:
-        """Count work that is still marked as held as lost: the process that held it has ended. Called when
-        leases are opened."""
+        """Counts work that is still marked as held as lost, since the process that held it has ended. Called
+        when leases are opened, in the transaction of this connection."""
         held = and_(leases.c.scope == self._scope, leases.c.held)
         why = "the process that led the search has ended"
         connection.execute(

@@ -39,7 +39,8 @@ class RunEvent(Record):
 
 
 def encode(event: RunEvent, before: str) -> tuple[bytes, str]:
-    """The line, without its newline, and its checksum; `before` is the checksum of the line before it."""
+    """Writes an event as a log line: returns it without its newline, and its checksum, which also covers
+    `before`, the checksum of the line before."""
     text = event.model_dump_json(exclude_none=True).encode()
     own = _chained(text, before)
     return text[:-1] + b',"sum":"' + own.encode() + b'"}', own
@@ -61,7 +62,7 @@ def check(line: bytes, before: str) -> tuple[bytes, str] | None:
 
 
 def strip_sum(line: bytes) -> bytes:
-    """The JSON of a log line without its checksum, which is not verified."""
+    """The JSON of a log line, cut out without verifying its checksum."""
     ending, earlier = _ENDING.search(line), _EARLIER.match(line)
     if ending:
         return line[: ending.start()] + b"}"
@@ -83,7 +84,8 @@ def decode(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None
 
 
 def later_format(line: bytes) -> int | None:
-    """The format number in a log's first line, if it is newer than this version can read; else None."""
+    """For the first line of a log: its format number if a later version of this program wrote it, so that it
+    cannot be read; None otherwise."""
     try:
         version = json.loads(line)["format"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -92,5 +94,6 @@ def later_format(line: bytes) -> int | None:
 
 
 def _chained(text: bytes, before: str) -> str:
-    """The checksum of a line's JSON together with the checksum of the line before it."""
+    """The checksum of a log line: a hash of its JSON and of `before`, the checksum of the line before it, so
+    that a missing line shows."""
     return hashlib.blake2b(text + before.encode(), digest_size=SUM_BYTES).hexdigest()

@@ -23,7 +23,8 @@ class Sample:
 
 
 def samples(steps: Sequence[Step], evaluations: Mapping[str, Evaluation], floor_bytes: int) -> list[Sample]:
-    """One sample for each step. `evaluations` has those of all parents and children, by candidate code."""
+    """Joins each step with the evaluations of the candidates before and after it. `evaluations` has these by
+    the candidates' `code`; `floor_bytes` is the least memory traffic of the task."""
     return [Sample(s, evaluations[s.parent], evaluations[s.child], floor_bytes) for s in steps]
 
 

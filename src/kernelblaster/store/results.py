@@ -40,13 +40,14 @@ def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: 
 
 
 def _step(step: Step) -> dict[str, Any]:
-    """A step as JSON data, with its speedup or the kind of its failure instead of its result."""
+    """A step for trajectory.json, as JSON data: with the speedup of its candidate, or the kind of its
+    failure."""
     data = step.model_dump(mode="json", exclude={"result"})
     return data | ({"speedup": step.speedup} if step.failure is None else {"failure": step.failure})
 
 
 def _trajectory_table(record: dict[str, Any]) -> str:
-    """The steps of a run, recorded as `record`, as a Markdown table."""
+    """A run's steps as a Markdown table for trajectory.md; `record` is the content of trajectory.json."""
     lines = [
         f"applied: {markdown(', '.join(record['applied'])) or 'nothing, the first candidate is the best'}",
         "",
@@ -100,8 +101,8 @@ def _touched(event: KnowledgeEvent) -> tuple[str, str]:
 
 
 def _learned_table(learned: dict[str, Any]) -> str:
-    """Markdown: the expected speedup of each technique that the run tried, before and after, and why it
-    changed."""
+    """What a run learned as a Markdown table: the expected speedup of each technique that it tried, before
+    and after, and why it changed. `learned` is the content of learned.json."""
     lines = [
         f"{len(learned['events'])} events, from version {learned['from']} to {learned['to']}; new states: "
         f"{markdown(', '.join(learned['states'])) or 'none'}",
@@ -123,5 +124,6 @@ def _learned_table(learned: dict[str, Any]) -> str:
 
 
 def _expected(technique: str, score: Score | None) -> str:
-    """The speedup expected of a technique as text, marked if modelled; "unknown" for None."""
+    """The predicted speedup of a technique as text, with a mark if all times behind it are modelled;
+    "unknown" for None."""
     return format_prediction(technique, score.speedup, modelled=score.modelled) if score else "unknown"

@@ -1,4 +1,4 @@
-"""A run: an event log and content-addressed files in a folder."""
+"""A run, the record of one search: a folder with a log of its events, and with files for large texts."""
 
 import contextlib
 import json
@@ -99,7 +99,8 @@ class Run:
         return self._log.events
 
     def append(self, kind: str, **data: Any) -> RunEvent:
-        """Record an event. Unlike those of `once`, it has no key and may occur several times."""
+        """Records an event of this kind with this JSON data, at the end of the log; the same may be recorded
+        again. Returns it. (`once` is for what must happen only once.)"""
         return self._log.append(kind, **data)
 
     def once(
@@ -126,7 +127,8 @@ class Run:
         return self.append(kind, **json.loads(json.dumps(compute()))).data
 
     def recorded(self, kind: str, key: str) -> dict[str, Any] | None:
-        """The data recorded for (kind, key); None if there is none."""
+        """What `once` has recorded in this run under (kind, key), as JSON data; None if it has recorded
+        nothing."""
         event = self._known.get((kind, key))
         return None if event is None else event.data
 
@@ -137,8 +139,8 @@ class Run:
         return not self._ahead
 
     def _in_store(self, pointer: StorePointer, writing: bool) -> "tuple[DatabaseFiles, DatabaseLog]":
-        """The files and the log of a run in a shared store (database). If it cannot be opened, the lock of
-        the run's folder is released."""
+        """Opens the files and the log of a run in the shared store (database) that `pointer` names, for
+        `writing` or only to read. If it cannot be opened, the lock of the run's folder is released."""
         from kernelblaster.store.database_log import DatabaseFiles, DatabaseLog
 
         try:
@@ -187,7 +189,8 @@ def _new_folder(root: Path) -> Path:
 
 
 def _make(folder: Path) -> None:
-    """Make a run's folder, readable by its owner only since runs hold prompts. Raises StoreError."""
+    """Creates a run's folder, and those above it, so that only the owner can read it, since runs hold
+    prompts. Raises StoreError if that fails."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -240,13 +243,15 @@ def discard_unbegun(run: Run) -> bool:
 
 
 def open_run(root: Path, name: str | Path, *, writing: bool = False) -> Run:
-    """Open a run under `root` by its name, a unique prefix of it, or `last` for the latest; or anywhere
-    by its folder. Raises StoreError if there is none, several match, or it is damaged."""
+    """Open a run under `root` by its name, a unique prefix of it, or `last` for the latest; or anywhere by
+    its folder. Raises StoreError if there is none, several match, or it is damaged. `writing`: to continue
+    it; else it is only read."""
     return Run(_folder_of(root, str(name)), writing=writing)
 
 
 def _folder_of(root: Path, name: str) -> Path:
-    """The folder that `name` means, as in `open_run`. Raises StoreError if there is none or several."""
+    """Finds a run's folder under `root` by what the user typed: its name, a unique beginning of it, `last`,
+    or a path. Raises StoreError if there is none or several match."""
     folders = run_folders(root)
     matches = [folder for folder in folders if folder.name.startswith(name)]
     exact = [folder for folder in matches if folder.name == name]
@@ -262,12 +267,14 @@ def _folder_of(root: Path, name: str) -> Path:
 
 
 def run_folders(root: Path) -> list[Path]:
-    """The folders of all runs under `root`, the oldest first."""
+    """The folders of all runs directly under `root`, sorted by name, which begins with the time: the oldest
+    first."""
     return sorted(folder for folder in root.glob("*") if holds_run(folder))
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether a folder is that of a run: it has its events, or says where they are."""
+    """Whether there is a run in this folder: a log of events, or a pointer to the shared store that has
+    it."""
     return (folder / LOG).is_file() or (folder / POINTER).is_file()
 
 

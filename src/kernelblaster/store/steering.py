@@ -28,7 +28,8 @@ TechniqueName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\
 
 
 class StopSearch(Record):
-    """End the search before its next candidate; what was judged is kept, and it can be resumed."""
+    """A request to a running search: end before the next candidate is judged. What was judged is kept, and
+    the run can be resumed."""
 
     kind: Literal["stop"] = "stop"
 
@@ -50,21 +51,23 @@ class SetBudget(Record):
 
 
 class PinTechnique(Record):
-    """From now on try this technique first wherever it applies."""
+    """A request to a running search: from now on, try this technique first wherever it applies."""
 
     kind: Literal["pin"] = "pin"
     technique: TechniqueName
 
 
 class ForbidTechnique(Record):
-    """From now on do not try this technique, alone or in a recipe."""
+    """A request to a running search: from now on, do not try this technique, neither alone nor as part of a
+    recipe."""
 
     kind: Literal["forbid"] = "forbid"
     technique: TechniqueName
 
 
 class ReleaseTechnique(Record):
-    """From now on choose this technique as any other: neither pinned nor forbidden."""
+    """A request to a running search: from now on, treat this technique as any other, neither pinned nor
+    forbidden."""
 
     kind: Literal["release"] = "release"
     technique: TechniqueName
@@ -96,8 +99,8 @@ class SteeringCommand(Record):
 
 
 def append_command(folder: Path, action: SteeringAction, by: str) -> SteeringCommand:
-    """Ask the search in a run's folder for something; it is on the disk (fsync) when this returns. Raises
-    StoreError if the folder holds no run or cannot be written."""
+    """Asks the search in a run's `folder` for an `action`, on behalf of `by` ("cli", "dashboard"); it is on
+    the disk (fsync) when this returns. Raises StoreError if the folder holds no run or cannot be written."""
     if not holds_run(folder):
         raise StoreError(f"{folder}: holds no run.")
     command = SteeringCommand(id=secrets.token_hex(8), at=time.time(), by=one_line(by)[:100], action=action)
@@ -145,7 +148,8 @@ def read_commands(folder: Path) -> tuple[list[SteeringCommand], list[str]]:
 
 
 def describe_action(action: SteeringAction) -> str:
-    """An action in words, for people: `budget of 40 candidates`, `forbid unrolling`."""
+    """A request to a running search in words for people, like `budget of 40 candidates` or `forbid
+    unrolling`."""
     match action:
         case StopSearch():
             return "stop"

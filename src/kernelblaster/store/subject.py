@@ -9,14 +9,16 @@ from kernelblaster.tasks.catalog import find, load_file, load_task, suites_folde
 
 
 def keep_task(run: Run, task: Task) -> None:
-    """Store the task in the run, unless it is stored already."""
+    """Stores the task's source and types in the run, so that the run does not depend on the user's file. Does
+    nothing if they are stored already."""
     suffix = ".cu" if task.kind == "cuda" else ".py"
     kept = {"name": task.name, "dtype": task.dtype, "cast": task.cast, "suffix": suffix}
     run.once("task", "kept", lambda: kept | {"source": run.files.put(task.source)})
 
 
 def keeps_shipped_task(run: Run) -> bool:
-    """Whether the task that a run keeps is one of the shipped suites, unchanged."""
+    """Whether the run's task is one of the suites that come with this program, with exactly the same source,
+    and so needs no trust."""
     kept = next((event.data for event in run.events if event.kind == "task"), None)
     if kept is None:
         return False

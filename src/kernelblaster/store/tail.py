@@ -75,7 +75,8 @@ class LogTail(Generic[T]):
 
     @property
     def behind(self) -> bool:
-        """Whether the last call left complete lines for the next one."""
+        """Whether `read` has left complete lines in the file, because it returns only so many at once; call
+        it again."""
         return self._seen is None and not self.damage
 
     def _taken(self, data: bytes) -> list[TailedLine[T]]:
@@ -103,7 +104,8 @@ class LogTail(Generic[T]):
 
 
 def _damaged(path: Path, number: int, line: bytes) -> str:
-    """A sentence on a line that cannot be read; `number` counts from 0."""
+    """What to tell the user about line `number` (from 0) of a log, which cannot be read: damaged, or of a
+    later version."""
     later = lines.later_format(line) if number == 0 else None
     if later is not None:
         return f"{path}: has format {later}, which is newer than this version of KernelBlaster."

@@ -18,8 +18,8 @@ _WRITTEN = re.compile(r'\{"sum":"([0-9a-f]{16})","evaluation":(\{.*\})\}\n')
 
 
 class VerdictKey(Record):
-    """What an evaluation is about: the GPU (its short name), the task (its digest) and the candidate's code
-    (a hash)."""
+    """What a kept evaluation is about: the GPU's short name (`gpu`), a hash of the task (`task`) and a hash
+    of the candidate's source and constants (`code`)."""
 
     gpu: str
     task: str
@@ -30,16 +30,17 @@ class Verdicts(Protocol):
     """Interface: evaluations by GPU, task and candidate. The first one that is kept for a key stays."""
 
     def get(self, key: VerdictKey) -> Evaluation | None:
-        """The evaluation that is kept; None if there is none, or it is damaged."""
+        """The evaluation kept for this GPU, task and candidate; None if there is none, or it is damaged."""
         ...
 
     def keep(self, key: VerdictKey, evaluation: Evaluation) -> Evaluation:
-        """Keep an evaluation, unless there is one; returns the one that is kept."""
+        """Stores the evaluation under this key and returns it; if there is one already, that one stays and is
+        returned."""
         ...
 
 
 class FileVerdicts:
-    """`Verdicts` as files in a folder."""
+    """Kept evaluations (`Verdicts`) as one file each in a folder, for the processes of one machine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -65,7 +66,7 @@ class FileVerdicts:
 
 
 class StoredVerdicts:
-    """`Verdicts` (kept evaluations) in a shared store: those of all who use that database."""
+    """Kept evaluations (`Verdicts`) in a shared store: all who use that database have them in common."""
 
     def __init__(self, store: StoreDatabase) -> None:
         self._store = store
@@ -84,12 +85,12 @@ class StoredVerdicts:
 
 
 def open_verdicts(where: str | Path) -> Verdicts:
-    """The kept evaluations in the folder or at the database URL `where`."""
+    """Opens a collection of kept evaluations: in a folder, or in the shared database whose URL `where` is."""
     return StoredVerdicts(open_store(str(where))) if "://" in str(where) else FileVerdicts(Path(where))
 
 
 def _encoded(evaluation: Evaluation) -> str:
-    """An evaluation as a line of JSON with its checksum, for `_decoded`."""
+    """Writes an evaluation as a line of JSON with a checksum in front, which `_decoded` verifies."""
     text = evaluation.model_dump_json()
     return f'{{"sum":"{_sum(text)}","evaluation":{text}}}\n'
 

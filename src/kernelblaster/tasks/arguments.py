@@ -45,7 +45,7 @@ def init_arguments(model: type, path: str, text: str | None) -> str:
 
 
 def _list(values: list[ast.expr]) -> str:
-    """The source of a Python list of these expressions."""
+    """The source text of a Python list whose elements are these expressions."""
     return "[" + ", ".join(map(ast.unparse, values)) + "]"
 
 

@@ -25,9 +25,10 @@ TIES = 8  # how few different extremes there are among spikes: some are equal
 def arranged(
     pool: torch.Tensor, distribution: Distribution, rows: RowValues, generator: torch.Generator
 ) -> torch.Tensor:
-    """The values of one piece of a floating tensor: drawn from its sorted `pool`, then arranged or
-    changed as `distribution` says. `rows` locates the piece in the tensor. Returns `rows.size` values
-    of the pool's type. The same random numbers are consumed whatever that type is."""
+    """The values of one piece of a floating tensor: drawn from its sorted `pool`, then arranged or changed as
+    `distribution` says. `rows` locates the piece in the tensor. Returns `rows.size` values of the pool's
+    type. The same random numbers are consumed whatever that type is. `generator` is the source of all random
+    numbers."""
     drawn = _drawn(pool, rows, generator)
     if distribution in SAFE:
         return pool.index_select(0, _CHOICES[distribution](len(pool), rows, drawn, generator))
@@ -36,7 +37,8 @@ def arranged(
 
 
 def _drawn(pool: torch.Tensor, rows: RowValues, generator: torch.Generator) -> torch.Tensor:
-    """For each element of a piece a uniform index into the pool (int32)."""
+    """For each element of a piece of a tensor (`rows`) the index of a value in the pool, uniformly random
+    from `generator` (int32)."""
     return torch.randint(len(pool), (rows.size,), generator=generator, device=pool.device, dtype=torch.int32)
 
 
@@ -49,7 +51,7 @@ def whole(
 ) -> torch.Tensor:
     """The values of one piece of an integer or boolean tensor, all below `bound` if it is given: drawn from
     the sorted `pool`, or for some distributions only its lowest and highest value, all equal, or counting up.
-    `rows` locates the piece in the tensor."""
+    `rows` locates the piece in the tensor. `generator` is the source of all random numbers."""
     drawn = _drawn(pool, rows, generator)
     values, low, high = pool.index_select(0, drawn), pool[0], pool[-1]
     if bound is not None:
@@ -85,7 +87,8 @@ def _ramp(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Gene
 
 def _spiky(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Indices into the sorted pool (of length `size`): about one value in 64 is among the TIES lowest or
-    highest of the pool, so that some of these are equal; all others are near the median."""
+    highest of the pool, so that some of these are equal; all others are near the median. Finds kernels that
+    lose large values, or order equal ones wrongly."""
     rare = torch.randint(64, drawn.shape, generator=generator, device=drawn.device) == 0
     few = drawn // 2 % min(TIES, size)
     extreme = torch.where(drawn % 2 == 0, few, size - 1 - few)
@@ -108,15 +111,15 @@ def _end(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Gener
 
 
 def _sorted(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Indices into the sorted pool (of length `size`) by which every row is in order, rising or, by the seed,
-    falling, from one end of the pool to the other."""
+    """Indices into the sorted pool (of length `size`) by which each row rises from the lowest to the highest
+    value of the pool or, if the seed says so, falls."""
     rising = rows.along.long() * size // rows.extent
     return rising if rows.rng("down").random() < 0.5 else size - 1 - rising
 
 
 def _alternating(size: int, rows: RowValues, drawn: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Indices into the sorted pool (of length `size`): along a row, values from its lower and its upper half
-    alternate."""
+    """Indices into the sorted pool (of length `size`) by which the values of a row come from the lower and
+    the upper half of the pool in turn."""
     return drawn // 2 + rows.along % 2 * (size // 2)
 
 

@@ -31,8 +31,9 @@ def suites_folder() -> Path:
 
 
 def find(name: str) -> list[tuple[str, Path]]:
-    """(task name, file) of every task that `name` stands for: a file, a folder, a shipped suite or a task
-    of one, or `kernelbench:PATH`. The files are not loaded. Raises BadTask if there is none."""
+    """Resolves a task's or suite's name as a user gives it: a file, a folder, a shipped suite or a task of
+    one, or `kernelbench:PATH`. Returns (task name, file) of every task that it stands for; the files are not
+    loaded. Raises BadTask if there is none."""
     if name.startswith(KERNELBENCH):
         return _kernelbench(name)
     path = Path(name)
@@ -160,8 +161,8 @@ def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, *
 
 
 def _task_files(folder: Path) -> Iterator[Path]:
-    """Files below a folder that look like tasks, sorted, without hidden folders and virtual environments.
-    Whether they really are tasks shows only when they are loaded."""
+    """Yields the files below a folder that may be tasks by their suffix and text, sorted; hidden folders and
+    virtual environments are skipped. Whether they really are tasks shows only when they are loaded."""
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(
             name

@@ -34,9 +34,9 @@ GRID = 15  # steps on either side of zero: sums of thousands of such squares are
 def changed(
     values: torch.Tensor, pool: torch.Tensor, distribution: Distribution, rows: RowValues
 ) -> torch.Tensor:
-    """The values of one piece of a floating tensor, which were drawn from its sorted `pool`, changed as
-    `distribution` says. `rows` locates the piece in the tensor. Raises KeyError for a distribution that only
-    chooses values from the pool."""
+    """Changes the values of one piece of a floating tensor, which were drawn from its sorted `pool`, in the
+    way that `distribution` names ("shifted", "nan", ...). `rows` locates the piece in the tensor. Raises
+    KeyError for a distribution that only chooses values from the pool."""
     if distribution in WIDE_SCALES:
         return values * _scale(distribution, pool.dtype, rows)
     if distribution in OCTAVES:
@@ -53,7 +53,8 @@ def _shifted(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch
 
 
 def _far(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """As `_shifted`, by FAR standard deviations."""
+    """The values plus FAR standard deviations of the pool, all of them: differences between them then have
+    few significant bits left."""
     return values + FAR * _spread(pool)
 
 
@@ -75,28 +76,30 @@ def _equal(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.T
 
 
 def _zero_rows(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The values with about a quarter of the rows, at least one, set to zero."""
+    """The values, but about a quarter of the rows, and at least one, set to zero."""
     chosen = rows.rng("row").randrange(max(rows.count, 1))
     return torch.where((rows.hashed % 4 == 0) | (rows.row == chosen), torch.zeros_like(values), values)
 
 
 def _one_row(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The values with one row, drawn by the seed, multiplied by CONTRAST."""
+    """The values, but all of one row, which the seed draws, multiplied by CONTRAST."""
     return torch.where(rows.row == rows.rng("row").randrange(max(rows.count, 1)), values * CONTRAST, values)
 
 
 def _padded(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The values with the end of each row set to zero, from a pseudo-random index on that differs by row."""
+    """The values, but the end of each row set to zero, as in padded sequences. Where the end begins is
+    pseudo-random and differs by row."""
     return torch.where(in_padding(rows), torch.zeros_like(values), values)
 
 
 def _one_hot(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Zeros except one of the values in each row, at a pseudo-random index that differs by row."""
+    """Zeros, except that each row keeps one of its values, at a pseudo-random index that differs by row."""
     return torch.where(rows.along == rows.hashed % rows.extent, values, torch.zeros_like(values))
 
 
 def _rising(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The values, multiplied by CONTRAST except at the first elements of rows (`in_beginning`)."""
+    """The values multiplied by CONTRAST, except the first elements of each row (see `in_beginning`): sums
+    that are scaled by what comes first overflow or lose precision."""
     return torch.where(in_beginning(rows), values, values * CONTRAST)
 
 
@@ -139,7 +142,8 @@ def _peak(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Te
 
 
 def _subnormals(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The values with one element in eight scaled until it is subnormal."""
+    """The values, but one element in eight, at random, made so small that its type stores it as a subnormal
+    number."""
     rare = rows.position.long() * 0x9E3779B1 % 8 == rows.rng("rare").randrange(8)
     return torch.where(rare, values * _scale("subnormal-scale", pool.dtype, rows), values)
 
@@ -161,8 +165,9 @@ def _landmarks(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> tor
 
 
 def _kept(rows: RowValues) -> torch.Tensor:
-    """True for the elements that a sparse arrangement keeps: on average SPARSE along the longest axis, and at
-    least one in each line along every axis of at least a quarter of that length."""
+    """Which elements a sparse arrangement keeps (a mask over the piece that `rows` locates): on average
+    SPARSE along the longest axis, and at least one in each line along every axis of at least a quarter of
+    that length."""
     longest = max(rows.shape, default=1)
     kept = rows.scattered("kept") % max(1, longest // SPARSE) == 0
     for axis, extent in enumerate(rows.shape):
@@ -180,16 +185,16 @@ def _sparse(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.
 
 
 def _sparse_low(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """As `_sparse`, but the other elements are set far below the pool's lowest value instead of zero, so that
-    their exponentials vanish: for softmax and other sums of exponentials."""
+    """The values with all elements but a few (`_kept`) set far below the pool's lowest value, so that their
+    exponentials vanish: for softmax and other sums of exponentials."""
     below = float(pool[0]) - 128.0 - 8.0 * _spread(pool)
     return torch.where(_kept(rows), values, torch.full_like(values, below))
 
 
 def _grid(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Random integer multiples (at most GRID) of a power of two near an eighth of the pool's standard
-    deviation, with opposite signs in neighbouring pairs if the pool has both signs: sums of them and of their
-    squares are exact in any order, and dense sums are near zero."""
+    """Ignores the given values; returns random integer multiples (at most GRID) of a power of two near an
+    eighth of the pool's standard deviation, with opposite signs in neighbouring pairs if the pool has both
+    signs: sums of them and of their squares are exact in any order, and dense sums are near zero."""
     step = 2.0 ** (int(math.frexp(_spread(pool) or 1.0)[1]) - 3)
     size = rows.scattered("grid", pairs=True)
     steps = size % (GRID + 1)
@@ -222,8 +227,8 @@ def _planted(
 
 
 def _scale(distribution: Distribution, dtype: torch.dtype, rows: RowValues) -> float:
-    """A power of two, drawn by the seed from the distribution's range of exponents for this type (HALF_SCALES
-    for float16, else WIDE_SCALES)."""
+    """A power of two to multiply values of type `dtype` by, drawn by the seed of `rows` from the
+    distribution's range of exponents (HALF_SCALES for float16, else WIDE_SCALES)."""
     low, high = (HALF_SCALES if dtype == torch.float16 else WIDE_SCALES)[distribution]
     return 2.0 ** rows.rng("scale").randint(low, high)
 

@@ -32,8 +32,9 @@ class CompletionRequest:
 
 
 def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[ModuleFile, tuple[str, ...]]:
-    """The user's Python file with what was missing appended and its inputs flattened to tensors and numbers,
-    executed; and sentences for the user on what was chosen for it. Raises BadTask if something can neither be
+    """Completes the user's Python file (`source`, from `path`): appends what a task needs and it lacks, by
+    what the user `wanted` or by inference, flattens its inputs to tensors and numbers, and executes it.
+    Returns it with sentences for the user on what was chosen. Raises BadTask if something can neither be
     found nor inferred."""
     check_names(source, path)
     names = execute(source, path).names
@@ -59,8 +60,8 @@ def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[Module
 
 
 def check_names(source: str, path: str) -> None:
-    """Raise BadTask if the file defines Model, get_inputs or get_init_inputs twice (the last one would
-    silently win), or has a syntax error."""
+    """Checks the Python file `source`: raises BadTask, which names `path`, if it defines Model, get_inputs or
+    get_init_inputs twice (the last one would silently win), or has a syntax error."""
     try:
         tree = ast.parse(source, path)
     except SyntaxError as error:
@@ -106,7 +107,8 @@ def _chosen(names: Mapping[str, Any], path: str, wanted: str | None) -> str:
 
 
 def _mentioned(kind: type) -> set[str]:
-    """Names of a class's bases, and all global names that its methods refer to."""
+    """Names of the classes that this class derives from and of all globals that its methods use; by these, a
+    file's main module is told from the modules that it is made of."""
     names = {base.__name__ for base in kind.__mro__[1:]}
     for value in vars(kind).values():
         if hasattr(value, "__code__"):
@@ -115,7 +117,7 @@ def _mentioned(kind: type) -> set[str]:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A code object and all nested in it (comprehensions, inner functions)."""
+    """Yields a function's code object and those nested in it (comprehensions, inner functions, lambdas)."""
     yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -123,5 +125,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _function(name: str, result: str) -> str:
-    """Source of a function without parameters that returns the expression `result`."""
+    """The source text of a function `name` without parameters that returns the expression `result`; it is
+    appended to the user's file."""
     return f"\n\ndef {name}():\n    import torch\n\n    return {result}\n"

@@ -47,8 +47,9 @@ class Extents:
 
 
 def extents(source: CudaSource, entry: Function) -> Extents:
-    """What the kernels that `entry`, the launch function, launches show about its pointers. Pointers that
-    no kernel indexes have no entry in `dims`."""
+    """What the kernels of a CUDA source show about the pointers that `entry`, the launch function, passes to
+    them: how many elements each has, and whether it is read or written. Pointers that no kernel indexes have
+    no entry in `dims`."""
     cleared = set(_cleared(entry))
     inferred = Extents(written=cleared, changed=set(cleared))
     sizes = {p.name for p in entry.parameters if not p.pointer}
@@ -173,7 +174,7 @@ class _Kernel:
 
     def _combined(self, kind: str, pair: tuple[Node, Node], depth: int) -> list[tuple[str, ...]]:
         """The sum of products (see `_terms`) for a binary expression with the operator `kind` and the
-        operands `pair`. For `a % b` and `a & b` it is b, which bounds it."""
+        operands `pair`. For `a % b` and `a & b` it is b, which bounds it. `depth` is as in `_terms`."""
         if kind in ("%", "&"):
             return [(text(bare(pair[1])),)]  # below it
         left, right = (self._terms(side, depth) for side in pair)
@@ -182,8 +183,9 @@ class _Kernel:
         return [self._divided(left, right)] if kind == "/" else left + right
 
     def _divided(self, left: list[tuple[str, ...]], right: list[tuple[str, ...]]) -> tuple[str, ...]:
-        """The product of factors (see `_terms`) for a quotient. `i / cols` for an i below rows * cols is a
-        new factor that is below rows; for any other quotient, the longest product of the dividend."""
+        """The product of factors (see `_terms`) for the quotient of two sums of products, `left` / `right`.
+        `i / cols` for an i below rows * cols is a new factor that is below rows; for any other quotient, the
+        longest product of the dividend."""
         if len(left) == len(right) == 1 and len(left[0]) == len(right[0]) == 1:
             bound, by = self._bounds.get(left[0][0], ()), self._sizes.get(right[0][0])
             if by in bound:
@@ -215,8 +217,8 @@ class _Kernel:
         return ()
 
     def _pointer(self, node: Node | None) -> tuple[str | None, Node | None]:
-        """(kernel parameter, offset) of an expression that is a pointer parameter (offset None), or a
-        local variable that was initialized as parameter + offset. (None, None) for any other."""
+        """(kernel parameter, offset) of an expression (`node`) that is a pointer parameter (offset None), or
+        a local variable that was initialized as parameter + offset. (None, None) for any other."""
         if node is None:
             return None, None
         name = text(bare(node))
@@ -289,8 +291,8 @@ def _changes(access: Node) -> bool:
 
 
 def _whole(node: Node) -> Node | None:
-    """The pointer's node in `*p` and `atomicAdd(p, v)`, which access it without an index; None for other
-    expressions."""
+    """The pointer in an expression that accesses what it points to without an index, `*p` or `atomicAdd(p,
+    v)`, as a node of the syntax tree; None for any other expression."""
     if node.type == "pointer_expression":
         return node.child_by_field_name("argument") if operator(node) == "*" else None
     given = node.child_by_field_name("arguments")
@@ -299,7 +301,8 @@ def _whole(node: Node) -> Node | None:
 
 
 def _cleared(entry: Function) -> Iterator[str]:
-    """Names of pointers that the launch function gives to cudaMemset or cudaMemcpy as destination."""
+    """Yields the names of the pointers that the launch function passes to cudaMemset or cudaMemcpy as
+    destination: tensors that are written before any kernel runs."""
     for call in walk(entry.body, "call_expression"):
         if re.match(r"cudaMem(set|cpy)", text(call.child_by_field_name("function"))):
             given = call.child_by_field_name("arguments")

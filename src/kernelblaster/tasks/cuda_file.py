@@ -18,7 +18,8 @@ DISTRIBUTIONS = re.compile(r"(normal|uniform|positive|bool|below \w+)?$")
 
 
 def is_declared(source: str) -> bool:
-    """Whether a source declares any input or output in a comment."""
+    """Whether a CUDA source declares its tensors in comments: some line begins with `// input:` or `//
+    output:`."""
     found = (LINE.match(line) for line in source.splitlines())
     return any(match is not None and match[1] in ("output", "input") for match in found)
 
@@ -119,7 +120,8 @@ class CudaFile:
             self.distributions[name] = distribution or default
 
     def _check(self) -> None:
-        """Raise BadTask if no output or no input is declared."""
+        """Checks that the comments declare a task. Raises BadTask unless there is at least one output and one
+        input."""
         roles = {t.role for t in self._tensors}
         for role in ("output", "input"):
             if role not in roles:

@@ -92,8 +92,9 @@ def inferred_lines(source: str) -> list[str]:
 
 
 def launch_function(tree: CudaSource, path: str) -> Function:
-    """The host function that launches kernels: the one called `launch_gpu_implementation`, else the only one.
-    Raises BadTask if there is none or more than one, or it does more than launch."""
+    """The host function of a CUDA source that launches kernels: the one called `launch_gpu_implementation`,
+    else the only one. Raises BadTask, which names `path`, if there is none or more than one, or it does more
+    than launch."""
     if tree.function("main") is not None:
         raise BadTask(f"{path}: has a main(); keep the kernels and the function that launches them alone.")
     declared = tree.function(ENTRY)
@@ -122,7 +123,8 @@ def launch_function(tree: CudaSource, path: str) -> Function:
 
 
 def _kinds(function: Function) -> str:
-    """The types of a function's parameters, as one text."""
+    """The types of a function's parameters, in order, joined to one text by spaces; equal for functions that
+    can be called alike."""
     return " ".join(parameter.kind for parameter in function.parameters)
 
 
@@ -162,9 +164,10 @@ def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
 
 
 def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
-    """Declaration comments for the sizes, outputs and inputs of the launch function `entry`. Sizes get
-    assumed values. Raises BadTask, with these lines as a template, if a tensor's extent or a scalar's value
-    cannot be inferred."""
+    """The comment lines that declare the sizes, outputs and inputs of the launch function `entry`, inferred
+    from its kernels; `tree` is the parsed source, `path` its file for messages. Sizes get assumed values.
+    Raises BadTask, with these lines as a template, if a tensor's extent or a scalar's value cannot be
+    inferred."""
     inferred = extents(tree, entry)
     sizes = [p for p in entry.parameters if not p.pointer and p.kind in WHOLE]
     _assign_last_size(inferred, [p.name for p in sizes])
@@ -206,13 +209,14 @@ def _inferred(tree: CudaSource, entry: Function, path: str) -> list[str]:
 
 
 def _lanes(width: int) -> str:
-    """The name of the last dimension of a tensor of CUDA's vector types of `width` components."""
+    """The name of the last dimension of a tensor whose elements in CUDA are vectors of `width` components
+    (`float4`: lanes4)."""
     return f"lanes{width}"
 
 
 def _assign_last_size(inferred: Extents, sizes: Sequence[str]) -> None:
-    """If exactly one size is in no tensor's extent and exactly one extent is unknown, take that size for
-    it (in place)."""
+    """Completes inferred extents in place: if exactly one of the `sizes` is in no tensor's extent and exactly
+    one extent is unknown, that size is taken for it."""
     used = {name for dims in inferred.dims.values() for name in dims}
     idle = [name for name in sizes if name not in used]
     unknown = [name for name, dims in inferred.dims.items() if UNKNOWN in dims]
@@ -237,8 +241,9 @@ def _size_line(name: str, sizes: Sequence[str], rank: int) -> str:
 
 
 def _values(parameter: Parameter, inferred: Extents, dtype: str) -> str:
-    """The distribution to declare for a tensor's values: "bool", "normal", for integers that index into
-    another tensor `below` its first size, and `below 100` for other integers."""
+    """The distribution to declare for the values of a tensor parameter of type `dtype`: "bool", "normal", for
+    integers that index into another tensor (as `inferred` shows) `below` its first size, and `below 100` for
+    other integers."""
     if not dtype.startswith(("int", "uint")):
         return "bool" if dtype == "bool" else "normal"
     target = inferred.indexing.get(parameter.name)
@@ -280,9 +285,9 @@ def _conforms(entry: Function, signature: Signature) -> bool:
 
 
 def _adapted(tree: CudaSource, entry: Function, file: CudaFile, path: str) -> str:
-    """The source followed by a launch function of the form that KernelBlaster calls, which calls the user's
-    (`entry`). That one is given a stream parameter if it has none, and is renamed if it has the same name.
-    `path` is for messages."""
+    """The source with a launch function appended that has the form KernelBlaster calls; it calls the user's
+    own, `entry`. The latter gets a stream parameter if it has none, and another name if both names are equal.
+    `tree` is the parsed source, `file` its declarations, `path` its file for messages."""
     edits: list[Edit] = []
     name = entry.name
     if name == ENTRY:
@@ -296,8 +301,8 @@ def _adapted(tree: CudaSource, entry: Function, file: CudaFile, path: str) -> st
 
 
 def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
-    """Edits that give the launch function a last parameter `stream`, put all its launches, copies and
-    memsets on it, and remove device synchronization."""
+    """The edits of a CUDA source that give its launch function `entry` a last parameter `stream`, put all its
+    launches, copies and memsets on it, and remove device synchronization."""
     last = entry.parameters[-1].node.end_byte
     edits = [inserted(last, f", {STREAM} stream = 0")]
     for launch in tree.launches:
@@ -314,9 +319,9 @@ def _with_stream(tree: CudaSource, entry: Function) -> list[Edit]:
 
 
 def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
-    """Source of the launch function that KernelBlaster calls; it passes its arguments on to the user's, now
-    called `name`, with casts and declared constants. Raises BadTask if the user's takes a parameter that is
-    not declared."""
+    """Source of the launch function that KernelBlaster calls; it passes its arguments on to the user's
+    (`entry`), now called `name`, with casts and the constants that `file` declares. Raises BadTask, which
+    names `path`, if the user's takes a parameter that is not declared."""
     signature = file.signature
     known = {n for _, n in c_arguments(signature)}
     outputs = {tensor.name for tensor in signature.outputs}
@@ -347,8 +352,8 @@ def _call(entry: Function, name: str, file: CudaFile, path: str) -> str:
 
 
 def _copy(output: str, signature: Signature) -> str:
-    """For an output that the kernel also reads (declared with an input named OUTPUT_before): code that first
-    copies that input to it. Empty text for other outputs."""
+    """Code that fills the output `output` before the kernel runs, for one that the kernel also reads
+    (declared with an input named OUTPUT_before): it copies that input to it. Empty text for other outputs."""
     before = next((t for t in signature.inputs if t.name == output + BEFORE), None)
     if before is None:
         return ""

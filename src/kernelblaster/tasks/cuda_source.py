@@ -81,7 +81,7 @@ class CudaSource:
         self.launches = [found for function in self.functions for found in _launches(function)]
 
     def function(self, name: str) -> Function | None:
-        """The first function of this name; None if there is none."""
+        """The first function of this name that the source defines; None if it defines none."""
         return next((function for function in self.functions if function.name == name), None)
 
     @property
@@ -109,7 +109,8 @@ class CudaSource:
         return self.bytes[node.start_byte : node.end_byte].decode()
 
     def edited(self, edits: Sequence[Edit]) -> str:
-        """The text with these edits, which do not overlap."""
+        """The source text after these edits, (begin, end, new text) by byte offsets, which may not
+        overlap."""
         pieces, at = [], 0
         for begin, end, new in sorted(edits):
             pieces += [self.bytes[at:begin], new.encode()]
@@ -125,12 +126,14 @@ def parse(source: bytes) -> Node:
 
 
 def text(node: Node | None) -> str:
-    """The node's text, in which attributes such as `__restrict__` are blank; "" for None."""
+    """The source text of a node of the syntax tree, where attributes such as `__restrict__` are blanks; ""
+    for None."""
     return (node.text or b"").decode() if node is not None else ""
 
 
 def walk(root: Node, *types: str) -> Iterator[Node]:
-    """Named nodes of these types (of any type, if none are given), in source order, outer ones first."""
+    """Yields the nodes of the syntax tree below `root` (itself included) whose type is among `types`, in
+    source order, outer ones first; all named nodes if no types are given."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -140,28 +143,31 @@ def walk(root: Node, *types: str) -> Iterator[Node]:
 
 
 def replaced(node: Node, new: str) -> Edit:
-    """The edit that replaces a node's text."""
+    """An edit (begin, end, new text) for `CudaSource.edited` that puts the text `new` in place of a node of
+    the syntax tree."""
     return node.start_byte, node.end_byte, new
 
 
 def inserted(at: int, new: str) -> Edit:
-    """The edit that inserts a text at a byte offset."""
+    """An edit (begin, end, new text) for `CudaSource.edited` that inserts the text `new` at the byte offset
+    `at`."""
     return at, at, new
 
 
 def operator(node: Node) -> str:
-    """The operator of an expression, as text; "" if it has none."""
+    """The operator of a unary or binary expression in the syntax tree, such as "<="; "" if it has none."""
     return text(node.child_by_field_name("operator"))
 
 
 def sides(node: Node) -> tuple[Node, Node] | None:
-    """Left and right of a binary expression or an assignment; None for any other node."""
+    """The two operands of a binary expression, or target and value of an assignment; None for any other node
+    of the syntax tree."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     return (left, right) if left is not None and right is not None else None
 
 
 def bare(node: Node) -> Node:
-    """The expression inside any parentheses and casts around `node`."""
+    """What is inside all parentheses and casts that enclose an expression: `x` for `(float)(x)`."""
     while True:
         inner: Node | None = None
         if node.type == "parenthesized_expression":
@@ -177,7 +183,7 @@ def bare(node: Node) -> Node:
 
 
 def _is_cast(name: str) -> bool:
-    """Whether a called name converts its argument, as `int(x)` and `reinterpret_cast<...>(x)` do."""
+    """Whether calling `name` only converts a value, as in `int(x)` or `reinterpret_cast<int*>(x)`."""
     return bool(re.fullmatch(r"(unsigned|int|long|size_t|u?int\d+_t)|(static|reinterpret)_cast<.*>", name))
 
 
@@ -199,8 +205,9 @@ def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
 
 
 def _declared_shape(body: Node, name: str) -> Node | None:
-    """The initializer of the `dim3` variable `name`: a list of its dimensions, or a call; None if no such
-    variable is declared. (To the grammar, `dim3 block(A, B)` declares a function with parameters.)"""
+    """How a function's `body` initializes the `dim3` variable `name`: a list of its dimensions, or a call;
+    None if no such variable is declared. (To the grammar, `dim3 block(A, B)` declares a function with
+    parameters.)"""
     for node in walk(body, "declaration"):
         if text(node.child_by_field_name("type")) != "dim3":
             continue
@@ -212,7 +219,8 @@ def _declared_shape(body: Node, name: str) -> Node | None:
 
 
 def declared_name(node: Node | None) -> str:
-    """The name that a declarator declares; empty if it declares none."""
+    """The name that a declarator of the syntax tree declares, inside pointers, references and arrays (`*x`
+    declares x); "" if none."""
     while node is not None and node.type not in ("identifier", "field_identifier"):
         below = node.child_by_field_name("declarator")
         node = below if below is not None else next(iter(node.named_children), None)
@@ -220,7 +228,8 @@ def declared_name(node: Node | None) -> str:
 
 
 def _function(node: Node) -> Function | None:
-    """The function of a definition node; None if it has no declarator or body that is understood."""
+    """Reads a function definition in the syntax tree: name, parameters, and whether it is a kernel. None if
+    its declarator or body is not understood."""
     declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
     while declarator is not None and declarator.type != "function_declarator":
         declarator = declarator.child_by_field_name("declarator")
@@ -246,7 +255,7 @@ def _parameter(node: Node) -> Parameter:
 
 
 def _launches(function: Function) -> Iterator[LaunchSyntax]:
-    """The `<<<...>>>` launches in a function's body, in source order."""
+    """Yields the kernel launches `name<<<...>>>(...)` that a function makes, in source order."""
     for call in walk(function.body, "call_expression"):
         shape = next((child for child in call.children if child.type == "kernel_call_syntax"), None)
         given = next((child for child in call.children if child.type == "argument_list"), None)

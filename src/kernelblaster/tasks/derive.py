@@ -86,7 +86,8 @@ class Derivation:
 
     @property
     def dtype(self) -> Dtype:
-        """The task's type: that of the first floating input, else parameter, else output."""
+        """The element type that is shown as the task's: that of the first floating-point input, else
+        parameter, else output; float32 if nothing is floating."""
         tensors = (*self.signature.read_tensors, *self.signature.outputs)
         return next((tensor.dtype for tensor in tensors if tensor.floating), "float32")
 
@@ -181,14 +182,16 @@ class Derivation:
         return [(shapes, out) for shapes in tried if (out := probe.outputs(shapes)) is not None]
 
     def _free_extents(self, shapes: Shapes, free_names: dict[tuple[int, int], str]) -> dict[str, int]:
-        """The value of each free size in these input shapes."""
+        """The values of the task's free sizes, by name, when its inputs have these shapes. `free_names` maps
+        (input, axis) to the names."""
         return {
             free_names[size.dimensions[0]]: shapes[size.dimensions[0][0]][size.dimensions[0][1]]
             for size in self.free
         }
 
     def _new(self, name: str, kind: Literal["free", "fixed", "derived"]) -> str:
-        """Register a size in the signature, in order of first use; returns its name."""
+        """Adds a size to the signature under this name, unless it is there; `kind` says whether it may vary
+        (free), is set by the constructor (fixed) or follows from others (derived). Returns the name."""
         self._kinds.setdefault(name, kind)
         return name
 
@@ -205,8 +208,8 @@ class Derivation:
         return self._fixed[key]
 
     def _workload(self, name: WorkloadName, shapes: Shapes, facts: Facts) -> Workload:
-        """The workload with these input shapes. Raises BadTask if dimensions that share a size differ in
-        it."""
+        """The workload `name` with these input shapes; `facts` finds the outputs' shapes. Raises BadTask if
+        dimensions that share a size differ in it."""
         try:
             return workload_of(name, self.signature, facts, shapes)
         except UnequalSizes as error:

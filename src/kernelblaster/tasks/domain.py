@@ -54,13 +54,15 @@ class Domain:
     twins: bool = False
 
     def takes(self, position: int, distribution: Distribution) -> bool:
-        """Whether the input tensor at this position accepts an arrangement of values (`distribution`)."""
+        """Whether the input tensor number `position` (from 0) may be filled with this kind of values: one
+        that every input accepts (SAFE), or one that was tried on it."""
         return distribution in SAFE or distribution in self.taken[position]
 
 
 def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
-    """The domain of a CUDA-source task: what DECLARED lists for each input's declared distribution;
-    integer inputs accept everything."""
+    """The domain of a CUDA-source task, what may be varied in its inputs: what DECLARED lists for the
+    distribution that the source declares for each of `inputs`; integer inputs accept everything. `path` names
+    the source in messages."""
     distributions = CudaFile(source, path).distributions
     everything = frozenset(DISTRIBUTIONS) - PLANTED
     return Domain(
@@ -69,8 +71,9 @@ def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
 
 
 def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Domain:
-    """The domain of a module (what may be varied in its inputs), tried at `workload`, which should be small.
-    Takes at most LIMIT_S seconds; what was not tried by then is not accepted. `rng` draws the scalars."""
+    """The domain of a module, what may be varied in its inputs: found by running `reference` at `workload`,
+    which should be small, with one thing changed at a time. Takes at most LIMIT_S seconds; what was not tried
+    by then is not accepted. `rng` draws the scalars."""
     trial = _Trial(reference.on_host(), workload, time.monotonic() + LIMIT_S)
     return Domain(
         trial.taken(), trial.scalars(rng), trial.landmarks(rng), trial.shuffled(), twins=trial.twins()
@@ -157,7 +160,8 @@ class _Trial:
         return tuple(moved for moved in drawn if self._finite(_Change(tuple(chosen), scalars=moved)))
 
     def twins(self) -> bool:
-        """Whether some floating inputs have equal shapes and the module accepts equal values in them."""
+        """Whether there are floating-point inputs of equal shape, and the module's outputs stay finite when
+        these hold equal values."""
         shapes = [self._workload.shape(t) for t in self._signature.input_tensors if t.floating]
         return len(set(shapes)) < len(shapes) and self._finite(_Change(twins=True))
 
@@ -172,7 +176,8 @@ class _Trial:
         return seen.pointwise
 
     def shuffled(self) -> frozenset[str]:
-        """Names of the integer parameters whose elements may be permuted."""
+        """Names of the integer parameters (index tables, masks) that the module still accepts with their
+        elements in another order."""
         whole = [t.name for t in self._signature.parameters if not t.floating]
         return frozenset(name for name in whole if self._finite(_Change(shuffled=name)))
 
@@ -194,7 +199,8 @@ class _Trial:
         return True
 
     def _run(self, change: _Change, wide: bool) -> list[torch.Tensor]:
-        """The outputs for the changed inputs, in the module's own precision, or in float64 if `wide`."""
+        """Runs the module on inputs that differ from the file's own by `change`, in its own precision or, if
+        `wide`, in float64; returns its outputs."""
         inputs, reference = self._bind(change, wide), self._reference
         with reference.with_scalars(change.scalars), reference.in_float64() if wide else nullcontext():
             return reference.run(inputs)
@@ -223,8 +229,8 @@ class _Trial:
 
 
 def _others(value: Any, rng: Random) -> list[Any]:
-    """Other values to try in place of a scalar input: for a number, close and distant ones, negative ones
-    and zero; for an integer also one of each number of BITS, of either sign."""
+    """Other values to try in place of a scalar input `value`: for a number, close and distant ones, negative
+    ones and zero; for an integer also one of each number of BITS, of either sign. `rng` draws them."""
     if isinstance(value, bool):
         return [not value, value]  # in turn, so that others move on either side
     if isinstance(value, int):
@@ -237,5 +243,5 @@ def _others(value: Any, rng: Random) -> list[Any]:
 
 
 def _of_bits(bits: int, rng: Random) -> int:
-    """A whole number of exactly so many bits, drawn evenly."""
+    """A random integer that needs exactly `bits` bits: from 2**(bits-1) to 2**bits - 1."""
     return rng.randrange(1 << bits - 1, 1 << bits)

@@ -1,5 +1,5 @@
-"""Learns the shapes and types of a module's tensors by building and running it, mostly on tensors without
-content."""
+"""Finds out the shapes and types of a module's tensors by building and running it, mostly on tensors without
+values (fake or meta), which takes no memory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -40,7 +40,8 @@ class Facts:
 
     @property
     def elements(self) -> int:
-        """The number of elements of all inputs, parameters and outputs together."""
+        """The number of elements that all inputs, parameters and outputs have together: a measure of the
+        module's size."""
         shapes = list(self.probe.base) + [p[1] for p in self.parameters] + [o[0] for o in self.outputs]
         return sum(int(torch.Size(shape).numel()) for shape in shapes)
 
@@ -93,7 +94,8 @@ class _Runner:
         self.shapes: Shapes = tuple(tuple(t.shape) for t in self._tensors)
 
     def run(self, shapes: Shapes) -> Shapes | None:
-        """Output shapes for these input shapes; None if the module refuses them."""
+        """Runs the module on inputs of these shapes, filled with zeros, and returns the shapes of its
+        outputs; None if it raises anything."""
         with self.file.replaced(self._replacements), self._environment(), unchanged(self._module):
             made = zip(shapes, self._tensors, strict=True)
             fresh = iter(torch.zeros(shape, dtype=tensor.dtype) for shape, tensor in made)
@@ -106,7 +108,8 @@ class _Runner:
 
     @contextmanager
     def _environment(self) -> Iterator[None]:
-        """A context for building and running the module on this kind of tensors."""
+        """A context for code that builds or runs the module: tensors are fake, meta or on the CPU, as `on`
+        says, prints are hidden, and attention is computed by plain operators."""
         with ExitStack() as stack:
             if self.on == "meta":
                 stack.enter_context(torch.device("meta"))
@@ -137,8 +140,8 @@ def _quickest(runner: _Runner) -> Callable[[Shapes], Shapes | None]:
 
 
 def same_structure(one: Facts, other: Facts) -> bool:
-    """Whether two constructions of a module have equally many inputs, parameters and outputs, with equal
-    numbers of dimensions."""
+    """Whether two runs of a module, built with different constants, have equally many inputs, parameters and
+    outputs, with equal numbers of dimensions."""
 
     def ranks(facts: Facts) -> list[list[int]]:
         return [

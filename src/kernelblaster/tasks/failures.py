@@ -36,7 +36,8 @@ def _advice() -> str:
 
 
 def _line(error: Exception, file: ModuleFile) -> str:
-    """ ":LINE" of the innermost traceback frame that is in the task's file; "" if there is none."""
+    """Where in the task's file the error was raised, as ":LINE" of the innermost traceback frame that is in
+    it; "" if there is none."""
     lines = [
         n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file.path
     ]
@@ -46,14 +47,16 @@ def _line(error: Exception, file: ModuleFile) -> str:
 def floating_types(
     module: torch.nn.Module, inputs: Sequence[Any]
 ) -> tuple[set[torch.dtype], set[torch.dtype]]:
-    """(floating types of the input tensors, floating types of the module's parameters and buffers)."""
+    """Which floating-point types a module is called with and made of: (types of the input tensors, types of
+    its parameters and buffers). They must agree for most modules to run."""
     given = {v.dtype for v in inputs if isinstance(v, torch.Tensor) and v.is_floating_point()}
     held = {t.dtype for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()}
     return given, held
 
 
 def _types(module: torch.nn.Module, inputs: Sequence[Any]) -> str:
-    """Advice for the user if the floating types of inputs and parameters differ; else ""."""
+    """Advice for the user where the module failed because its inputs and its parameters have different
+    floating-point types; "" if the types agree."""
     given, held = floating_types(module, inputs)
     if not given or not held or given == held:
         return ""
@@ -64,7 +67,7 @@ def _types(module: torch.nn.Module, inputs: Sequence[Any]) -> str:
 
 
 def _named(text: str) -> str:
-    """Advice for the user if the error message `text` is a known one; else ""."""
+    """Advice for the user on an error that is known by its message `text`; "" for any other."""
     if "missing" in text and "argument" in text:
         return "get_inputs() must return a value for each of forward()'s arguments."
     return ""

@@ -39,7 +39,8 @@ def inferred_inputs(file: ModuleFile, model: type) -> tuple[str, str]:
 
 
 def _columns(layer: torch.nn.Module) -> tuple[int, torch.dtype] | None:
-    """(number of features, type) of the input of a layer that fixes them; None for other layers."""
+    """What a layer needs as input, if it fixes that: (number of features, element type); None for layers that
+    take any."""
     if isinstance(layer, torch.nn.Linear):
         return layer.in_features, layer.weight.dtype
     if isinstance(layer, torch.nn.LayerNorm | torch.nn.RMSNorm) and len(layer.normalized_shape) == 1:

@@ -56,7 +56,8 @@ class _Check:
         return Fitness(problems=tuple(problems), insensitive=insensitive)
 
     def _fill(self, seed: int) -> None:
-        """Draw new values for all inputs from the values that the task's file draws."""
+        """Fills all inputs with new random values like those that the task's file makes; equal seeds give
+        equal values."""
         for position, (target, pool) in enumerate(zip(self.inputs, self.reference.pools, strict=True)):
             fill(target, pool, "written", self.workload, seed + 1000 * position)
 
@@ -121,7 +122,8 @@ class _Check:
         return f"insensitive: the output does not depend on input {name}"
 
     def _unresponsive_parameters(self, first: list[torch.Tensor]) -> tuple[str, ...]:
-        """The parameters that can be changed without changing the outputs `first` beyond rounding."""
+        """Names of the parameters that have no influence: the outputs stay equal to `first`, up to rounding,
+        when the parameter is perturbed. They are restored."""
         silent = []
         for position, tensor in enumerate(self.task.signature.parameters):
             saved = self.parameters[position].clone()
@@ -133,7 +135,7 @@ class _Check:
 
 
 def _same_numbers(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of the same type are equal, NaN being equal to NaN."""
+    """Whether two tensors of one type are equal in every element; NaN counts as equal to NaN."""
     if not one.is_floating_point():
         return torch.equal(one, other)
     return torch.equal(one.nan_to_num(), other.nan_to_num())

@@ -80,7 +80,8 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    """An integer that identifies the memory behind a tensor: equal for a tensor and all views of it."""
+    """A number that identifies the memory that a tensor lies in: a tensor and all views of it have the
+    same."""
     return int(tensor.untyped_storage()._cdata)
 
 

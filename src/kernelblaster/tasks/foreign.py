@@ -69,7 +69,7 @@ def kept_going(where: str) -> Iterator[None]:
 
 
 def one_line_of(error: BaseException) -> str:
-    """ "Type: message" of an exception in one line, the message cut at 300 characters."""
+    """An exception as one line for a message, "Type: message", the message cut at 300 characters."""
     return f"{type(error).__name__}: {one_line(_words(error))[:300]}".removesuffix(": ")
 
 
@@ -132,7 +132,8 @@ def _ending(error: BaseException) -> str:
 
 
 def _place(trace: TracebackType | None) -> str:
-    """FILE:LINE of the innermost frame of a traceback; "the task" if it has no frames."""
+    """Where an exception was raised, as FILE:LINE of the innermost frame of its traceback; "the task" if
+    there is no traceback."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(trace)]
     return f"{frames[-1][0]}:{frames[-1][1]}" if frames else "the task"
 

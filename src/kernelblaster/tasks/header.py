@@ -32,8 +32,8 @@ STANDARD = re.compile(
 
 
 def c_arguments(signature: Signature) -> list[tuple[str, str]]:
-    """(C type, name) of every argument of the launch function before the stream, in calling order: outputs,
-    inputs, parameters, sizes. Pointers to inputs and parameters are const."""
+    """The arguments of a candidate's launch function before the stream, as (C type, name), in calling order:
+    outputs, inputs, parameters, sizes. Pointers to inputs and parameters are const."""
     arguments = [(C_TYPES[t.dtype] + "*", t.name) for t in signature.outputs]
     for item in signature.inputs:
         if isinstance(item, Scalar):
@@ -79,9 +79,9 @@ def declaration(signature: Signature, title: str) -> str:
 
 
 def judge_header(signature: Signature, title: str, source: str) -> str:
-    """The text included before a candidate's `source`: the declaration of its launch function, and
-    `kernelblaster_call`, which takes an array of the arguments' addresses and calls that function, so that
-    the same code can call kernels of any signature."""
+    """The text included before a candidate's `source`: the declaration of its launch function (`title` is the
+    first line of its comment), and `kernelblaster_call`, which takes an array of the arguments' addresses and
+    calls that function, so that the same code can call kernels of any signature."""
     arguments = c_arguments(signature)
     declared = declaration(signature, title)
     unpacked = [f"*({kind}*)arguments[{i}]" for i, (kind, _) in enumerate(arguments)]

@@ -1,4 +1,5 @@
-"""Makes the text of a task from the name of a class that Python can import (package.module:CLASS)."""
+"""Makes the text of a task from the name of a class that Python can import (package.module:CLASS), so that a
+module of the user's own package can be optimized where it is."""
 
 import importlib.util
 import sys

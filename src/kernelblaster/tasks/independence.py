@@ -25,7 +25,7 @@ def independent_sizes(
 ) -> tuple[str, ...]:
     """Names of the free sizes (those that the task lets vary) that are independent, all of them at once,
     tried with these inputs at `workload`. `run` runs the reference. Empty if it refuses the inputs; sizes
-    whose extent is 1 are left out, since they show nothing."""
+    whose extent is 1 are left out, since they show nothing. `rng` draws the indices that are tried."""
     free = {size.name for size in signature.sizes if size.kind == "free"}
     names = [name for name in workload.sizes if name in free and _may_be(signature, workload, name)]
     outputs = run(workload, list(inputs)) if names else None

@@ -14,7 +14,8 @@ BESIDE_MARK = "# --- the file itself ---"
 
 
 def literals_of(source: str) -> list[int]:
-    """The distinct integer literals of at least LEAST (4) in a Python source, largest first."""
+    """Which integers a Python source writes out that may be sizes of tensors: the distinct literals of at
+    least LEAST (4), the largest first."""
     values = {node.value for node in ast.walk(ast.parse(source)) if _is_size(node)}  # type: ignore[attr-defined]
     return sorted(values, reverse=True)
 
@@ -34,13 +35,14 @@ def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
 
 
 def lines_before(source: str) -> int:
-    """How many lines were inserted before the user's file, BESIDE_MARK included; 0 if there is no such
-    mark."""
+    """How many lines were inserted into `source` before the user's own file, up to the comment BESIDE_MARK; 0
+    if there is no such mark."""
     return next((n for n, line in enumerate(source.split("\n"), 1) if line == BESIDE_MARK), 0)
 
 
 class _Replaced(ast.NodeTransformer):
-    """Replaces integer literals in a syntax tree by the values given for them."""
+    """A syntax tree transformer that writes other values in place of integer literals; it is given a mapping
+    from old to new."""
 
     def __init__(self, replaced: Mapping[int, int]) -> None:
         self._replaced = replaced
@@ -52,5 +54,6 @@ class _Replaced(ast.NodeTransformer):
 
 
 def _is_size(node: ast.AST) -> bool:
-    """Whether a node is an integer literal of at least LEAST."""
+    """Whether a node of a syntax tree is an integer literal that may be a size of a tensor: at least LEAST,
+    and no bool."""
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value >= LEAST

@@ -117,14 +117,16 @@ class _LocalModules:
             return
 
     def _add(self, name: str, text: str, *, is_package: bool) -> None:
-        """Add a module with its source text to `texts`, and collect what it imports."""
+        """Stores the source `text` of the module `name` in `texts`, then does the same for the local modules
+        that it imports. `is_package`: it is a package's __init__.py."""
         self.texts[name] = (is_package, text)
         with suppress(SyntaxError):  # reported when it is imported
             self.follow(ast.parse(text), name if is_package else name.rpartition(".")[0])
 
 
 def _package_of(folder: Path) -> str:
-    """The dotted name of the package in a folder; for a folder without __init__.py, the folder's name."""
+    """The dotted package name that modules in `folder` have; for a folder without __init__.py, the folder's
+    own name."""
     parts = [folder.name]
     while (folder / "__init__.py").is_file() and (folder.parent / "__init__.py").is_file():
         folder = folder.parent
@@ -133,7 +135,8 @@ def _package_of(folder: Path) -> str:
 
 
 def _absolute(node: ast.ImportFrom, package: str) -> str:
-    """The absolute name of the module in a `from ... import`, which may be relative to `package`."""
+    """The full dotted name of the module that a `from ... import` statement names. `package` is that of the
+    importing file, which relative imports (leading dots) start from."""
     if not node.level:
         return node.module or ""
     parts = package.split(".")
@@ -155,6 +158,7 @@ def _without_future(source: str) -> tuple[str, str]:
 
 
 def _text(source: str) -> str:
-    """The source as a Python string literal, readable where possible."""
+    """Writes a source as a Python string literal: in triple quotes if that needs no escapes, else by
+    repr()."""
     plain = "'''" not in source and "\\" not in source and "\r" not in source
     return f"'''{source}'''" if plain and not source.endswith("'") else repr(source)

@@ -66,12 +66,13 @@ class ModuleFile:
 
     @property
     def model(self) -> Any:
-        """The torch.nn.Module subclass that the file calls Model."""
+        """The class that the file calls Model, a torch.nn.Module."""
         return self._namespace["Model"]
 
     @property
     def literals(self) -> list[int]:
-        """Distinct integer literals in the file that may be sizes (from 4 on), largest first."""
+        """The integers written out in the file that may be sizes of tensors (from 4 on), without duplicates,
+        the largest first."""
         return literals_of(self.source)
 
     @property
@@ -116,7 +117,8 @@ class ModuleFile:
             self._executed, self.replacements = before, replaced_before
 
     def replace(self, constants: Mapping[str, int]) -> None:
-        """Give the file's constants these values for good; keys as for `replaced`."""
+        """Permanently gives constants of the file other values. Keys are names; a key of digits stands for
+        that integer literal, as in `replaced`."""
         literals = {int(key): value for key, value in constants.items() if key.isdigit()}
         if literals:
             self._executed = self._with_literals(literals)
@@ -228,18 +230,19 @@ def c_name(name: str) -> str:
 
 
 def is_task(module: types.ModuleType | None) -> bool:
-    """Whether a Python module was made by `execute`, from a task's file."""
+    """Whether Python module `module` is a task's file that `execute` has run, by its name. False for None."""
     return module is not None and module.__name__.startswith(TASK)
 
 
 def is_module_class(value: Any) -> bool:
-    """Whether a value is a subclass of torch.nn.Module."""
+    """Whether this is a class that derives from torch.nn.Module, not an instance of one."""
     return isinstance(value, type) and issubclass(value, torch.nn.Module)
 
 
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """A context in which torch's default dtype is `dtype`."""
+    """A context in which torch makes floating-point tensors of type `dtype` unless told otherwise; the
+    previous default is restored at its end."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -249,9 +252,9 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
-    """Run the module without gradients; its outputs as a flat list of contiguous tensors, nested tuples
-    and dicts flattened in order, without None. Raises BadTask if it returns anything but tensors, or
-    nothing; its own exceptions pass through."""
+    """Runs the module on `inputs` without gradients; returns its outputs as a flat list of contiguous
+    tensors, nested tuples and dicts flattened in order, without None. Raises BadTask if it returns anything
+    but tensors, or nothing; its own exceptions pass through."""
     on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
     with kept_going("forward()"), torch.no_grad(), nullcontext() if on_gpu else DeviceRedirect():
         result = module(*inputs)
@@ -295,10 +298,10 @@ def _without_values(module: torch.nn.Module, bare: Bare) -> torch.nn.Module:
 
 
 def execute(source: str, path: str, literals: Mapping[int, int] | None = None) -> Executed:
-    """Run a Python file as a new module, with integer literals replaced as in `literals` (old value to new).
-    Local modules that were embedded in its text (tasks/local_modules.py) exist for it alone: those of the
-    same name in this process are restored afterwards, and so is torch's default dtype. Raises BadTask if the
-    file's code fails."""
+    """Runs a Python file (`source`, from `path`) as a new module, with integer literals replaced as in
+    `literals` (old value to new). Local modules that were embedded in its text (tasks/local_modules.py) exist
+    for it alone: those of the same name in this process are restored afterwards, and so is torch's default
+    dtype. Raises BadTask if the file's code fails."""
     text = path + source + str(sorted((literals or {}).items()))
     name = TASK + sha256(text.encode()).hexdigest()[:12]
     module = types.ModuleType(name)

@@ -56,9 +56,9 @@ INTERNALS = frozenset(
 
 
 def check_plain(source: str, where: str) -> None:
-    """Raise BadTask unless a Python text is plain: imports of torch and math, constants, functions, and
-    classes derived from `nn.Module`, made of tensor operations, and nothing else. `where` names the text in
-    the message, beside the line."""
+    """Raises BadTask unless a Python text (`source`) is plain: imports of torch and math, constants,
+    functions, and classes derived from `nn.Module`, made of tensor operations, and nothing else. `where`
+    names the text in the message, beside the line."""
     if len(source) > LARGEST:
         raise BadTask(f"{where}: has more than {LARGEST} characters.")
     try:
@@ -98,10 +98,12 @@ class _Check(ast.NodeVisitor):
         super().generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:
-        """Does nothing: `__init__` has checked all imports before the other nodes are visited."""
+        """Accepts every import statement without looking into it, because `__init__` has checked them all
+        before."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        """Does nothing: `__init__` has checked all imports before the other nodes are visited."""
+        """Accepts every `from ... import` statement without looking into it, because `__init__` has checked
+        them all before."""
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         bases = [ast.unparse(base) for base in node.bases]

@@ -61,7 +61,8 @@ class Probe:
         return tuple(tuple(shape) for shape in changed)
 
     def accepts(self, dimensions: list[Dimension], value: int) -> bool:
-        """Whether the module accepts its base shapes with all these dimensions set to `value`."""
+        """Whether the module runs when its input shapes are its own, except that all these dimensions, as
+        (input, axis), have the extent `value`."""
         changed = [list(shape) for shape in self.base]
         for tensor, axis in dimensions:
             changed[tensor][axis] = value
@@ -128,7 +129,8 @@ def _groups(equal: list[Dimension]) -> list[tuple[Dimension, ...]]:
 
 
 def alternatives(value: int) -> list[int]:
-    """Other positive extents to try in place of `value`: close ones first, then its double and its half."""
+    """Which extents to try instead of `value` to see whether a dimension can vary: close ones first, then
+    double and half. All are positive."""
     wishes = [value + d for d in (1, 2, -1, 4, 8, 16)] + [value * 2, value // 2]
     return [w for w in dict.fromkeys(wishes) if w > 0 and w != value]
 

@@ -32,10 +32,10 @@ IGNORED = ("_assert", "sym_constrain", "_guards")
 
 
 def program_source(program: ExportedProgram, inputs: Sequence[Any], title: str) -> str:
-    """A Python text with Model, get_inputs() and get_init_inputs() that computes the same as the program.
-    `inputs` are example values of its tensor inputs, in order. Parameters and inputs are drawn at
-    random to resemble the given ones; constants and integer tensors keep their values. Raises BadTask
-    for programs that cannot be written so."""
+    """Writes an exported program as a Python text with Model, get_inputs() and get_init_inputs() that
+    computes the same. `inputs` are example values of its tensor inputs, in order; `title` stands in the
+    text's docstring. Parameters and inputs are drawn at random to resemble the given ones; constants and
+    integer tensors keep their values. Raises BadTask for programs that cannot be written so."""
     held = _held(program)
     extents = sorted({extent for _, value, _ in held for extent in value.shape if extent > 1})
     lines = [f"        _hold(self, {name!r}, {_kept(value, kind)})" for name, value, kind in held]
@@ -60,8 +60,8 @@ def _kept(value: torch.Tensor, kind: str) -> str:
 
 
 def _held(program: ExportedProgram) -> list[tuple[str, torch.Tensor, str]]:
-    """(dotted name, value, kind) of every tensor that the module has; kind is "parameter", "buffer" or
-    "constant"."""
+    """The tensors that an exported program keeps, each as (dotted name, value, kind); kind is "parameter",
+    "buffer" or "constant"."""
     signature = program.graph_signature
     buffers = set(signature.buffers)
     held = {
@@ -156,7 +156,8 @@ class _Forward:
 
 
 def _is_ignored(node: torch.fx.Node) -> bool:
-    """Whether a graph node only asserts or constrains something, so that it is left out of the text."""
+    """Whether a node of an exported graph only checks something (assertions on sizes) and computes nothing,
+    so that the text needs no line for it."""
     name = getattr(node.target, "__name__", str(node.target))
     return name.startswith(IGNORED)
 
@@ -174,8 +175,8 @@ def _function(target: Any) -> str:
 
 
 def _structured(tree: Any) -> str:
-    """The Python expression for nested lists, tuples and dicts whose leaves are expressions given as
-    strings."""
+    """The Python expression that builds nested lists, tuples and dicts; their leaves are expressions already,
+    given as strings."""
     if isinstance(tree, str):
         return tree
     if isinstance(tree, dict):

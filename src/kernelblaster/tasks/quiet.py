@@ -22,7 +22,7 @@ class _Muted(logging.Filter):
 
     @property
     def depth(self) -> int:
-        """How many blocks that silence printing the calling thread is nested in; 0 outside of all."""
+        """How many `quiet` contexts the calling thread is in; it is muted unless this is 0."""
         return getattr(self._local, "depth", 0)
 
     @depth.setter
@@ -31,7 +31,7 @@ class _Muted(logging.Filter):
 
     @property
     def printed(self) -> int:
-        """Characters that the calling thread has printed so far while it was muted."""
+        """How many characters the calling thread has tried to print in `quiet` contexts since it started."""
         return getattr(self._local, "printed", 0)
 
     @printed.setter
@@ -134,7 +134,8 @@ def printed_characters() -> int:
 
 
 def _unless_muted(show: Callable[..., None]) -> Callable[..., None]:
-    """A replacement for `warnings.showwarning` that calls `show`, the original, except in muted threads."""
+    """A function for `warnings.showwarning` that shows a warning by `show`, the original one, and drops it in
+    threads that are inside `quiet`."""
 
     def shown(*given: Any, **named: Any) -> None:
         if not _MUTED.depth:

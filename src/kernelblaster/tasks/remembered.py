@@ -20,7 +20,7 @@ class _Like:
     device: torch.device
 
     def made(self) -> torch.Tensor:
-        """A new empty tensor with this shape, strides, type and device."""
+        """A new tensor with this shape, strides, type and device, its values undefined."""
         return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
 
 

@@ -1,4 +1,5 @@
-"""Coordinates within a tensor, for values that depend on where in its row an element lies."""
+"""Where each element of a tensor lies: its index, row, and place in the row. Values for verification are
+computed from these."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,7 +41,7 @@ class RowValues:
 
     @property
     def extent(self) -> int:
-        """The number of elements in a row; 1 for a scalar."""
+        """How many elements one row has; 1 if the tensor is a scalar."""
         return self.shape[self.axis] if self.shape else 1
 
     @property
@@ -50,18 +51,19 @@ class RowValues:
 
     @cached_property
     def along(self) -> torch.Tensor:
-        """Each element's index within its row."""
+        """For each element of the piece its index within its row, from 0."""
         return self.coordinate(self.axis)
 
     def coordinate(self, axis: int) -> torch.Tensor:
-        """Each element's index along an axis of the tensor; zeros for a scalar."""
+        """For each element of the piece its index along the tensor's axis `axis`; zeros if the tensor is a
+        scalar."""
         if not self.shape:
             return torch.zeros_like(self.position)
         return self.position // prod(self.shape[axis + 1 :]) % self.shape[axis]
 
     @cached_property
     def row(self) -> torch.Tensor:
-        """The number of each element's row, from 0 to `count` - 1."""
+        """For each element of the piece the number of the row that it is in, from 0 to `count` - 1."""
         return self.position // (self._stride * self.extent) * self._stride + self.position % self._stride
 
     def rng(self, purpose: str) -> Random:
@@ -71,7 +73,8 @@ class RowValues:
 
     @cached_property
     def hashed(self) -> torch.Tensor:
-        """For each element a pseudo-random number below 2^30 that depends on its row and the seed only."""
+        """For each element of the piece a pseudo-random integer from 0 to 2^30 - 1, equal for all elements of
+        a row and different for other rows and seeds."""
         return hashed_numbers(self.row, self.rng("hash"))
 
     def scattered(self, purpose: str, *, pairs: bool = False) -> torch.Tensor:
@@ -81,13 +84,13 @@ class RowValues:
 
     @property
     def _stride(self) -> int:
-        """The distance in the flat tensor between neighbours in a row."""
+        """How far apart two neighbours of a row are in memory, in elements, as the tensor is contiguous."""
         return prod(self.shape[self.axis + 1 :])
 
 
 def hashed_numbers(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
-    """For each integer a pseudo-random one below 2^30. Draws one salt from `rng`; equal integers in one
-    call get equal results."""
+    """Maps each integer to a pseudo-random one from 0 to 2^30 - 1. Equal integers of one call give equal
+    results; another call gives others, by a number drawn from `rng`."""
     bits = (numbers.long() + rng.getrandbits(40)) * 0x9E3779B97F4A7C1 % (1 << 62)
     return (bits ^ (bits >> 29)) * 0x5851F42D4C957F2D >> 33 & 0x3FFFFFFF
 
@@ -112,5 +115,6 @@ def in_beginning(rows: RowValues) -> torch.Tensor:
 
 
 def in_padding(rows: RowValues) -> torch.Tensor:
-    """True for the elements at the end of each row, from a pseudo-random index on that is at least 1."""
+    """A mask over all elements of the piece: True at the end of each row, from a pseudo-random index on, so
+    that the first element of a row never is."""
     return rows.along >= rows.hashed % rows.extent + 1

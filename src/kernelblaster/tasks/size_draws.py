@@ -62,8 +62,8 @@ STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class SizeDraw:
-    """One set of sizes that the task accepts, as a workload, and the kind of draw that it came from (see
-    `Kind`)."""
+    """One set of sizes that the task accepts, as a workload; `kind` says how it relates to the task's own
+    sizes (larger, one of them very long, powers of two, ...; see `Kind`)."""
 
     kind: Kind
     workload: Workload
@@ -187,7 +187,7 @@ class SizeDraws:
         return workload
 
     def of(self, *kinds: Kind) -> list[Workload]:
-        """The workloads of the pool's draws of these kinds."""
+        """The workloads in the pool that were drawn in one of these ways (`kinds`, see `Kind`)."""
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
@@ -209,10 +209,10 @@ class SizeDraws:
     def _draw(
         self, kind: Kind, steps: dict[str, int], accept: "Accept", octaves: dict[str, int] | None = None
     ) -> SizeDraw | None:
-        """One draw of a kind, its sizes reduced until its tensors fit the limit of bytes; None if the task
-        accepted none in ATTEMPTS tries. `steps` are the steps of the free sizes (see `_step`), `accept` tells
-        which extents the task accepts. `octaves` maps some size names to a k: these sizes are drawn from 2**k
-        to 2**(k+1)."""
+        """Draws sizes of a kind, reduced until the tensors fit the limit of bytes; None if the task accepted
+        none in ATTEMPTS tries. `steps` has for each free size the distance between extents to try, `accept`
+        tells which extents the task accepts. `octaves` maps some size names to a k: these sizes are drawn
+        from 2**k to 2**(k+1)."""
         limit = self._few_bytes if kind in ("few", "edge") else self._most_bytes
         if kind in ("stretched", "tiled"):
             limit = max(limit, STRETCHED_BYTES)
@@ -349,8 +349,8 @@ class SizeDraws:
 
 
 def most_read_bytes(task: Task) -> int:
-    """The most bytes that a candidate's inputs and parameters may take together in any workload it is judged
-    at: more than at the primary one, since drawn sizes may exceed that."""
+    """The most bytes that all inputs and parameters of a task may take together in any workload that
+    candidates are judged at: more than at the primary one, since drawn sizes may exceed that."""
     read = sum(task.primary.bytes(tensor) for tensor in task.signature.read_tensors)
     return int(read * LARGEST_SHARE) + LARGEST_EXTRA_BYTES
 
@@ -377,7 +377,8 @@ def _ragged(rng: Random, extent: int) -> int:
 
 
 def _round(rng: Random, extent: int) -> int:
-    """The extent rounded down to a power of two or to a multiple of 128, as people choose sizes."""
+    """An extent that people would choose: the largest power of two that is not above `extent` or, from 128
+    on, at random the largest multiple of 128."""
     if extent < 128 or rng.random() < 0.5:
         return 1 << (extent.bit_length() - 1)
     return extent // 128 * 128
@@ -397,6 +398,6 @@ def _beside(rng: Random, extent: int) -> int:
 
 
 def _stepped(extent: int, base: int, step: int) -> int:
-    """The extent nearest to the given one that is a whole number of steps away from `base`, and positive."""
+    """The positive extent nearest to `extent` that differs from `base` by a multiple of `step`."""
     stepped = base + round((extent - base) / step) * step
     return stepped if stepped > 0 else stepped + step

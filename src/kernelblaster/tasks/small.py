@@ -25,7 +25,8 @@ def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | 
     """Smaller values for constants (by name) and integer literals (by their digits) of the file, which make
     the module small enough for the emulator: to be given to `ModuleFile.replaced`. Declared by the file
     (SMALL), or found by shrinking its named constants, then its literals; the result of a search is
-    remembered. The file's own values if it is small as it is; None if nothing was found."""
+    remembered. The file's own values if it is small as it is; None if nothing was found. Floating tensors are
+    cast to `dtype` (None: as they are)."""
     declared = file.declared_small
     if declared is not None:
         return declared
@@ -38,7 +39,8 @@ def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | 
 def learn_small(file: ModuleFile, dtype: torch.dtype | None, primary: Facts) -> Facts | None:
     """Shapes and types of the module built with the smaller constants of `find_small`, found by really
     running it on the CPU; None if there are no such constants. Raises BadTask if its tensors differ in number
-    or rank from those of `primary`, the facts of the module as the file builds it."""
+    or rank from those of `primary`, the facts of the module as the file builds it. Floating tensors are cast
+    to `dtype` (None: as they are)."""
     constants = find_small(file, dtype)
     if constants is None:
         return None
@@ -166,8 +168,9 @@ class _Search:
 
 
 def _shrunk(numbers: dict[str, int]) -> Iterator[dict[str, int]]:
-    """Proposals of smaller numbers by name: all divided by one factor, which keeps products and quotients
-    consistent, but at least 16; the factor grows. Then the same with at least 8, then 4."""
+    """Yields smaller values to try for these numbers (by name): all divided by one factor, which keeps
+    products and quotients consistent, but at least 16; the factor grows. Then the same with at least 8, then
+    4."""
     seen: list[dict[str, int]] = []
     for least in FEWEST:
         for shrink in SHRINKS[1:]:
@@ -178,13 +181,14 @@ def _shrunk(numbers: dict[str, int]) -> Iterator[dict[str, int]]:
 
 
 def _extents(facts: Facts) -> tuple[Any, ...]:
-    """Shapes (and types of parameters and outputs) of all the module's tensors, for comparing two runs of
-    it."""
+    """The shapes (and types of parameters and outputs) of all tensors in `facts`, as one value by which two
+    runs of a module can be compared."""
     return facts.probe.base, facts.parameters, facts.outputs
 
 
 def _smaller(value: int) -> list[int]:
-    """Smaller numbers to try in place of the literal `value`, smallest first."""
+    """Smaller integers to try in place of a literal `value` of the file, the smallest first: parts of it from
+    1/256 to 1/2, but not too small to be a size."""
     wishes = [value // by for by in (256, 64, 16, 8, 4, 2)]
     least = FEWEST[-1] if value >= LARGE else 2
     return list(dict.fromkeys(max(least, w) for w in wishes if max(least, w) < value))

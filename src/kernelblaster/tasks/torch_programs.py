@@ -38,8 +38,8 @@ def task_from_module(
 
 
 def exported_source(path: Path) -> str:
-    """The text of a task for a program that torch.export.save wrote. Raises BadTask if the file is none,
-    lacks its example inputs, or cannot be written as a task."""
+    """The text of a task for a program that torch.export.save wrote to the file `path`. Raises BadTask if the
+    file is none, lacks its example inputs, or cannot be written as a task."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -60,7 +60,8 @@ def exported_source(path: Path) -> str:
 
 
 def _built(module: torch.nn.Module | type, name: str) -> torch.nn.Module:
-    """The module, built first if a class is given. Raises BadTask if it is no module or needs arguments."""
+    """Makes an instance if a class is given; a module is returned as it is. `name` is for messages. Raises
+    BadTask if it is neither, or if the class needs arguments."""
     if isinstance(module, torch.nn.Module):
         return module
     if not (isinstance(module, type) and issubclass(module, torch.nn.Module)):
@@ -74,8 +75,9 @@ def _built(module: torch.nn.Module | type, name: str) -> torch.nn.Module:
 def _exported(
     module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any], name: str
 ) -> ExportedProgram:
-    """The module exported on these arguments, with dynamic sizes if that works, else with those of the
-    arguments. Raises BadTask (naming `name`) if torch.export fails."""
+    """Exports a module by torch.export, run on these arguments (`keywords` are those given by name), with
+    dynamic sizes if that works, else with those of the arguments. Raises BadTask (naming `name`) if that
+    fails."""
     free = pytree.tree_map(_free, (arguments, keywords))
     try:
         return _attempt(lambda: export(module, arguments, keywords, dynamic_shapes=_shapes(module, *free)))

@@ -14,9 +14,10 @@ from kernelblaster.tasks.small import learn_small
 
 
 def learn_types(file: ModuleFile, dtype: Dtype | None) -> tuple[Dtype | None, Facts, tuple[str, ...]]:
-    """(type to cast all floating tensors to or None, facts of the module in these types, notes for the
-    user). `dtype` is the type the user asked for. If it is None and the module refuses its inputs
-    because its parameters have another type, it is cast to the type of the inputs, with a note."""
+    """Decides in which floating-point type a task is computed: returns (type to cast all floating tensors to
+    or None, facts of the module in these types, notes for the user). `dtype` is the type the user asked for.
+    If it is None and the module refuses its inputs because its parameters have another type, it is cast to
+    the type of the inputs, with a note."""
     if dtype is not None:
         return dtype, learn(file, getattr(torch, dtype)), ()
     inputs = _type_of_inputs(file)
@@ -45,7 +46,8 @@ def _runs(file: ModuleFile, dtype: torch.dtype | None, facts: Facts) -> bool:
 
 
 def _type_of_inputs(file: ModuleFile) -> torch.dtype | None:
-    """The type of the floating inputs, if all have the same and the parameters have another; else None."""
+    """The floating-point type to cast the module to because its inputs have it and its parameters have
+    another; None if they agree, or the inputs have several."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         given, held = floating_types(file.build(), file.inputs())
     return next(iter(given)) if len(given) == 1 and held and given != held else None

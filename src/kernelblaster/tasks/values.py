@@ -44,9 +44,9 @@ def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePoo
 
 
 def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) -> ValuePool:
-    """A pool for the declared distribution of a CUDA source: "normal" (standard), "uniform" (0 to 1),
-    "positive" (0.1 to 2), "bool", or "below N" for integers from 0, where N is a number or the name of
-    a size."""
+    """A pool of values of type `dtype` on `device` for the distribution that a CUDA source declares, `text`:
+    "normal" (standard), "uniform" (0 to 1), "positive" (0.1 to 2), "bool", or "below N" for integers from 0,
+    where N is a number or the name of a size."""
     if text.startswith("below"):
         bound = text.removeprefix("below ").strip()
         top = int(bound) if bound.isdigit() else POOL
@@ -125,8 +125,9 @@ def shuffle(target: torch.Tensor, original: torch.Tensor, seed: int) -> None:
 
 
 def _triangle(value: torch.Tensor) -> Literal["upper", "lower"] | None:
-    """ "upper" or "lower" if only that triangle of the last two dimensions, with the diagonal, is not
-    zero; else None. Looks at the first 256 rows and columns only; None below 8 of either."""
+    """Whether a tensor is triangular: "upper" or "lower" if only that triangle of the last two dimensions,
+    with the diagonal, is not zero; else None. Looks at the first 256 rows and columns only; None below 8 of
+    either."""
     if value.dim() < 2 or min(value.shape[-2:]) < 8:
         return None
     corner = value.reshape(-1, *value.shape[-2:])[0][:256, :256]

@@ -87,7 +87,7 @@ class MutatedSource:
         self.pools = [pool_of(value, tensor, self.base) for value, tensor in pairs]
 
     def _sizes(self, tensors: list[torch.Tensor]) -> Workload:
-        """The workload with the sizes of these inputs and parameters; sizes that only outputs have are those
+        """Which sizes these inputs and parameters have, as a workload; sizes that only outputs have are those
         of the task. Raises BadTask if two dimensions that share a size differ."""
         sizes = dict(self.task.workloads[0].sizes)
         known: dict[str, int] = {}
@@ -129,7 +129,8 @@ class MutatedSource:
 
 
 def scalars_of(task: Task) -> dict[str, Number]:
-    """The values that a task's file gives to its scalar arguments, by name; empty if it has none."""
+    """The numbers that a task's file passes to its module beside tensors, by the arguments' names; empty if
+    there are none."""
     names = [item.name for item in task.signature.inputs if isinstance(item, Scalar)]
     if not names:
         return {}
@@ -205,15 +206,15 @@ def _extents(task: Task, base: Workload, rng: random.Random) -> Iterator[dict[st
 
 
 def _elements(task: Task, workload: Workload) -> int:
-    """The number of elements of all tensors of a workload together."""
+    """How many elements all tensors of a task have together at this workload."""
     return sum(workload.elements(tensor) for tensor in task.signature.tensors)
 
 
 def _input(
     source: MutatedSource, extents: dict[str, int], arrangement: str, rng: random.Random
 ) -> Input | None:
-    """The input with the sizes `extents` and this arrangement of values; None if the module refuses the
-    sizes. Parameters (in most inputs) and scalars are changed at random."""
+    """Makes the input with the sizes `extents` and this arrangement of values from `source`; None if the
+    module refuses the sizes. Parameters (in most inputs) and scalars are changed at random."""
     signature = source.task.signature
     workload = source.base.model_copy(update={"sizes": extents})
     moved = rng.random() < 0.7
@@ -299,8 +300,8 @@ def _draw(
 
 
 def _one_signed(wide: torch.Tensor, arrangement: str) -> torch.Tensor:
-    """The values reordered or repeated within rows as `arrangement` says; unchanged if it would need values
-    that are not there."""
+    """The values `wide` reordered or repeated within rows as `arrangement` says; unchanged if it would need
+    values that are not there."""
     match arrangement:
         case "constant rows":
             return wide[..., :1].expand_as(wide)
@@ -314,8 +315,8 @@ def _one_signed(wide: torch.Tensor, arrangement: str) -> torch.Tensor:
 
 
 def _rearranged(wide: torch.Tensor, arrangement: str, pool: ValuePool) -> torch.Tensor:
-    """The values scaled, shifted or rearranged as `arrangement` says; distances are in standard deviations of
-    the pool."""
+    """The values `wide` scaled, shifted or rearranged as `arrangement` says; distances are in standard
+    deviations of the pool."""
     spread = float(pool.values.double().std())
     if arrangement in _FACTORS:
         return wide * _FACTORS[arrangement]
@@ -338,7 +339,8 @@ def _rearranged(wide: torch.Tensor, arrangement: str, pool: ValuePool) -> torch.
 
 
 def _moved_scalar(value: Number, rng: random.Random) -> Number:
-    """Another value for a scalar argument, by chance the same; booleans are never changed."""
+    """A different value to pass for a scalar argument, drawn by `rng`, sometimes the same; booleans are never
+    changed."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int):

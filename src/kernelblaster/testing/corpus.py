@@ -13,7 +13,8 @@ CORRECT = ("Accepted", "Inconclusive", "Slower")
 
 
 def metadata(source: str) -> dict[str, str]:
-    """The fields in comments like `// task: NAME` of a candidate's source, by field name."""
+    """What the comments of a candidate's source say about it, `// task: NAME` and the like, as values by
+    field name."""
     return dict(FIELD.findall(source))
 
 
@@ -32,6 +33,7 @@ class Corpus:
         return self._tasks[name]
 
     def read(self, file: Path) -> tuple[Task, Candidate]:
-        """The candidate in a CUDA file, and the task that its comment `// task: NAME` names."""
+        """Loads one file of the corpus: the candidate, and the task that its comment `// task: NAME`
+        names."""
         source = file.read_text()
         return self.task(metadata(source)["task"]), Candidate(source=source, origin=file.name)

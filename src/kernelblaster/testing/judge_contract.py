@@ -29,7 +29,8 @@ def task() -> Task:
 
 
 def candidate(result: str) -> Candidate:
-    """A candidate for `task()` whose kernel writes `result`, a CUDA expression in `x[i]`, to each element."""
+    """A CUDA source for `task()` with a kernel that writes the C expression `result` (in terms of `x[i]`) to
+    each output element; it need not be right."""
     signature = task().signature
     parameters = ", ".join(
         [f"float* {signature.outputs[0].name}", f"const float* {signature.inputs[0].name}"]

@@ -32,7 +32,8 @@ PROCESSES, EACH = 8, 25
 
 
 def technique(name: str, predicted: float = 1.2) -> Optimization:
-    """An optimization for the tests, with this technique's name and predicted speedup."""
+    """A technique as a test would add it to a state: with this name and predicted speedup, and made-up
+    words."""
     return Optimization(technique=name, title=name, description=f"what {name} does", predicted=predicted)
 
 
@@ -52,7 +53,8 @@ class KnowledgeContract:
 
     @pytest.fixture
     def kb(self, where: str | Path) -> KnowledgeBase:
-        """A new knowledge base at version 3: one state and two techniques were added."""
+        """A new knowledge base at `where` with one state and two techniques in it, so at version 3 (three
+        changes)."""
         kb = KnowledgeBase(where)
         kb.add_state(SLOW)
         kb.add_optimization("slow", technique("tile"))

@@ -178,7 +178,8 @@ def _judged(low: float) -> str:
 
 
 def _profile(us: float) -> dict[str, Any]:
-    """An invented profile of one kernel of `us` microseconds, as JSON data like those stored in a run."""
+    """An invented profile of a single kernel that takes `us` microseconds, as the JSON data that runs
+    store."""
     moved = 0.5 * (FLOOR_US + us) * 4800e3 / 2
     values = [us, 100 * FLOOR_US / us, 30.0, 20.0, 60.0, 32.0, moved * 0.6, moved * 0.4]
     metrics = [

@@ -106,7 +106,8 @@ class MutantTruth:
 
     @contextmanager
     def _runner(self, binary: Path) -> Iterator[EmulatedRunner]:
-        """A context that yields a runner with the compiled kernel `binary` loaded in the emulator."""
+        """A context in which the compiled kernel `binary` is loaded in the emulator; it yields the object
+        that calls it."""
         self._device.arena(self._slots)
         runner = self._device.start(binary)
         try:
@@ -117,8 +118,9 @@ class MutantTruth:
     def _run(
         self, runner: EmulatedRunner, one: Input, layout: Layout, number: int
     ) -> tuple[torch.Tensor, ...] | str:
-        """Call the kernel once on an input: its outputs, or what went wrong, in words. `number` selects the
-        byte that scratch memory is filled with before."""
+        """Calls the kernel that `runner` has loaded once on an input, whose tensors lie as `layout` says:
+        returns its outputs, or what went wrong, in words. `number` selects the byte that scratch memory is
+        filled with before."""
         signature = self._task.signature
         for tensor, value in zip(signature.read_tensors, one.tensors, strict=True):
             layout.view(tensor).copy_(value)
@@ -163,9 +165,10 @@ def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tens
 def _compare_floating(
     original: torch.Tensor, output: torch.Tensor, truth: torch.Tensor, noise: torch.Tensor
 ) -> str | None:
-    """As `compare`, for one floating output: an element may be off by ELEMENT times the expected error (the
-    largest of the original's, `noise` and one rounding), the root mean square by WHOLE times. `truth` is
-    float64, `noise` the effect of one rounding of the inputs."""
+    """How one floating output of a mutant (`output`) is wrong, in words; None if it is as good as the
+    `original`'s: an element may be off by ELEMENT times the expected error (the largest of the original's,
+    `noise` and one rounding), the root mean square by WHOLE times. `truth` is float64, `noise` the effect of
+    one rounding of the inputs."""
     finite = torch.isfinite(original) & torch.isfinite(truth)
     if not bool(torch.isfinite(output[finite]).all()):
         return "not finite"
@@ -201,13 +204,13 @@ def _close(one: Input, found: tuple[torch.Tensor, ...]) -> bool:
 
 
 def _laid_out(arena: Arena, task: Task, one: Input, seed: int) -> Layout:
-    """Places for the input's tensors in the device's memory; the same addresses for the same input and seed
-    every time."""
+    """Where the tensors of an input for `task` lie in the device's memory (`arena`); the same addresses for
+    the same input and seed every time."""
     return lay_out(arena, task.signature, one.workload, random.Random(f"{seed} {one.title}"))
 
 
 def _bits(values: torch.Tensor) -> torch.Tensor:
-    """The bytes of a tensor, for an exact comparison."""
+    """The bytes of a tensor as a 1-D uint8 tensor, so that two can be compared bit by bit, NaN included."""
     return values.reshape(-1).view(torch.uint8)
 
 

@@ -69,7 +69,8 @@ def choose(mutants: Sequence[Mutant], most: int, rng: random.Random) -> list[Mut
 
 
 def apply(source: str, edit: Mutation) -> str:
-    """The source text after a mutation: its byte ranges replaced."""
+    """Makes the mistake that `edit` describes: returns the source text with the bytes in its ranges
+    replaced."""
     raw = source.encode()
     for begin, end, new in sorted(edit.changes, reverse=True):
         raw = raw[:begin] + new.encode() + raw[end:]

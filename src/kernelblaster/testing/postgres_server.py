@@ -47,7 +47,7 @@ class PostgresServer:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """End the server by SIGQUIT, which has its main process end all others at once, and wait for that."""
+        """Ends the server at once (SIGQUIT) with all its processes, and waits for that. Its data stays."""
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
 

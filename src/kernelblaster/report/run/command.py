@@ -36,7 +36,7 @@ def repeat_command(about: dict[str, Any]) -> str:
 
 
 def _search(search: dict[str, Any]) -> list[str]:
-    """The options for recorded search settings that differ from the defaults."""
+    """The words of a command line that set the recorded search settings which are not the defaults."""
     usual = Search().model_dump()
     words = []
     for name, option in OPTIONS.items():
@@ -46,7 +46,8 @@ def _search(search: dict[str, Any]) -> list[str]:
 
 
 def _models(models: dict[str, Any]) -> list[str]:
-    """The options for the recorded use of language models; empty if none took part."""
+    """The words of a command line that choose the recorded language models with roles and budgets; empty if
+    no model took part."""
     choice, words = models.get("choice") or {}, []
     for name in ("model", "replay", "record", "prices"):
         if choice.get(name):
@@ -61,7 +62,8 @@ def _models(models: dict[str, Any]) -> list[str]:
 
 
 def _word(text: Any) -> str:
-    """A value quoted for a shell; the user's home folder is written `~`."""
+    """A value as one word of a shell command, quoted where necessary; the user's home folder is written
+    `~`."""
     home = f"{Path.home()}/"
     if isinstance(text, str) and text.startswith(home) and not is_url(text):
         return "~/" + shlex.quote(text.removeprefix(home))

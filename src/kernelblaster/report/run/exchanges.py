@@ -12,7 +12,8 @@ from kernelblaster.store.events import RunEvent
 
 @dataclass(frozen=True)
 class Block:
-    """A part of an answer with its title, which is empty for the short fields together."""
+    """A piece of a model's answer as a page shows it: a text, how to colour it (`language`), and its title;
+    the piece with all short fields has an empty one."""
 
     title: str
     text: str
@@ -37,7 +38,8 @@ class ShownExchange:
 
     @property
     def name(self) -> str:
-        """The exchange's role and key, `role/key`, as in the run's log."""
+        """The role that asked and the key of its question, as `role/key`: the name under which the run's log
+        has both."""
         return f"{self.role}/{self.key}"
 
     @property
@@ -46,7 +48,8 @@ class ShownExchange:
 
 
 def exchanges_of(events: Sequence[RunEvent]) -> list[ShownExchange]:
-    """All exchanges with models that a run recorded, in the order of asking; unanswered ones included."""
+    """All questions to language models in a run's `events`, each with its answer if there is one, in the
+    order of asking."""
     answers = {event.key: event.data for event in events if event.kind == ANSWER}
     asked = {event.key: event.data for event in events if event.kind == QUESTION}
     numbers = {event.key: event.number for event in reversed(events) if event.kind in (QUESTION, ANSWER)}
@@ -74,7 +77,8 @@ def _exchange(key: str, question: dict[str, Any] | None, answer: dict[str, Any] 
 
 
 def _blocks(said: Any) -> list[Block]:
-    """An answer as blocks: texts of several lines each on their own, the rest as JSON."""
+    """Splits a model's answer (JSON) for display: each text of several lines is a piece of its own, all other
+    fields are one piece of JSON."""
     if not isinstance(said, dict):
         return [Block("", json.dumps(said, indent=1, ensure_ascii=False))]
     long = {name: value for name, value in said.items() if isinstance(value, str) and "\n" in value}

@@ -15,15 +15,16 @@ from kernelblaster.store.steering import STEERED
 
 
 def device_of(run: ReadableRun, history: History) -> str:
-    """The name of a run's device: as recorded when it began, else as in the first verdict, else the requested
-    kind."""
+    """The name of the device that a run was judged on: as recorded when it began, else as in the first
+    verdict, else the requested kind."""
     begun = next((str(event.data["name"]) for event in run.events if event.kind == "device"), "")
     judged = next((str(one.verdict["device"]) for one in history.judged), "")
     return begun or judged or str(history.about.get("device", "unknown"))
 
 
 def facts_of(run: ReadableRun, history: History) -> list[tuple[str, str]]:
-    """The facts for the top of the page as (name, text), in the order of display."""
+    """What the top of a run's page says, as (name, text) in the order of display: task, device, times,
+    techniques applied, costs."""
     about = history.about
     kept = next((event.data for event in run.events if event.kind == "task"), {})
     dtype = kept.get("dtype") or about.get("dtype") or "of the file"
@@ -43,7 +44,8 @@ def facts_of(run: ReadableRun, history: History) -> list[tuple[str, str]]:
 
 
 def _timing(best: JudgedCandidate, modelled: bool) -> list[tuple[str, str]]:
-    """Time and verification of the best candidate as (name, text); what is not known is left out."""
+    """For the top of the page: time, baseline, floor and verification of the best candidate, as (name, text);
+    what is not known is left out."""
     timing, checked = best.verdict["timing"], best.verdict.get("verification")
     facts = []
     if timing:
@@ -59,14 +61,15 @@ def _timing(best: JudgedCandidate, modelled: bool) -> list[tuple[str, str]]:
 
 
 def _nothing_applied(history: History) -> str:
-    """The text where no technique led to the best candidate, or none is known yet."""
+    """What the page says in place of the techniques applied, where there are none: not known yet, or the
+    first candidate is best."""
     if not has_ended(history):
         return "known when the run has ended"
     return "nothing: the first candidate is the best"
 
 
 def _spent(run: ReadableRun, history: History) -> str:
-    """Candidates judged and time worked, as text."""
+    """What the search has used, as text: candidates judged, of how many, and time worked."""
     seconds = worked_seconds(run.events)
     count = len(history.judged)
     limit = _limit(run.events, history)
@@ -75,8 +78,8 @@ def _spent(run: ReadableRun, history: History) -> str:
 
 
 def _limit(events: Sequence[RunEvent], history: History) -> int | None:
-    """The most candidates that the search may judge, as set at its beginning or changed by people while it
-    ran; None without a limit."""
+    """The most candidates that the search may judge, as set at its beginning (`history`) or changed by people
+    while it ran (`events`); None without a limit."""
     limit = (history.about.get("search") or {}).get("evaluations")
     for event in events:
         if event.kind == STEERED:
@@ -98,14 +101,14 @@ def worked_seconds(events: Sequence[RunEvent]) -> float:
 
 
 def _duration(seconds: float) -> str:
-    """A number of seconds as text, in s, min or h."""
+    """A time as text for people: in s up to two minutes, in min up to two hours, else in h."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _models(run: ReadableRun, about: dict[str, Any]) -> str:
-    """The models that took part, their tokens and price; empty if none did."""
+    """Which language models took part, with their tokens and price, as text; empty if none did."""
     models = about.get("models") or {}
     choice = models.get("choice") or {}
     if not choice:

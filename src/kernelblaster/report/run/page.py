@@ -64,8 +64,8 @@ def steps_with_details(tree: Tree, knowledge: str, links: KnowledgeLinks) -> lis
 
 
 def sources_of(run: ReadableRun, history: History) -> dict[str, str]:
-    """The sources of all candidates by their names in the run's files, for the differences on the page; those
-    that are lost are left out."""
+    """The sources of all candidates of a run by their names in the run's files, for the differences on the
+    page; those that are lost are left out."""
     sources = {}
     for judged in history.judged:
         try:
@@ -76,8 +76,8 @@ def sources_of(run: ReadableRun, history: History) -> dict[str, str]:
 
 
 def progress_chart(history: History) -> Chart | None:
-    """The time of every correct candidate in the order of judging, and the best so far; None if there are
-    fewer than two."""
+    """The chart of a search: the time of every correct candidate in the order of judging, and the best so
+    far; None if there are fewer than two."""
     timed = [(n, one) for n, one in enumerate(history.judged, 1) if one.speedup and one.verdict["timing"]]
     if len(timed) < 2:
         return None
@@ -105,13 +105,14 @@ def progress_chart(history: History) -> Chart | None:
 
 
 def _ticks(count: int) -> tuple[float, ...]:
-    """About eight evenly spaced numbers from 1 to `count`, for an axis."""
+    """About eight whole numbers from 1 to `count`, evenly spaced, to label an axis with."""
     every = max(1, -(-count // 8))
     return tuple(float(n) for n in range(1, max(2, count) + 1, every))
 
 
 def best_source(history: History) -> ShownSource | None:
-    """The source of the best candidate; None if there is none or its file is missing."""
+    """The source of the run's best candidate, ready to be shown and downloaded; None if there is none or its
+    file is missing."""
     best = history.best
     if best is None:
         return None
@@ -124,13 +125,14 @@ def best_source(history: History) -> ShownSource | None:
 
 
 def best_number(history: History) -> int | None:
-    """The position of the best candidate in the order of judging, from 1; None if there is none."""
+    """Which of the judged candidates is the best, counted from 1 in the order of judging; None if none is
+    correct."""
     codes = [judged.code for judged in history.judged]
     return codes.index(history.best.code) + 1 if history.best else None
 
 
 def reference_source(run: ReadableRun) -> ShownSource | None:
-    """The task's own source; None if the run did not keep it."""
+    """The source of the task that was optimized, ready to be shown; None if the run did not keep it."""
     kept = next((event.data for event in run.events if event.kind == "task"), None)
     if kept is None:
         return None
@@ -143,15 +145,16 @@ def reference_source(run: ReadableRun) -> ShownSource | None:
 
 
 def _expected(technique: str, score: dict[str, Any] | None) -> str:
-    """A recorded expected speedup of a technique as text, marked if modelled; "unknown" for None."""
+    """The speedup that the knowledge base expected of a technique, as text; `score` is its recorded
+    prediction (JSON data), "unknown" for None."""
     if score is None:
         return "unknown"
     return format_prediction(technique, score["speedup"], modelled=score.get("modelled", False))
 
 
 def learned_rows(history: History) -> list[dict[str, Any]]:
-    """For each technique that was tried, the speedup expected before and after the run, as texts by the names
-    that the template uses."""
+    """What a run learned, for the template: for each technique that was tried, the speedup expected before
+    and after the run, as texts."""
     techniques = (history.learned or {}).get("techniques", ())
     tried = [one for one in techniques if one["after"] and one["after"]["attempts"]]
     return [
@@ -168,5 +171,6 @@ def learned_rows(history: History) -> list[dict[str, Any]]:
 
 
 def knowledge_name(history: History) -> str:
-    """The knowledge base's name, without folder, host and password."""
+    """The name of the run's knowledge base for display: its file or database without folder, host and
+    password."""
     return Path(str(history.about.get("kb") or "")).name.rpartition("@")[2]

@@ -36,8 +36,8 @@ class Reasons:
         self._proposed = _proposed_by(events)
 
     def why(self, step: Step) -> list[str]:
-        """Sentences on the state, the techniques on offer, how this one was drawn, and the gain that was
-        expected."""
+        """Why the search tried this step, in sentences: on the state, the techniques on offer, how this one
+        was drawn, and the gain that was expected."""
         key = f"{step.id.iteration}/{step.id.rollout}/{step.id.number}"
         choice = self._choices.get(key)
         sentences = [self._where(step), *self._offered(key, choice, step), self._expected(step)]
@@ -52,7 +52,8 @@ class Reasons:
         return [sentence for sentence in sentences if sentence]
 
     def what(self, technique: str) -> str:
-        """What a technique, or a recipe of several, does; empty if it has no description."""
+        """What a technique, or a recipe of several, does to a kernel, in sentences; empty if no description
+        is known."""
         recipe = Recipe.parse(technique)
         if recipe is not None:
             names = ", ".join(recipe.techniques)
@@ -60,13 +61,14 @@ class Reasons:
         return self._described.get(technique) or _seed()[1].get(technique, "")
 
     def differed(self, step: Step) -> list[str]:
-        """The recorded explanations of why this technique's gain in this state differed from the prediction;
-        empty if there are none."""
+        """Why the gain of this step differed from the prediction, in the sentences that were recorded about
+        its technique in its state; empty if there are none."""
         mine = (g for g in self._gaps if (g["state"], g["technique"]) == (step.state, step.technique))
         return list(dict.fromkeys(str(gap["sentence"]) for gap in mine))
 
     def _where(self, step: Step) -> str:
-        """A sentence on the kernel's share of the time and its state."""
+        """A sentence on the kernel that the step changed: its share of the candidate's time, and the
+        performance state that it was in."""
         bound = _seed()[0].get(step.state.split("/")[0], "")
         kernel = step.kernel or "The call"
         meaning = f" ({bound[0].lower()}{bound[1:].rstrip('.')})" if bound else ""
@@ -89,7 +91,8 @@ class Reasons:
         return [listed, f"{step.technique} was {how}."]
 
     def _expected(self, step: Step) -> str:
-        """A sentence on the predicted speedup and the number of attempts it rests on."""
+        """A sentence on the speedup that was predicted for the step, and on how many attempts the prediction
+        was based."""
         sentence = f"Expected: {step.predicted:.2f}x"
         key = (step.state, step.technique)
         if key not in self._before:
@@ -104,7 +107,8 @@ class Reasons:
 
 
 def _option(choice: dict[str, Any] | None, step: Step) -> dict[str, Any] | None:
-    """What the choice recorded about this step's technique; None if it was not among the options."""
+    """What was recorded about this step's technique when it was chosen among others (`choice`); None if it
+    was not among the options."""
     return next((o for o in (choice or {}).get("options", ()) if o["technique"] == step.technique), None)
 
 
@@ -128,7 +132,8 @@ def _described_by(learned: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def _proposed_by(events: Sequence[RunEvent]) -> dict[str, str]:
-    """The model's reasons for the techniques that it proposed, by technique."""
+    """For each technique that a language model proposed, the reason that it gave; read from the run's
+    `events`."""
     reasons: dict[str, str] = {}
     for event in events:
         if event.kind == ANSWER and event.key.startswith(PROPOSER) and event.data.get("answer"):

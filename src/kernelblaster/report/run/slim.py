@@ -33,7 +33,7 @@ def slim_event(event: RunEvent) -> RunEvent:
 
 
 def _verdict(verdict: dict[str, Any]) -> dict[str, Any]:
-    """A verdict (JSON data of an evaluation) with what pages show of it."""
+    """A recorded evaluation (JSON data) reduced to the fields that pages show."""
     outcome, timing = verdict["outcome"], verdict.get("timing")
     said = {
         name: str(outcome[name])[:LONGEST_SAID] for name in ("reason", "evidence", "log") if outcome.get(name)
@@ -50,7 +50,7 @@ def _verdict(verdict: dict[str, Any]) -> dict[str, Any]:
 
 
 def _profile(profile: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A recorded profile with only the metrics that pages show; None if there is none."""
+    """A recorded profile reduced to the metrics that pages show; None if there is none."""
     if not profile:
         return None
     kernels = [
@@ -61,7 +61,8 @@ def _profile(profile: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _answer(key: str, data: dict[str, Any]) -> dict[str, Any]:
-    """An answer without its texts, except a proposer's reasons, which are shown with the steps."""
+    """A model's recorded answer reduced to what is shown beside steps: the reasons of the role "proposer" for
+    its techniques. `key` is the event's, role first."""
     answer = data.get("answer")
     kept: Any = {} if answer is not None else None
     if isinstance(answer, dict) and key.startswith("proposer/"):

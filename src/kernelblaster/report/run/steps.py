@@ -101,7 +101,8 @@ class _Link:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A line of the tree: the code of its candidate, and the step that led to it (None for a root)."""
+    """A line of the tree as it is made: the row to show, the code (a hash) of its candidate, and the step
+    that led to it (None for a root)."""
 
     row: StepRow
     code: str
@@ -143,7 +144,8 @@ class Tree:
         return [entry.row for entry in self._entries.values()]
 
     def detail(self, id_: str) -> StepDetail:
-        """The details that the line with this id unfolds to. Raises KeyError if there is none."""
+        """Everything that is shown when the line with this id is opened: why the step was tried, what
+        changed, questions to models. Raises KeyError if there is no such line."""
         entry = self._entries[id_]
         child, link = self._judged.get(entry.code), entry.link
         mine = self._assigned.get(id_, [])
@@ -165,13 +167,15 @@ class Tree:
 
     @property
     def others(self) -> list[ShownExchange]:
-        """Questions to models, with their answers, that belong to no candidate."""
+        """The questions to language models, with their answers, that no candidate came from and that are
+        about none."""
         mine = {one.name for some in self._assigned.values() for one in some}
         return [one for one in self._exchanges if one.name not in mine]
 
     @cached_property
     def _entries(self) -> dict[str, _Entry]:
-        """The lines by their ids, in the order of display."""
+        """All lines of the tree by their ids, in the order of display: each candidate below the one that it
+        was made from."""
         on_way = set(self._way())
         entries: list[_Entry] = []
         drawn: set[str] = set()
@@ -196,7 +200,8 @@ class Tree:
         return found
 
     def _pending(self, events: Sequence[RunEvent]) -> list[_Link]:
-        """The trials that were given to the judge after the last recorded steps, as links without a step."""
+        """Trials that the judge has been given but that are in no recorded step yet, so that they can be
+        shown as being judged."""
         trials: list[dict[str, Any]] = []
         for event in reversed(events):
             if event.kind in ("steps", "finished", "results"):
@@ -220,14 +225,15 @@ class Tree:
         ]
 
     def _ratio(self, parent: str, child: str) -> float | None:
-        """The speedup of one candidate over another; None if one of them is not correct or not judged."""
+        """How many times as fast as the candidate `parent` the candidate `child` is (both by code); None if
+        one is not correct or not judged."""
         one, other = (
             self._judged[code].speedup if code in self._judged else None for code in (child, parent)
         )
         return one / other if one and other else None
 
     def _way(self) -> Iterator[str]:
-        """The codes of the candidates from the best back to the first on its path."""
+        """Yields the codes of the candidates on the path to the best, from the best back to the first."""
         seen: set[str] = set()
         at = self._best
         while at is not None and at not in seen:
@@ -236,7 +242,7 @@ class Tree:
             at = self._came_from[at].parent if at in self._came_from else None
 
     def _root(self, code: str, on_way: bool) -> StepRow:
-        """The line of a candidate that no recorded step led to."""
+        """The line of a candidate that was not made from another one: the first candidate, mostly."""
         judged = self._judged[code]
         number = self._numbers[code]
         return StepRow(
@@ -253,8 +259,8 @@ class Tree:
         )
 
     def _row(self, link: _Link, depth: int, on_way: bool) -> StepRow:
-        """The line of a step, or of a trial, and its candidate. `on_way`: it is on the path to the best, and
-        this is the candidate's first line."""
+        """The line of the tree for a step or trial (`link`) and its candidate, `depth` steps below the root.
+        `on_way`: it is on the path to the best, and this is the candidate's first line."""
         child = self._judged.get(link.child)
         failure = link.step.failure if link.step else None
         outcome = child.outcome if child else failure or self._awaited
@@ -279,14 +285,15 @@ class Tree:
         )
 
     def _speed(self, judged: JudgedCandidate) -> str:
-        """Time and speedup over the baseline as text; empty if the candidate was not timed."""
+        """A candidate's time and its speedup over the baseline, as text; empty if it was not timed."""
         timing = judged.verdict["timing"]
         if judged.speedup is None or not timing:
             return ""
         return f"{time_text(timing['candidate_us'], False)}, {judged.speedup:.2f}x{self._modelled}"
 
     def _changes(self, parent: JudgedCandidate | None, child: JudgedCandidate | None) -> Changes | None:
-        """How the profile changed from parent to child; None if one of them has no profile."""
+        """How the profiler's metrics changed from one candidate to the other, in sentences; None if one of
+        them has no profile."""
         if parent is None or child is None:
             return None
         before, after = self._profile(parent), self._profile(child)
@@ -297,7 +304,7 @@ class Tree:
         )
 
     def _kernels(self, code: str, profile: dict[str, Any]) -> list[Figures]:
-        """The figures of each kernel of a candidate's recorded profile."""
+        """The metrics of each kernel of the candidate `code`, from its recorded `profile`; computed once."""
         if code not in self._figures:
             self._figures[code] = [kernel_figures(kernel) for kernel in profile["kernels"]]
         return self._figures[code]
@@ -322,16 +329,17 @@ class Tree:
 
 
 def linked(detail: StepDetail, knowledge: str, href: str) -> StepDetail:
-    """The detail with the name of the run's knowledge base, and the address of its entry on the step. If both
-    are empty, or the step has no entry, nothing of it is shown."""
+    """A step's details with the name of the run's knowledge base, `knowledge`, and the address of its entry
+    on the step, which begins with `href`. If both are empty, or the step has no entry, nothing of it is
+    shown."""
     if not detail.known or not (knowledge or href):
         return replace(detail, known="")
     return replace(detail, knowledge=knowledge, known_href=href)
 
 
 def _belongs(name: str, entry: _Entry) -> bool:
-    """Whether the exchange `name` (role/key of a question to a model) produced this line's candidate, or is
-    about it."""
+    """Whether the exchange `name` (role/key of a question to a model) produced the candidate of this line of
+    the tree, or is about it."""
     link = entry.link
     begin: tuple[str, ...] = ("initial-writer",) if link is None and entry.row.number == 1 else ()
     if link is not None and link.step is not None:
@@ -341,7 +349,7 @@ def _belongs(name: str, entry: _Entry) -> bool:
 
 
 def _gauge_position(speedup: float) -> float:
-    """The position of a speedup on a gauge of 84 units: 42 is 1x, 2 is 0.25x or less, 82 is 4x or more."""
+    """Where a speedup lies on a log scale of 84 units: 42 is 1x, 2 is 0.25x or less, 82 is 4x or more."""
     return round(42 + 40 * max(-1.0, min(1.0, log2(max(speedup, 1e-9)) / 2)), 1)
 
 

@@ -48,7 +48,8 @@ class BenchLine:
 
 
 class BenchView:
-    """The page of a bench while it runs, with the runs of its tasks from the catalog."""
+    """The content of a bench's page while it runs: its table, figures and counts, from its own log and from
+    its searches' runs."""
 
     def __init__(self, place: Place, catalog: Catalog) -> None:
         self.place = place
@@ -100,7 +101,8 @@ class BenchView:
         return tuple(self.plan.baselines) if self.plan else ()
 
     def _line(self, row: Row, listed: ListedRun | None) -> BenchLine:
-        """The line of a task; `listed` is its run, None if it has none yet."""
+        """What the bench's table shows of one search: status, times, speedups. `row` is its result so far,
+        `listed` its run, None if it has none yet."""
         result = row.result
         status = result.status
         run = line_of(listed) if listed else None
@@ -138,7 +140,8 @@ class BenchView:
         }
 
     def _tiles(self, rows: list[Row], runs: list[ListedRun]) -> list[tuple[str, str]]:
-        """The headline numbers, each as (number, caption)."""
+        """The numbers shown large at the top of a bench's page, each as (number, caption): tasks done, share
+        valid, mean speedup."""
         ended = [row for row in rows if row.result.status != "unfinished"]
         valid = [row for row in ended if row.result.status == "valid"]
         modelled = kind_text(any(row.result.modelled for row in ended))
@@ -164,7 +167,8 @@ class BenchView:
         return tiles
 
     def _left_s(self, rows: list[Row], runs: list[ListedRun]) -> float | None:
-        """Seconds that the remaining tasks will take at the pace so far; None if no task is done."""
+        """How many seconds the searches that are left will take, if they go on as fast as so far; None if
+        none has ended."""
         ended = sum(row.result.status != "unfinished" or bool(row.result.best_us) for row in rows)
         spans = [span for one in runs for span in one.summary.spans]
         if not ended or not spans:
@@ -173,7 +177,8 @@ class BenchView:
         return took / ended * (len(rows) - ended)
 
     def _use(self, runs: list[ListedRun]) -> Markup:
-        """The HTML figure of workers and devices over time, drawn again after CHARTED_S at the earliest."""
+        """The figure of busy workers and devices as HTML. It is drawn anew only if the last one is older than
+        CHARTED_S seconds."""
         if self._chart is not None and time.monotonic() - self._chart[0] < CHARTED_S:
             return self._chart[1]
         use = use_over_time([one.summary for one in runs])
@@ -188,7 +193,7 @@ class BenchView:
 
 
 class BenchesView:
-    """The page with the list of benches."""
+    """The content of the page that lists all benches."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -220,14 +225,14 @@ class BenchesView:
 
 
 def knowledge_of(place: Place) -> Path | None:
-    """The knowledge base of a bench; None if it has none yet."""
+    """The file of the knowledge base that a bench learns in; None if it has none yet."""
     file = place.folder / KNOWLEDGE
     return file if file.is_file() else None
 
 
 def _speedup(row: Row, run: RunLine | None) -> float | None:
-    """The speedup of a task over the first baseline: from its result's times, else as the search judged it so
-    far; None if there is none."""
+    """The speedup of a search of a bench over the first baseline: from its result's times, else as the search
+    judged it so far; None if there is none."""
     result = row.result
     if result.best_us and result.baseline_us:
         return result.baseline_us / result.best_us

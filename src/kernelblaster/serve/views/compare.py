@@ -1,4 +1,5 @@
-"""The page that compares two runs while they run."""
+"""The page that shows two runs side by side: settings, best times, steps; it is kept up to date while they
+run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,7 @@ TONES: tuple[Tone, Tone] = ("c1", "c2")
 
 
 class CompareView:
-    """The page that compares two runs while they run."""
+    """The content of the page that shows two runs side by side while they run."""
 
     def __init__(self, one: RunView, other: RunView) -> None:
         self.views = (one, other)
@@ -52,7 +53,8 @@ class CompareView:
 
 
 def both_chart(histories: Sequence[History]) -> Chart | None:
-    """The best time so far of two runs over the candidates that they judged; None if neither has a time."""
+    """A chart of the best time so far of two runs, over the number of candidates that each has judged; None
+    if neither has a time."""
     curves = [_best_so_far(history) for history in histories]
     times = [us for curve in curves for _, us in curve]
     if not times:
@@ -80,7 +82,8 @@ def both_chart(histories: Sequence[History]) -> Chart | None:
 
 
 def _best_so_far(history: History) -> list[tuple[float, float]]:
-    """(number of the candidate, best time in microseconds up to it), where it changes, and at the end."""
+    """How a run's best time fell: points (number of candidates judged, best time in us), one for each
+    improvement and one at the end."""
     points: list[tuple[float, float]] = []
     best = None
     for number, one in enumerate(history.judged, 1):
@@ -96,13 +99,15 @@ def _best_so_far(history: History) -> list[tuple[float, float]]:
 def _pairs(
     trajectory: Sequence[Sequence[dict[str, Any] | None]], bests: Sequence[dict[str, Any]]
 ) -> list[list[dict[str, Any] | None]]:
-    """The steps of both runs in pairs, each as texts by the names that the template uses."""
+    """The steps of two runs side by side, as texts for the template. `trajectory` has them in pairs (None
+    where one run has fewer), `bests` the runs' results."""
     modelled = [bool(best["modelled"]) for best in bests]
     return [[step and _step(step, modelled[side]) for side, step in enumerate(pair)] for pair in trajectory]
 
 
 def _step(step: dict[str, Any], modelled: bool) -> dict[str, Any]:
-    """A step of a run as texts for the template: technique, state, speedup or failure, prediction."""
+    """One step of a run as texts for the template: technique, state, speedup or failure, prediction, whether
+    the search went on from it."""
     failed = step["speedup"] is None
     gain = str(step["result"]) if failed else speedup_text(step["speedup"], modelled)
     tone = "slower" if failed or step["speedup"] < 0.995 else "faster" if step["speedup"] > 1.005 else ""

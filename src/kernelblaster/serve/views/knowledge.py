@@ -103,7 +103,8 @@ class KnowledgeView:
         ]
 
     def _card_parts(self, cards: Sequence[StateCard], within: str) -> list[PagePart]:
-        """The cards of states, each made once as long as it does not change."""
+        """The states of a knowledge base as parts of its page; a state's HTML is made again only if something
+        about it has changed."""
         parts = []
         for card in cards:
             known = self._cards.get(card.anchor)
@@ -114,7 +115,8 @@ class KnowledgeView:
         return parts
 
     def _read(self) -> None:
-        """Read what changed in the database since the last time; all of it again if something was undone."""
+        """Reads from the database what was learned since the last call; everything again if changes were
+        undone."""
         if self._knowledge is None:
             self._knowledge = KnowledgeBase(self.where, reading_only=True)
         content = self._knowledge.content()
@@ -132,7 +134,8 @@ class KnowledgeView:
         self.choices = choices_of(content)
 
     def _learned_today(self) -> list[LearnedToday]:
-        """The techniques about which something was learned since midnight, the most tried first."""
+        """For each technique that was tried since midnight, what was expected of it before and now; the most
+        tried first."""
         fresh = [event for event in self._today if _local(event.time) >= _midnight()]
         observed = [event for event in fresh if isinstance(event.change, Observed)]
         observed = [event for event in observed if self.wanted.keeps(event.provenance.architecture or "")]
@@ -171,8 +174,8 @@ class KnowledgeView:
 
 
 def _learned(key: tuple[str, str], tried: Sequence[KnowledgeEvent], changed: Changed | None) -> LearnedToday:
-    """What the attempts of today (`tried`) taught about a (state, technique); `changed` has the expectations
-    before and after, None if they did not change."""
+    """What the attempts of today (`tried`) taught about a technique in a state, which `key` names; `changed`
+    has the expectations before and after, None if they did not change."""
     state, technique = key
     before, after = (changed.before, changed.after) if changed else (None, None)
 
@@ -185,7 +188,7 @@ def _learned(key: tuple[str, str], tried: Sequence[KnowledgeEvent], changed: Cha
 
 
 def _local(at: datetime) -> datetime:
-    """A recorded time with a time zone: one without is taken as UTC."""
+    """Gives a recorded time its time zone: one without is taken as UTC."""
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 

@@ -51,7 +51,8 @@ class RunView:
         self._load()
 
     def refresh(self) -> bool:
-        """Read what is new in the run, who works on it, and what was asked of it."""
+        """Reads what is new in the run's log, which process works on it, and what people asked of it; returns
+        whether anything changed."""
         changed = self.run.update()
         self.writer = writer_of(self.run.folder)
         seen = (self.writer, _stamp(self.run.folder / STEERING), self._said())
@@ -74,7 +75,8 @@ class RunView:
         return "damaged" if self.run.damage else self.history.state(self.writer)
 
     def parts(self) -> list[PagePart]:
-        """All parts of the run's page, in the present state of the run."""
+        """All parts of the run's page, as the run is now: head, verdict, facts, progress, steering, source,
+        costs, what was learned, the tree."""
         history = self.history
         chart = progress_chart(history)
         verdict = render_macro("components.html", "verdict_card", verdict_of(history), history.modelled)
@@ -98,8 +100,8 @@ class RunView:
         return [*single, *self._tree_parts(), *others]
 
     def detail(self, id_: str) -> tuple[StepRow, StepDetail]:
-        """A line of the tree of steps, with the details it unfolds to. Raises KeyError if there is none with
-        this id."""
+        """One line of the run's tree of steps, and what it unfolds to. Raises KeyError if there is no line
+        with this id."""
         row = next((row for row in self.tree.rows if row.id == id_), None)
         if row is None:
             raise KeyError(id_)
@@ -136,7 +138,8 @@ class RunView:
         }
 
     def _head(self) -> dict[str, Any]:
-        """The values for the head of the page: name, state, device, times and counts."""
+        """The values for the head of the run's page: name, task, state, device, times, counts of
+        candidates."""
         events, history = self.run.events, self.history
         return {
             "name": self.run.name,
@@ -162,7 +165,8 @@ class RunView:
         return self._notice() if self.run.folder.is_dir() else GONE
 
     def _now(self) -> str:
-        """What a search that runs is doing, from its last events."""
+        """What the search is doing at this moment, in words: preparing, judging a batch, waiting for a model,
+        ..."""
         events = self.run.events
         last = events[-1] if events else None
         if last is None or last.kind in ("created", "task"):
@@ -188,7 +192,8 @@ class RunView:
         return steering_log(self.run.folder, self.run.events)
 
     def _tree_parts(self) -> list[PagePart]:
-        """The lines of the tree, each made once as long as it does not change."""
+        """The tree of steps as parts of the page, one for each line; a line's HTML is made again only if the
+        line has changed."""
         best = best_number(self.history)
         made: dict[StepRow, Markup] = {}
         for row in self.tree.rows:
@@ -216,7 +221,8 @@ class RunView:
         return self._part("best_source", source, has_ended(self.history))
 
     def _asked_counts(self) -> dict[str, int]:
-        """How many questions a model was asked and answered, and how many answers could not be used."""
+        """How many questions the search asked of language models, how many were answered, and how many
+        answers were useless."""
         answered = [event for event in self.run.events if event.kind == ANSWER]
         useless = sum(event.data.get("answer") is None for event in answered)
         asked = {event.key for event in self.run.events if event.kind in (QUESTION, ANSWER)}
@@ -230,7 +236,7 @@ class RunView:
 
 
 def _ended(events: Sequence[Any]) -> str:
-    """Why the search ended, in the words that it recorded; empty if it did not end."""
+    """Why the search ended, as it recorded in its last event; empty if it has not ended."""
     for event in reversed(events):
         if event.kind == "finished":
             return str(event.data.get("ended", ""))
@@ -250,7 +256,8 @@ def _empty(id_: str) -> Markup:
 
 
 def _stamp(path: Path) -> int:
-    """The size of a file in bytes, 0 if there is none; it changes when something is appended."""
+    """A number that changes whenever something is appended to a file: its size in bytes, 0 if there is
+    none."""
     try:
         return path.stat().st_size
     except OSError:

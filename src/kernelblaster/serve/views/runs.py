@@ -48,7 +48,7 @@ class RunLine:
 
 
 def line_of(one: ListedRun) -> RunLine:
-    """The line that a list shows of a run, as data."""
+    """What the list of runs shows of one run, as data for the template."""
     s = one.summary
     known = s.best_us is not None and s.floor_us is not None and s.best_us > 0 and isfinite(s.floor_us)
     note = s.stopped
@@ -84,7 +84,7 @@ class RunLines:
         self._made: dict[str, tuple[int, Markup]] = {}
 
     def html(self, one: ListedRun) -> Markup:
-        """The line of a run as HTML, made again only if the run has changed."""
+        """A run's line in the list as HTML; made again only if the run has changed since."""
         known = self._made.get(one.place.id)
         if known is None or known[0] != one.version:
             known = self._made[one.place.id] = (
@@ -94,7 +94,7 @@ class RunLines:
         return known[1]
 
     def forget(self, runs: Sequence[ListedRun]) -> None:
-        """Drop the kept lines of all runs but these."""
+        """Drops the HTML of all runs but these, since they are not listed any more."""
         ids = {one.place.id for one in runs}
         for id_ in self._made.keys() - ids:
             del self._made[id_]
@@ -126,7 +126,7 @@ class RunsView:
 
 
 def count_states(runs: Sequence[ListedRun]) -> dict[str, int]:
-    """How many runs are in each state; states without runs are left out."""
+    """How many runs there are in each state (running, finished, ...); states without runs are left out."""
     counts = Counter(str(one.state) for one in runs)
     return {state: counts[state] for state in STATES if counts[state]}
 

@@ -27,7 +27,8 @@ _WEAKER = (
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source in which a fence, a barrier or a wait is left out or made weaker."""
+    """Yields every way to break the kernel by leaving out one fence, barrier or wait, or making it weaker.
+    `code` is the parsed CUDA source."""
     yield from _dropped_calls(code)
     yield from _dropped_assembly(code)
     yield from _endless_waits(code)
@@ -36,8 +37,9 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_calls(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop one statement which is only a call of a barrier, a fence or a wait, including calls
-    of the source's own functions that wait for an mbarrier."""
+    """Yields mutations that each drop one statement which is only a call of a barrier, a fence or a wait,
+    including calls of the source's own functions that wait for an mbarrier. `code` is the parsed CUDA
+    source."""
     waiting = {
         text(f.child_by_field_name("declarator")).split("(")[0]
         for f in code.functions
@@ -53,8 +55,8 @@ def _dropped_calls(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_assembly(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop one inline assembly statement which is a barrier, a fence or a wait, outside of
-    while loops."""
+    """Yields mutations that each drop one inline assembly statement which is a barrier, a fence or a wait,
+    outside of while loops. `code` is the parsed CUDA source."""
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         if inner is None or inner.type != "gnu_asm_expression" or within(node, "while_statement"):
@@ -64,15 +66,16 @@ def _dropped_assembly(code: Code) -> Iterator[Mutation]:
 
 
 def _endless_waits(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop one loop which polls an mbarrier until its phase completes."""
+    """Yields mutations that each drop one loop in which a kernel polls an mbarrier until its phase completes.
+    `code` is the parsed CUDA source."""
     for node in code.device("while_statement"):
         if _WAITS.search(text(node)):
             yield replace(node, ";", "drop the loop that waits for an mbarrier", _NOT_AWAITED)
 
 
 def _weaker_orders(code: Code) -> Iterator[Mutation]:
-    """Mutations that replace an acquire, release or stronger memory order by relaxed, in inline assembly or
-    in C++ atomics."""
+    """Yields mutations that each replace an acquire, release or stronger memory order by relaxed, in inline
+    assembly or in C++ atomics. `code` is the parsed CUDA source."""
     for node in code.device("string_content"):
         for pattern, strong, weak in _WEAKER:
             if re.search(pattern, text(node)):
@@ -84,7 +87,8 @@ def _weaker_orders(code: Code) -> Iterator[Mutation]:
 
 
 def _fewer_groups(code: Code) -> Iterator[Mutation]:
-    """Mutations that wait for one group of asynchronous copies less: `cp.async.wait_group 0` becomes `1`."""
+    """Yields mutations that each wait for one group of asynchronous copies less: `cp.async.wait_group 0`
+    becomes `1`. `code` is the parsed CUDA source."""
     for node in code.device("string_content"):
         found = re.fullmatch(r"(cp\.async\.(?:bulk\.)?wait_group(?:\.read)? )(\d+)(;.*)", text(node))
         if found:

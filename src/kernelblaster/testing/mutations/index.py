@@ -11,7 +11,8 @@ _COMPARISONS = {"<": "<=", "<=": "<", ">=": ">", ">": ">="}
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source in which an index, a bound, a stride or an axis is wrong."""
+    """Yields every way to break the kernel by one wrong index, bound, stride or axis. `code` is the parsed
+    CUDA source."""
     yield from _bounds(code)
     yield from _subscripts(code)
     yield from _swapped(code)
@@ -37,7 +38,8 @@ def _bounds(code: Code) -> Iterator[Mutation]:
 
 
 def _subscripts(code: Code) -> Iterator[Mutation]:
-    """Mutations in which one `a[i]` of device code becomes `a[i + 1]`."""
+    """Yields mutations that each turn one `a[i]` of device code into `a[i + 1]`. `code` is the parsed CUDA
+    source."""
     for node in code.device("subscript_expression"):
         index = _index(node)
         if index is not None:
@@ -45,7 +47,8 @@ def _subscripts(code: Code) -> Iterator[Mutation]:
 
 
 def _swapped(code: Code) -> Iterator[Mutation]:
-    """Mutations that swap two indices: `a[i][j]` becomes `a[j][i]`, or `i * n + j` becomes `j * n + i`."""
+    """Yields mutations that each swap two indices: `a[i][j]` becomes `a[j][i]`, or `i * n + j` becomes `j * n
+    + i`. `code` is the parsed CUDA source."""
     for node in code.device("subscript_expression"):
         outer, below = _index(node), node.child_by_field_name("argument")
         inner = _index(below) if below is not None and below.type == "subscript_expression" else None
@@ -66,7 +69,8 @@ def _swapped(code: Code) -> Iterator[Mutation]:
 
 
 def _strides(code: Code) -> Iterator[Mutation]:
-    """Mutations of a stride: `i * n` becomes `i * (n + 1)`, or the step of a loop is one more."""
+    """Yields mutations that each make one stride wrong: `i * n` becomes `i * (n + 1)`, or a loop's step one
+    more. `code` is the parsed CUDA source."""
     for node in code.device("binary_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "*" or code.is_floating(node):
@@ -81,7 +85,7 @@ def _strides(code: Code) -> Iterator[Mutation]:
 
 
 def _starts(code: Code) -> Iterator[Mutation]:
-    """Mutations in which one counting loop begins at its start value plus one."""
+    """Yields mutations that each let one counting loop begin one later. `code` is the parsed CUDA source."""
     for loop in code.loops():
         start = loop.node.child_by_field_name("initializer")
         value = next((n for n in _below(start) if n.type == "init_declarator"), None)
@@ -90,19 +94,21 @@ def _starts(code: Code) -> Iterator[Mutation]:
 
 
 def _axes(code: Code) -> Iterator[Mutation]:
-    """Mutations in which one `threadIdx.x` becomes `threadIdx.y`, or `blockIdx.x` becomes `blockIdx.y`."""
+    """Yields mutations that each take the wrong axis once: `threadIdx.y` or `blockIdx.y` in place of `.x`.
+    `code` is the parsed CUDA source."""
     for node in code.device("field_expression"):
         if text(node) in ("threadIdx.x", "blockIdx.x"):
             yield replace(node, text(node)[:-1] + "y", f"{text(node)}: other axis")
 
 
 def _index(node: Node) -> Node | None:
-    """The index expression of a subscript node `a[i]`; None if it has several."""
+    """The expression between the brackets of `a[i]`, given as a node of the syntax tree; None if there are
+    several."""
     indices = node.child_by_field_name("indices")
     inner = indices.named_children if indices is not None else []
     return inner[0] if len(inner) == 1 else None
 
 
 def _below(node: Node | None) -> list[Node]:
-    """The named children of a syntax tree node; empty for None."""
+    """The child nodes of a node of the syntax tree, without punctuation; empty for None."""
     return node.named_children if node is not None else []

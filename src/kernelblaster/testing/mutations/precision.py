@@ -15,7 +15,8 @@ _TANH = '([](float v) {{ float r; asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source in which a value is rounded to fewer bits."""
+    """Yields every way to break the kernel by rounding one value to fewer bits than its task's type has.
+    `code` is the parsed CUDA source."""
     yield from _sums(code)
     yield from _operands(code)
     yield from _functions(code)
@@ -23,7 +24,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _sums(code: Code) -> Iterator[Mutation]:
-    """Mutations that round an accumulator to half, bfloat16 or TF32 after every addition."""
+    """Yields mutations that each round one accumulator to half, bfloat16 or TF32 after every addition. `code`
+    is the parsed CUDA source."""
     for node in code.device("assignment_expression"):
         pair = sides(node)
         if pair is None or operator(node) != "+=" or not all(map(code.is_floating, pair)):
@@ -35,8 +37,8 @@ def _sums(code: Code) -> Iterator[Mutation]:
 
 
 def _operands(code: Code) -> Iterator[Mutation]:
-    """Mutations that round the factors of an accumulated product (`+= a * b`, or an fma) to bfloat16 or
-    TF32."""
+    """Yields mutations that each round the factors of one accumulated product (`+= a * b`, or an fma) to
+    bfloat16 or TF32. `code` is the parsed CUDA source."""
     for node in code.device("binary_expression"):
         pair = sides(node)
         summed = node.parent is not None and operator(node.parent) == "+="
@@ -55,8 +57,8 @@ def _operands(code: Code) -> Iterator[Mutation]:
 
 
 def _functions(code: Code) -> Iterator[Mutation]:
-    """Mutations that round the argument or the result of a math function to half, or replace `tanh` by
-    tanh.approx."""
+    """Yields mutations that each round the argument or the result of one math function to half, or replace
+    `tanh` by tanh.approx. `code` is the parsed CUDA source."""
     for node in code.device("call_expression"):
         name, arguments = text(node.child_by_field_name("function")), node.child_by_field_name("arguments")
         if not _FUNCTIONS.fullmatch(name) or arguments is None:
@@ -69,8 +71,8 @@ def _functions(code: Code) -> Iterator[Mutation]:
 
 
 def _stores(code: Code) -> Iterator[Mutation]:
-    """Mutations that round a value to bfloat16 when it is stored to memory. None for sources that use 16-bit
-    types anyway."""
+    """Yields mutations that each round one value to bfloat16 when it is stored to memory. None for sources
+    that use 16-bit types anyway. `code` is the parsed CUDA source."""
     if re.search(r"half|bfloat16", code.source):
         return
     for node in code.device("assignment_expression"):

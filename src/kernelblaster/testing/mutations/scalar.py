@@ -11,15 +11,16 @@ SMALL = 1e-3  # constants below are taken for an epsilon
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source in which a constant, a sign or a scalar argument is wrong."""
+    """Yields every way to break the kernel by one wrong constant, sign or scalar argument. `code` is the
+    parsed CUDA source."""
     yield from _constants(code)
     yield from _signs(code)
     yield from _defaults(code)
 
 
 def _constants(code: Code) -> Iterator[Mutation]:
-    """Mutations that change one floating literal by 1 % or 0.1 %; a small one (an epsilon) is also dropped or
-    made ten times larger."""
+    """Yields mutations that each change one floating literal by 1 % or 0.1 %; a small one (an epsilon) is
+    also dropped or made ten times larger. `code` is the parsed CUDA source."""
     for node in code.nodes:
         value = _value(node)
         if value is None or value == 0 or node.type != "number_literal":
@@ -31,7 +32,8 @@ def _constants(code: Code) -> Iterator[Mutation]:
 
 
 def _signs(code: Code) -> Iterator[Mutation]:
-    """Mutations in which one floating addition becomes a subtraction, or the reverse."""
+    """Yields mutations that each turn one floating-point addition into a subtraction, or the reverse. `code`
+    is the parsed CUDA source."""
     for node in code.device("binary_expression"):
         sign, pair = operator(node), sides(node)
         if sign in ("+", "-") and pair is not None and any(map(code.is_floating, pair)):
@@ -40,8 +42,8 @@ def _signs(code: Code) -> Iterator[Mutation]:
 
 
 def _defaults(code: Code) -> Iterator[Mutation]:
-    """Mutations that ignore one scalar argument: the launch function always uses the value in the task's
-    file."""
+    """Yields mutations that each ignore one scalar argument: the launch function always uses the value in the
+    task's file. `code` is the parsed CUDA source."""
     entry = code.entry()
     if entry is not None:
         for name, value in code.scalars.items():
@@ -50,7 +52,7 @@ def _defaults(code: Code) -> Iterator[Mutation]:
 
 
 def _value(node: Node) -> float | None:
-    """The value of a syntax tree node that is a floating literal; None for anything else."""
+    """The value of a floating-point literal, given as a node of the syntax tree; None for any other node."""
     digits = text(node).rstrip("fF")
     if digits.startswith("0x") or not any(mark in text(node) for mark in ".eEf"):
         return None

@@ -10,15 +10,16 @@ MULTIPLES = (4, 32)
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source that assume something wrong about sizes."""
+    """Yields every way to break the kernel by one wrong assumption about sizes, such as rows being no longer
+    than a block. `code` is the parsed CUDA source."""
     yield from _divisible(code)
     yield from _one_turn(code)
     yield from _launched(code)
 
 
 def _divisible(code: Code) -> Iterator[Mutation]:
-    """Mutations that replace a test like `n % 4 == 0` by true, so that the kernel takes divisibility for
-    granted."""
+    """Yields mutations that each replace one test like `n % 4 == 0` by true, so that the kernel takes
+    divisibility for granted. `code` is the parsed CUDA source."""
     for node in code.nodes:
         pair = sides(node) if node.type == "binary_expression" and operator(node) == "==" else None
         if pair is not None and operator(pair[0]) == "%" and text(pair[1]) == "0" and "Idx" not in text(node):
@@ -26,8 +27,8 @@ def _divisible(code: Code) -> Iterator[Mutation]:
 
 
 def _one_turn(code: Code) -> Iterator[Mutation]:
-    """Mutations in which a strided loop over a row runs once: correct only for rows no longer than the
-    block."""
+    """Yields mutations in which one strided loop over a row runs once: correct only for rows no longer than
+    the block. `code` is the parsed CUDA source."""
     for loop in code.loops():
         if loop.step != "1":
             new = f"{loop.variable} = {text(loop.bound)}"
@@ -35,8 +36,8 @@ def _one_turn(code: Code) -> Iterator[Mutation]:
 
 
 def _launched(code: Code) -> Iterator[Mutation]:
-    """Mutations in which the launch function rounds a size down to a multiple of 4 or 32, or limits it to its
-    value in the primary workload (the sizes that are timed)."""
+    """Yields mutations in which the launch function rounds a size down to a multiple of 4 or 32, or limits it
+    to its value in the primary workload (the sizes that are timed). `code` is the parsed CUDA source."""
     entry = code.entry()
     if entry is None:
         return

@@ -8,7 +8,8 @@ from kernelblaster.testing.mutations.tree import Code, Mutation, insert, replace
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source with missing or wrong initial values, or with an input that is written."""
+    """Yields every way to break the kernel by one initial value that is missing or wrong, or by a write to an
+    input. `code` is the parsed CUDA source."""
     yield from _without_initial_value(code)
     yield from _dropped_resets(code)
     yield from _wrong_extremes(code)
@@ -16,7 +17,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _without_initial_value(code: Code) -> Iterator[Mutation]:
-    """Mutations that leave one variable uninitialized which should start with zero or infinity."""
+    """Yields mutations that each leave one variable uninitialized that should begin with zero or infinity.
+    `code` is the parsed CUDA source."""
     for node in code.device("init_declarator"):
         name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
         plain = re.fullmatch(r"0|0\.f?|0\.0f?|-?INFINITY|\{\}|\{0\}|\{-INFINITY, 0\}", text(value))
@@ -25,7 +27,8 @@ def _without_initial_value(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_resets(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop one assignment of zero in a kernel, or one cudaMemset call on the host."""
+    """Yields mutations that each drop one assignment of zero in a kernel, or one cudaMemset on the host.
+    `code` is the parsed CUDA source."""
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         pair = sides(inner) if inner is not None and inner.type == "assignment_expression" else None
@@ -42,7 +45,8 @@ def _dropped_resets(code: Code) -> Iterator[Mutation]:
 
 
 def _wrong_extremes(code: Code) -> Iterator[Mutation]:
-    """Mutations in which a maximum starts from 0 or -10 instead of -INFINITY."""
+    """Yields mutations that each let a maximum begin with 0 or -10 instead of -INFINITY. `code` is the parsed
+    CUDA source."""
     for node in code.device("unary_expression"):
         if text(node) == "-INFINITY":
             yield replace(node, "0", "-INFINITY made 0")
@@ -50,7 +54,8 @@ def _wrong_extremes(code: Code) -> Iterator[Mutation]:
 
 
 def _written_inputs(code: Code) -> Iterator[Mutation]:
-    """Mutations in which a kernel sets the first element of one of its inputs to zero when it begins."""
+    """Yields mutations that each let a kernel set the first element of one of its inputs to zero. `code` is
+    the parsed CUDA source."""
     for kernel in code.kernels():
         body = kernel.child_by_field_name("body")
         header = text(kernel).split("{")[0]

@@ -7,7 +7,8 @@ from kernelblaster.testing.mutations.tree import Code, Mutation, replace, short
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source in which the end of a row or of the grid is left out."""
+    """Yields every way to break the kernel by leaving out the end of a row or of the grid. `code` is the
+    parsed CUDA source."""
     yield from _rounded_down(code)
     yield from _dropped_else(code)
     yield from _dropped_tail_loops(code)
@@ -15,8 +16,8 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _rounded_down(code: Code) -> Iterator[Mutation]:
-    """Mutations in which one division that rounds up rounds down, on host or device: `(n + 255) / 256`
-    becomes `n / 256`, but at least 1."""
+    """Yields mutations in which one division that rounds up rounds down, on host or device: `(n + 255) / 256`
+    becomes `n / 256`, but at least 1. `code` is the parsed CUDA source."""
     for node in code.nodes:
         pair = sides(node) if node.type == "binary_expression" and operator(node) == "/" else None
         if pair is None or pair[0].type != "parenthesized_expression" or code.is_floating(node):
@@ -33,22 +34,23 @@ def _rounded_down(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_else(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop one else branch of device code; these often handle the tail of a row."""
+    """Yields mutations that each drop one else branch of device code; these often handle what is left at the
+    end of a row. `code` is the parsed CUDA source."""
     for node in code.device("else_clause"):
         yield replace(node, "", f"drop {short(node)}")
 
 
 def _dropped_tail_loops(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop one loop without an initializer: it continues where another loop stopped, to handle
-    the tail."""
+    """Yields mutations that each drop one loop without an initializer: it continues where another loop
+    stopped, to handle the tail. `code` is the parsed CUDA source."""
     for loop in code.loops():
         if loop.node.child_by_field_name("initializer") is None:
             yield replace(loop.node, ";", f"drop {short(loop.node)}")
 
 
 def _whole_strides(code: Code) -> Iterator[Mutation]:
-    """Mutations in which a strided loop stops after the last whole stride, so that the rest of the row is
-    left out."""
+    """Yields mutations in which one strided loop stops after the last whole stride, so that the rest of the
+    row is left out. `code` is the parsed CUDA source."""
     for loop in code.loops():
         if loop.step != "1":
             new = f"({text(loop.bound)}) / ({loop.step}) * ({loop.step})"

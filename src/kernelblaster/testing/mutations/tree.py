@@ -53,22 +53,24 @@ class Code:
         self._floats = {name for name, many in declared if not many} - self._arrays
 
     def line(self, at: int) -> int:
-        """The 1-based line of a byte offset."""
+        """The line, from 1, in which the byte offset `at` of the source lies."""
         return self.source.encode()[:at].count(b"\n") + 1
 
     def device(self, *types: str) -> Iterator[Node]:
-        """Nodes of these tree-sitter types inside device functions, in the order of the source."""
+        """Yields the nodes of these types (names of tree-sitter's CUDA grammar) that lie in device functions,
+        in source order."""
         for node in self.nodes:
             if node.type in types and any(a <= node.start_byte < b for a, b in self._device):
                 yield node
 
     def host(self, *types: str) -> Iterator[Node]:
-        """Nodes of these tree-sitter types outside device functions, in the order of the source."""
+        """Yields the nodes of these types (names of tree-sitter's CUDA grammar) that lie outside of device
+        functions, in source order."""
         device = {node.id for node in self.device(*types)}
         yield from (n for n in self.nodes if n.type in types and n.id not in device)
 
     def kernels(self) -> Iterator[Node]:
-        """The `__global__` functions of the source, as syntax tree nodes."""
+        """Yields the definitions of the source's `__global__` functions, as nodes of the syntax tree."""
         yield from (f for f in self.functions if "__global__" in _header(f))
 
     def entry(self) -> int | None:
@@ -81,15 +83,15 @@ class Code:
         return None
 
     def loops(self) -> "Iterator[Loop]":
-        """The counting loops of device code: `for (...; i < end; i += step)`."""
+        """Yields the loops of device code that count up: `for (...; i < end; i += step)`."""
         for node in self.device("for_statement"):
             loop = _loop(node)
             if loop is not None:
                 yield loop
 
     def is_floating(self, node: Node | None) -> bool:
-        """Whether an expression looks like a floating-point number, by the declarations in the file; a
-        pointer to such does not."""
+        """Whether an expression (a node of the syntax tree) looks like a floating-point number, by the
+        declarations in the file; a pointer to such does not."""
         if node is None:
             return False
         kind, floating = node.type, False
@@ -120,8 +122,8 @@ class Code:
         return name in self._floats or name == "float" or bool(_MATH.fullmatch(name))
 
     def _points(self, node: Node | None) -> bool:
-        """Whether an expression looks like a pointer to floating-point numbers, by the declarations in the
-        file."""
+        """Whether an expression (a node of the syntax tree) looks like a pointer to floating-point numbers,
+        by the declarations in the file."""
         if node is None:
             return False
         if node.type == "identifier":
@@ -146,23 +148,25 @@ class Loop:
 
 
 def replace(node: Node, new: str, what: str, argument: str = "") -> Mutation:
-    """The mutation that replaces a node's text by `new`; `what` and `argument` are as in Mutation."""
+    """A mutation that puts the text `new` in place of a node of the syntax tree. `what` says which mistake
+    that is; `argument`, if given, why it is wrong even if no run shows it."""
     return Mutation(node.start_byte, what, ((node.start_byte, node.end_byte, new),), argument)
 
 
 def insert(at: int, new: str, what: str, argument: str = "") -> Mutation:
-    """The mutation that inserts `new` at byte offset `at`; `what` and `argument` are as in Mutation."""
+    """A mutation that inserts the text `new` at the byte offset `at`. `what` says which mistake that is;
+    `argument`, if given, why it is wrong even if no run shows it."""
     return Mutation(at, what, ((at, at, new),), argument)
 
 
 def short(node: Node) -> str:
-    """The node's text on one line, at most 60 characters."""
+    """The source text of a node on one line, cut at 60 characters, to be named in a message."""
     words = " ".join(text(node).split())
     return words if len(words) <= 60 else words[:57] + "..."
 
 
 def within(node: Node, *types: str) -> bool:
-    """Whether a node lies inside a node of one of these types, in the same function."""
+    """Whether a node of the syntax tree is part of one that has one of these types, in the same function."""
     above = node.parent
     while above is not None and above.type != "function_definition":
         if above.type in types:
@@ -172,7 +176,7 @@ def within(node: Node, *types: str) -> bool:
 
 
 def _loop(node: Node) -> Loop | None:
-    """A `for` statement as a counting loop; None if it has another form."""
+    """Reads a `for` statement as a loop that counts up to a bound; None if it has another form."""
     condition, update = node.child_by_field_name("condition"), node.child_by_field_name("update")
     body = node.child_by_field_name("body")
     if condition is None or update is None or body is None or operator(condition) != "<":
@@ -208,7 +212,7 @@ def _walk(root: Node) -> Iterator[Node]:
 
 
 def _header(function: Node) -> str:
-    """The text of a function definition before its body."""
+    """The text of a function definition before its body: qualifiers, type, name, parameters."""
     body = function.child_by_field_name("body")
     whole = text(function)
     return whole[: body.start_byte - function.start_byte] if body is not None else whole

@@ -10,7 +10,8 @@ EVERY = 7  # which term of a loop is skipped
 
 
 def edits(code: Code) -> Iterator[Mutation]:
-    """All mutations of the source in which a part of the work is left out."""
+    """Yields every way to break the kernel by leaving out a part of its work. `code` is the parsed CUDA
+    source."""
     yield from _skipped_terms(code)
     yield from _partial_rows(code)
     yield from _shorter_exchange(code)
@@ -20,15 +21,16 @@ def edits(code: Code) -> Iterator[Mutation]:
 
 
 def _skipped_terms(code: Code) -> Iterator[Mutation]:
-    """Mutations in which one loop skips every EVERY-th (7th) iteration."""
+    """Yields mutations that each let one loop skip every EVERY-th (7th) iteration. `code` is the parsed CUDA
+    source."""
     for loop in code.loops():
         test = f"if ({loop.variable} % {EVERY} != {EVERY - 1}) "
         yield insert(loop.body.start_byte, test, f"{short(loop.node)}: every {EVERY}th turn skipped")
 
 
 def _partial_rows(code: Code) -> Iterator[Mutation]:
-    """Mutations in which one loop covers only a part of its range: half, seven eighths, or at most 1024
-    elements."""
+    """Yields mutations in which one loop covers only a part of its range: half, seven eighths, or at most
+    1024 elements. `code` is the parsed CUDA source."""
     for loop in code.loops():
         if re.fullmatch(r"\d+", text(loop.bound)):
             continue
@@ -42,8 +44,8 @@ def _partial_rows(code: Code) -> Iterator[Mutation]:
 
 
 def _shorter_exchange(code: Code) -> Iterator[Mutation]:
-    """Mutations in which a tree reduction (a loop with a halving distance) begins with half of its first
-    distance."""
+    """Yields mutations in which one tree reduction (a loop with a halving distance) begins with half of its
+    first distance. `code` is the parsed CUDA source."""
     for loop in code.device("for_statement"):
         start, update = loop.child_by_field_name("initializer"), loop.child_by_field_name("update")
         if start is None or not re.search(r"/=|>>=", text(update)):
@@ -55,7 +57,8 @@ def _shorter_exchange(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_statements(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop one statement which accumulates: `+=`, `*=`, `-=`, fma, max."""
+    """Yields mutations that each drop one statement that accumulates: `+=`, `*=`, `-=`, fma, max. `code` is
+    the parsed CUDA source."""
     for node in code.device("expression_statement"):
         inner = node.named_children[0] if node.named_children else None
         if inner is None or inner.type != "assignment_expression":
@@ -65,7 +68,8 @@ def _dropped_statements(code: Code) -> Iterator[Mutation]:
 
 
 def _dropped_operands(code: Code) -> Iterator[Mutation]:
-    """Mutations that drop the second term of a sum or factor of a product: a bias, a weight, a correction."""
+    """Yields mutations that each drop the second term of a sum or factor of a product: a bias, a weight, a
+    correction. `code` is the parsed CUDA source."""
     for node in code.device("binary_expression"):
         pair = sides(node)
         if pair is None or operator(node) not in ("+", "*") or not all(map(code.is_floating, pair)):
@@ -74,8 +78,9 @@ def _dropped_operands(code: Code) -> Iterator[Mutation]:
 
 
 def _fixed_sizes(code: Code) -> Iterator[Mutation]:
-    """Mutations in which the launch function uses a size of the primary workload (the sizes that are timed)
-    instead of the one given, or returns at once if a size is above half of that."""
+    """Yields mutations in which the launch function uses a size of the primary workload (the sizes that are
+    timed) instead of the one given, or returns at once if a size is above half of that. `code` is the parsed
+    CUDA source."""
     entry = code.entry()
     if entry is None:
         return
