@@ -24,7 +24,6 @@ from kernelblaster.policies.expert.cuda.statements import (
     Statement,
     assign,
     const,
-    consts,
     declare,
     function,
     loop,
@@ -79,7 +78,6 @@ from kernelblaster.policies.expert.emission.gathered_product import (
     STEP,
     STEPS,
     SUMS,
-    TILES,
     WARP_COLUMN,
     WARP_ROW,
     GatheredKernel,
@@ -145,15 +143,13 @@ class HalvesKernel(GatheredKernel):
         right = f"uint32_t (*)[{pairs}][{tile.block_n + TILE_PADDING}]"
         behind = 2 * pairs * (tile.block_m + TILE_PADDING)
         after = behind + 2 * pairs * (tile.block_n + TILE_PADDING)
-        inner = self.index(indices.tiles(extent(self.product.inner), tile.block_k))
-        outer = self.index(extent(self.product.outer))
         auto = CudaType("auto")
         return [
             shared_memory(WORD, "memory", 16),
             Declaration(auto, (Declarator("left_tile", cast(CudaType(left), memory)),)),
             Declaration(auto, (Declarator("right_tile", cast(CudaType(right), memory + behind)),)),
             Declaration(auto, (Declarator("factors", cast(CudaType("float*"), memory + after)),)),
-            consts(INT, tiles=inner, steps=outer * TILES if self.product.outer else TILES),
+            self._steps(),
             declare(FLOAT, "sums", Braces(), *self._fragments, 4),
             declare(FLOAT, "values", None, tile.block_k),
             declare(FLOAT, "column_step", scale_for(LiteralTerm("0.0f"))),
@@ -200,9 +196,7 @@ class HalvesKernel(GatheredKernel):
                 )
             ),
         ]
-        if pairs % lines:
-            copy = [when(here < pairs, *copy)]
-        return [unrolled("part", -(-pairs // lines), copy)]
+        return self._over_lines(pairs, copy)
 
     def _gather_right(self) -> list[Statement]:
         product, tile, values = self.product, self.tile, values_of(self.plan)

@@ -80,10 +80,8 @@ SCHEDULES = (GatheredProduct,)
 MULTIPLY = DeviceFunction("multiply_tiles_tf32", header("multiply_tf32"))
 PAIR = 2
 BUFFER, STEP, FIRST, K, PART, SUMS = local("buffer", "step", "first", "k", "part", "sums")
-LEFT_TILE, RIGHT_TILE, STEPS, TILES = local("left_tile", "right_tile", "steps", "tiles")
-BLOCK_ROW, BLOCK_COLUMN, BLOCK_ROWS, BLOCK_COLUMNS = local(
-    "block_row", "block_column", "block_rows", "block_columns"
-)
+LEFT_TILE, RIGHT_TILE, STEPS, POINTS = local("left_tile", "right_tile", "steps", "points")
+BLOCK_ROW, BLOCK_COLUMN, BLOCK_ROWS, BATCHES = local("block_row", "block_column", "block_rows", "batches")
 WARP_ROW, WARP_COLUMN, LANE, COLUMN, ROW = local("warp_row", "warp_column", "lane", "column", "row")
 RIGHT_K, RIGHT_COLUMN, LEFT_K, LEFT_ROW = local("right_k", "right_column", "left_k", "left_row")
 
@@ -136,20 +134,17 @@ class GatheredKernel:
         blocks have the same columns."""
         product, tile, sizes = self.product, self.tile, self.plan.sizes[0]
         rows = self.index(indices.tiles(extent(product.rows), tile.block_m))
-        columns = self.index(indices.tiles(extent(product.columns), tile.block_n))
-        found: list[Statement] = [
-            consts(INT64, block_rows=rows, block_columns=columns),
-            const(INT64, "block_row", BLOCK % BLOCK_ROWS),
-            const(
-                INT64,
-                "block_column",
-                BLOCK / BLOCK_ROWS % BLOCK_COLUMNS if product.batch else BLOCK / BLOCK_ROWS,
-            ),
+        row: Statement = const(INT64, "block_row", BLOCK % BLOCK_ROWS)
+        if not product.batch:
+            column = const(INT64, "block_column", BLOCK / BLOCK_ROWS)
+            return [const(INT64, "block_rows", rows), row, column]
+        return [
+            consts(INT64, block_rows=rows, batches=self.index(extent(product.batch))),
+            row,
+            const(INT64, "batch", BLOCK / BLOCK_ROWS % BATCHES),
+            *unravel("batch", product.batch, sizes),
+            const(INT64, "block_column", BLOCK / BLOCK_ROWS / BATCHES),
         ]
-        if product.batch:
-            found.append(const(INT64, "batch", BLOCK / BLOCK_ROWS / BLOCK_COLUMNS))
-            found += unravel("batch", product.batch, sizes)
-        return found
 
     def _threads(self) -> list[Statement]:
         """Statements that compute which elements of both operands this thread copies, above all the column
@@ -186,8 +181,6 @@ class GatheredKernel:
         left = f"float (*)[{tile.block_k}][{tile.block_m + TILE_PADDING}]"
         right = f"float (*)[{tile.block_k}][{tile.block_n + TILE_PADDING}]"
         behind = tile.stages * tile.block_k * (tile.block_m + TILE_PADDING)
-        inner = self.index(indices.tiles(extent(self.product.inner), tile.block_k))
-        outer = self.index(extent(self.product.outer))
         m, n = tile.block_m // tile.warps_m // 16, tile.block_n // tile.warps_n // 8
         return [
             shared_memory(FLOAT, "memory", 16),
@@ -195,7 +188,7 @@ class GatheredKernel:
             Declaration(
                 CudaType("auto"), (Declarator("right_tile", cast(CudaType(right), memory + behind)),)
             ),
-            consts(INT, tiles=inner, steps=outer * TILES if self.product.outer else TILES),
+            self._steps(),
             declare(FLOAT, "sums", Braces(), m, n, 4),
         ]
 
@@ -208,12 +201,20 @@ class GatheredKernel:
 
     def _point(self) -> list[Statement]:
         """Statements that compute from the number of a step which terms of the sums it has: one point of the
-        outer K axes, and the first one of a tile of the inner ones."""
+        outer K axes, and the first one of a tile of the inner ones. All points follow each other with the
+        same tile, so that elements under several taps are in the cache."""
         product, tile = self.product, self.tile
         if not product.outer:
             return [const(INT, "first", STEP * tile.block_k)]
-        place = consts(INT, point=STEP / TILES, first=STEP % TILES * tile.block_k)
+        place = consts(INT, point=STEP % POINTS, first=STEP / POINTS * tile.block_k)
         return [place, *unravel("point", product.outer, self.plan.sizes[0])]
+
+    def _steps(self) -> Statement:
+        """Declares how many points the outer K axes have, and how many steps there are in all."""
+        inner = self.index(indices.tiles(extent(self.product.inner), self.tile.block_k))
+        if not self.product.outer:
+            return const(INT, "steps", inner)
+        return consts(INT, points=self.index(extent(self.product.outer)), steps=POINTS * inner)
 
     def _copy_left(self) -> list[Statement]:
         """Statements that copy this thread's vectors of the left operand, without bounds checks: it was
@@ -234,10 +235,17 @@ class GatheredKernel:
                 )
             ),
         ]
-        parts = -(-tile.block_k // lines)
-        if tile.block_k % lines:
-            copy = [when(here < tile.block_k, *copy)]
-        return [unrolled("part", parts, copy)]
+        return self._over_lines(tile.block_k, copy)
+
+    def _over_lines(self, count: int, copy: list[Statement]) -> list[Statement]:
+        """The statements `copy`, which copy this thread's vector of a line of the left tile, for all `count`
+        lines; threads that would be beyond a whole number of lines do nothing."""
+        across = self.tile.block_m // 4
+        lines, left = divmod(self.tile.threads, across)
+        tests = [LEFT_K < lines] if left else []
+        tests += [LEFT_K + PART * lines < count] if count % lines else []
+        condition = all_of(tests)
+        return [unrolled("part", -(-count // lines), copy if condition is None else [when(condition, *copy)])]
 
     def _gather_right(self) -> list[Statement]:
         product, tile, values = self.product, self.tile, values_of(self.plan)

@@ -28,11 +28,12 @@ class _Gathered(Schedule):
 
     def nest(self, batch: Axes, rows: Axes, columns: Axes, outer: Axes, inner: Axes) -> Nest:
         """Where each axis of the product runs; `outer` and `inner` are the K axes. Neighbouring blocks have
-        the same tile of columns, so that they gather the same elements while these are in the cache."""
+        the same tile of columns, so that they gather the same elements while these are in the cache, and the
+        phases of a transposed convolution are written next to each other."""
         return Nest(
             (
-                BoundAxes(batch, (Grid(),)),
                 BoundAxes(columns, (Grid(), Warps(self.warps_n), Tile(self.block_n // self.warps_n))),
+                BoundAxes(batch, (Grid(),)),
                 BoundAxes(rows, (Grid(), Warps(self.warps_m), Tile(self.block_m // self.warps_m))),
                 BoundAxes(outer, (Serial(),)),
                 BoundAxes(inner, (Serial(), Tile(self.block_k))),

@@ -19,6 +19,7 @@ from kernelblaster.policies.expert.expression import (
     Expression,
     Load,
     Operation,
+    address,
     loads,
     move,
     operation,
@@ -29,6 +30,7 @@ from kernelblaster.policies.expert.gathered_element import gathered_element
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.kernel import Kernel, Store
 from kernelblaster.policies.expert.plan import Buffer, Plan
+from kernelblaster.policies.expert.proofs import alignment
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedules.gathered import GatheredProduct
 from kernelblaster.policies.expert.schedules.products import ThreadPerResult
@@ -38,6 +40,7 @@ LEAST = 1 << 22  # multiplications below which packing costs more than it saves
 # block_m, block_n, warps_m, warps_n: wide tiles first
 SHAPES = (
     (128, 256, 2, 4),
+    (96, 256, 1, 8),
     (64, 256, 1, 8),
     (128, 128, 2, 2),
     (32, 256, 1, 8),
@@ -54,7 +57,7 @@ def _implicit(kernel: Kernel, plan: Plan, gpu: GpuSpec, rank: int) -> Plan | No:
     found = as_contraction(divided_kernel, plan)
     if found is None:
         return No("it is no sum of products of two factors with axes of their own")
-    if len(found.k_axes) < 2:
+    if len(found.k_axes) < 2 and not _spread_columns(found, plan):
         return No("it has one K axis, and is a matrix product as it is")
     refusal = _refusal(found, plan)
     if refusal is not None:
@@ -79,6 +82,16 @@ def _with_shared_axes(kernel: Kernel, plan: Plan) -> Kernel:
         by = divisor(kernel, axis, plan) if axis.name in here & there else None
         kernel = kernel if by is None else divided(kernel, axis, by)
     return kernel
+
+
+def _spread_columns(found: Contraction, plan: Plan) -> bool:
+    """Whether the columns are runs of memory along the last of several axes, as the pixels of several images
+    are, so that neighbouring lanes gather neighbours."""
+    element = gathered_element(found.right)
+    if element is None or len(found.columns) < 2:
+        return False
+    place = address(element.load, plan.buffers[element.load.buffer].shape)
+    return alignment(place, found.columns[-1].name, plan.sizes[0]) is not None
 
 
 def _refusal(found: Contraction, plan: Plan) -> str | None:

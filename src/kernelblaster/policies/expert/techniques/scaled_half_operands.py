@@ -23,6 +23,8 @@ from kernelblaster.policies.expert.schedules.rows import BlockPerRow
 
 APPLIES_TO = (GatheredProduct,)
 LEAST_DEPTH = 16  # terms of one matrix instruction
+MOST_DEPTH = 64  # terms of a tile, each in a register of the thread that gathers it
+FEW = 96  # results of a thread, beside which there is room for so many
 PAIR = indices.number(2)
 
 
@@ -31,12 +33,22 @@ def _halved(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Plan | No:
     assert isinstance(own, GatheredProduct) and found is not None and isinstance(found.left, Load)
     if own.threads != own.block_n:
         return No("its blocks have not a thread for each column")
-    depth = max(own.block_k, LEAST_DEPTH)
-    tile = GatheredHalves(own.block_m, own.block_n, depth, own.warps_m, own.warps_n)
+    tile = GatheredHalves(own.block_m, own.block_n, _depth(own, found, plan), own.warps_m, own.warps_n)
     limits = limits_of(gpu.architecture)
     if tile.shared_bytes() > limits.shared_bytes - limits.reserved_shared_bytes:
         return No("shared memory has no room for two of its tiles")
     return _packed(plan, kernel, found, found.left, tile)
+
+
+def _depth(own: GatheredProduct, found: Contraction, plan: Plan) -> int:
+    """How many terms a tile has. Where the inner K axes are several, but short, it has all of their terms, if
+    the results of a thread leave registers for these: what is asked about each term is then known when the
+    kernel is compiled."""
+    whole = -(-plan.elements(found.inner) // LEAST_DEPTH) * LEAST_DEPTH
+    results = own.block_m * own.block_n // own.threads
+    if len(found.inner) > 1 and whole <= MOST_DEPTH and results <= FEW:
+        return whole
+    return max(own.block_k, LEAST_DEPTH)
 
 
 def _packed(plan: Plan, kernel: Kernel, found: Contraction, left: Load, tile: GatheredHalves) -> Plan:
