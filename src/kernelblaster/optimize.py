@@ -16,6 +16,7 @@ from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Policy
 from kernelblaster.records import Candidate, Evaluation, Step, Task
 from kernelblaster.search.loop import MaicRl
+from kernelblaster.search.quick import Quick
 from kernelblaster.search.strategy import Best, Strategy, StrategyMaker, path_to
 from kernelblaster.sessions.log import Watcher, unwatched
 from kernelblaster.sessions.session import Session
@@ -52,12 +53,13 @@ def optimize(
 ) -> Optimized:
     """Search for a faster candidate, starting from the first one of `policy`, which writes candidates
     (default: the rule-based expert policy). The algorithm is MAIC-RL (in-context reinforcement learning:
-    techniques are chosen by what the knowledge base expects of them), or the strategy that `make` returns.
-    Steps go into `run` and what they teach into `knowledge`; a run that was begun before is continued without
-    repeating what it recorded. `watcher` is called with progress. If a budget for model calls is used up or a
-    person stops the search, the best so far is returned with `stopped` set."""
+    techniques are chosen by what the knowledge base expects of them), or the strategy that `make` returns;
+    with `search.quick`, the best known recipe is judged once. Steps go into `run` and what they teach into
+    `knowledge`; a run that was begun before is continued without repeating what it recorded. `watcher` is
+    called with progress. If a budget for model calls is used up or a person stops the search, the best so far
+    is returned with `stopped` set."""
     session = Session(task, judge, knowledge, run, search, watcher)
-    strategy: Strategy = make(session) if make else MaicRl(policy or expert_for(judge), session)
+    strategy = _strategy(session, judge, policy, make)
     stopped, by_person = None, False
     try:
         best = strategy.run(task)
@@ -72,6 +74,16 @@ def optimize(
     first = session.judging.first_correct
     found = (best.candidate, best.evaluation, first, best.applied, strategy.steps)
     return Optimized(*found, stopped=stopped, by_person=by_person)
+
+
+def _strategy(session: Session, judge: Judge, policy: Policy | None, make: StrategyMaker | None) -> Strategy:
+    """The strategy of a search: what `make` returns, the quick one if the search's settings ask for it, or
+    MAIC-RL."""
+    if make is not None:
+        return make(session)
+    if session.search.quick:
+        return Quick(expert_for(judge), session)
+    return MaicRl(policy or expert_for(judge), session)
 
 
 def expert_for(judge: Judge) -> ExpertPolicy:

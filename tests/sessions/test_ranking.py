@@ -73,6 +73,15 @@ def test_the_promising_ones_are_measured_first(tmp_path: Path) -> None:
         assert again.judged == again.estimated == []
 
 
+def test_what_cannot_be_modelled_keeps_its_place(tmp_path: Path) -> None:
+    judge: Any = Measuring()
+    with create_run(tmp_path) as run:
+        judging = Judging(TASK, judge, run, Search(evaluations=3))
+        judging.judge(Candidate(source="first"))
+        batch(judging, "adbc")
+    assert judge.judged == ["first", "b", "d"]
+
+
 @pytest.mark.parametrize(("search", "modelled"), [({"ranked": False}, False), ({}, True)])
 def test_nothing_is_ranked_where_it_is_not_wanted(
     tmp_path: Path, search: dict[str, Any], modelled: bool

@@ -14,6 +14,7 @@ from kernelblaster.api.searching import (
     start_run,
 )
 from kernelblaster.api.subjects import Inputs, TaskLike, load_task
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.fleet.opening import fleet_named
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.opening import DeviceKind
@@ -56,6 +57,7 @@ def optimize(
     gpu: str | None = None,
     model: str | ModelUse | None = None,
     budget: int | Search | None = None,
+    quick: bool = False,
     knowledge: str | Path | None = None,
     runs: str | Path | None = None,
     dtype: Dtype | None = None,
@@ -71,6 +73,7 @@ def optimize(
         and times are modelled.
     model: a language model that takes part, KIND:NAME; none is needed.
     budget: candidates to judge; or a `Search`, which says more.
+    quick: do not search: the best known recipe is judged once, within seconds.
     knowledge: the knowledge base that is read and taught, a file or a URL; the user's own if left out.
     runs: the folder in which the run is kept; the user's own if left out.
     filter, sanitize: on a GPU, have the PTX machine check candidates before it runs them, and
@@ -83,9 +86,12 @@ def optimize(
     """
     loaded = load_task(task, dtype, inputs=inputs)
     models = named_models(model)
+    if quick and models is not None:
+        raise KernelBlasterError("quick=True asks no model and searches nothing: leave out one of the two.")
+    search = search_of(budget, models)
     wanted = SearchRequest(
         task=_named(task, loaded),
-        search=search_of(budget, models),
+        search=search.model_copy(update={"quick": True}) if quick else search,
         knowledge=knowledge_at(knowledge),
         device=device,
         gpu=gpu,

@@ -36,6 +36,7 @@ from kernelblaster.cli.with_model import (
     print_bill,
     print_estimate,
 )
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.address import opened as opened_address
 from kernelblaster.quantities import speedup_text
@@ -76,6 +77,9 @@ def optimize(
     ] = None,
     seed: Annotated[int, typer.Option(help="All choices follow from it.")] = 0,
     strategy: StrategyOption = "maic-rl",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="No search: the best known recipe, judged once, within seconds.")
+    ] = False,
     fail_under: FailUnder = None,
     runs: RunsOption = None,
     store: StoreOption = None,
@@ -91,7 +95,9 @@ def optimize(
     """
     use = models.use(strategy)
     limits = {"evaluations": budget, "wall_seconds": seconds, "gpu_seconds": gpu_seconds}
-    search = far.search(**limits, retries=retries_with(use), seed=seed)
+    search = far.search(**limits, retries=retries_with(use), seed=seed, quick=quick)
+    if quick and use is not None:
+        raise KernelBlasterError("--quick asks no model and searches nothing: leave out one of the two.")
     network = on.network(store)  # a fleet that cannot be is an error before anything is created
     reads, fills = model_folders(use)
     knowledge = knowledge_at(kb)
@@ -205,8 +211,9 @@ def _show_result(run: Run, optimized: "Optimized") -> None:
     print_evaluation(optimized.evaluation.model_copy(update={"profile": None, "counters": None}))
     applied = ", ".join(optimized.applied) or "nothing: the first candidate is the best"
     out.print(f"  applied    {applied}", highlight=False)
-    gain = speedup_text(_gain(optimized), _modelled(optimized))
-    out.print(f"  gain       {gain} over the first candidate", highlight=False)
+    if optimized.first.candidate != optimized.evaluation.candidate:
+        gain = speedup_text(_gain(optimized), _modelled(optimized))
+        out.print(f"  gain       {gain} over the first candidate", highlight=False)
     out.print(f"  kept       {run.folder / 'best.cu'}", highlight=False, soft_wrap=True)
     if optimized.stopped:
         how = f"Go on with: kernelblaster resume {run.name} --runs {run.folder.parent}"

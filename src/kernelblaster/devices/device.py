@@ -274,7 +274,8 @@ class ProfileJob:
     """One call of a candidate to profile: its shared object and the call's arguments, which point into the
     arena. `workload` is a name to record; `depth` selects which metrics are collected; `limit_s` is the time
     allowed in seconds beyond the tool's start. `shift`: a modelled device samples fewer blocks, moved by this
-    fraction of the grid; None: the usual ones."""
+    fraction of the grid; None: the usual ones. `model_limit_s`: a modelled device may take so many seconds
+    for the call, after which CandidateHung is raised; None: as long as for any call."""
 
     binary: Path
     arguments: tuple[Argument, ...]
@@ -282,3 +283,4 @@ class ProfileJob:
     depth: Depth = "detailed"
     limit_s: float = 30.0
     shift: float | None = None
+    model_limit_s: float | None = None

@@ -2,6 +2,7 @@
 model of `gpu_model` computes the whole launch's time from their cost."""
 
 import secrets
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,12 +29,14 @@ def modelled_profile(
 ) -> Profile:
     """A profile of the job's call with modelled durations for the GPU `spec`, kernels in launch order;
     `device` is the name to record. Reads beyond the first `period` bytes of a tensor wrap around to its
-    beginning, so only those need to be filled. Raises CandidateDied if the call fails, NotEmulated if a
-    kernel's time can be modelled neither from a sample of its blocks nor from all of them."""
+    beginning, so only those need to be filled. Raises CandidateDied if the call fails, CandidateHung after
+    the job's time limit, NotEmulated if a kernel's time can be modelled neither from a sample of its blocks
+    nor from all of them."""
     plan = runner.recorded(job.arguments)
     if plan.errors or plan.violations:
         raise CandidateDied((*plan.errors, *plan.violations)[0])
     number = runner.mapped(job.arguments)
+    end = time.monotonic() + (job.model_limit_s or 0.0)
     for pointer in job.arguments:
         if isinstance(pointer, Pointer) and pointer.bytes > 2 * period:
             runner.ask(f"repeat {pointer.address} {pointer.bytes} {period}")
@@ -46,7 +49,8 @@ def modelled_profile(
             residency = residency_of(spec, work, _of(resources, launch.kernel))
             values += model_values(spec, residency, blocks, MOST_INSTRUCTIONS, sampled)
         words = " ".join(f"{value:.17g}" for value in values)
-        return runner.ask(f"count {number} {secrets.randbelow(256)} {len(plan.launches)} {words}")
+        left_s = None if job.model_limit_s is None else max(0.1, end - time.monotonic())
+        return runner.ask(f"count {number} {secrets.randbelow(256)} {len(plan.launches)} {words}", left_s)
 
     # Blocks may need what those before them left, or wait for those behind them.
     together = any(launch.cooperative for launch in plan.launches)

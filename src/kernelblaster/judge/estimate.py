@@ -12,6 +12,8 @@ from kernelblaster.judge.compile import Binary, compile_candidate, compilers
 from kernelblaster.judge.modelled import ModelledTimer, total_us
 from kernelblaster.records import Candidate, Profile, Task
 
+LIMIT_S = 6.0  # that modelling one candidate may take: what takes longer is hardly the fastest
+
 
 def estimates(
     estimator: "Estimator", task: Task, candidates: Sequence[Candidate], architecture: str
@@ -39,8 +41,9 @@ class Estimator:
 
     def microseconds(self, task: Task, binary: Binary) -> float | None:
         """Modelled time in us of a compiled candidate at the task's primary workload (the sizes that are
-        timed). None if it fails, if an instruction is not emulated, or if the task has no workload small
-        enough to be emulated. Raises DeviceLost if the emulator fails."""
+        timed). None if it fails or takes longer than LIMIT_S seconds to model, if an instruction is not
+        emulated, or if the task has no workload small enough to be emulated. Raises DeviceLost if the
+        emulator fails."""
         try:
             found = self.profile(task, binary)
             return None if found is None else total_us(found)
@@ -51,7 +54,7 @@ class Estimator:
         """The modelled profile of a compiled candidate at the task's primary workload; None as for
         `microseconds`. Raises DeviceLost if the emulator fails."""
         try:
-            return self._timer(task, binary).profiles([binary])[0]
+            return self._timer(task, binary).profiles([binary], LIMIT_S)[0]
         except DeviceLost:
             raise
         except (CandidateDied, CandidateHung, KernelBlasterError):

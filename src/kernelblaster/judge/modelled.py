@@ -55,11 +55,13 @@ class ModelledTimer:
         again."""
         self._kept.clear()
 
-    def profiles(self, binaries: Sequence[Binary]) -> list[Profile]:
+    def profiles(self, binaries: Sequence[Binary], limit_s: float | None = None) -> list[Profile]:
         """One modelled profile for each compiled candidate, at the primary workload (the sizes that are
-        timed), with ptxas' resources. Raises CandidateDied, CandidateHung or NotEmulated."""
+        timed), with ptxas' resources. Each may take `limit_s` seconds (None: as long as any call). Raises
+        CandidateDied, CandidateHung or NotEmulated."""
         resources = [b.compilation.resources for b in binaries]
-        profiles = self._device.profile(self._jobs([b.path for b in binaries]))
+        jobs = [replace(job, model_limit_s=limit_s) for job in self._jobs([b.path for b in binaries])]
+        profiles = self._device.profile(jobs)
         architecture = self._device.spec.architecture
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
 

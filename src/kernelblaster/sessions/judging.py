@@ -129,6 +129,12 @@ class Judging:
         known = [c for c in candidates if self._estimated[c.code] is not None]
         return min(known, key=lambda c: self._estimated[c.code] or 0.0, default=candidates[0])
 
+    def modelled_us(self, candidates: Sequence[Candidate]) -> list[float | None]:
+        """The time in us of each candidate by the emulator's model; None where it cannot be modelled.
+        Estimates are recorded, and cost no evaluation."""
+        self._estimate(candidates)
+        return [self._estimated[candidate.code] for candidate in candidates]
+
     def tuned(self, candidate: Candidate, most: int) -> Candidate:
         """The candidate with the values of its tunable constants that are fastest by the emulator's model, of
         up to `most` combinations, written into its source; the candidate itself if it declares none, or
@@ -168,11 +174,13 @@ class Judging:
 
     def _most_promising(self, candidates: list[Candidate], count: int) -> list[Candidate]:
         """`count` of the candidates: where times are measured and not all are wanted, those with the shortest
-        modelled times, the shortest first; else the first ones. What cannot be modelled comes last."""
+        modelled times, the shortest first; else the first ones. What cannot be modelled keeps its place."""
         if not 0 < count < len(candidates) or self.modelled or not self._ranked:
             return candidates[:count]
-        self._estimate(candidates)
-        return sorted(candidates, key=lambda c: self._estimated[c.code] or float("inf"))[:count]
+        pairs = list(zip(self.modelled_us(candidates), candidates, strict=True))
+        known = sorted(((us, place) for place, (us, _) in enumerate(pairs) if us is not None))
+        ranked = iter(candidates[place] for _, place in known)
+        return [candidate if us is None else next(ranked) for us, candidate in pairs][:count]
 
     def _judge_all(self, candidates: Sequence[Candidate]) -> None:
         """Judge candidates and fill in `evaluations`. Results are recorded as they arrive, and charged to the

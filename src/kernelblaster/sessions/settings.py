@@ -20,7 +20,7 @@ class Search(Record):
     tunable, the emulator's model chooses the one to be judged (1 and 0: no choice). With `ranked`, it also
     says which candidates of a step are measured, where the budget does not suffice for all. Techniques are
     drawn with a chance in proportion to predicted gain to the power `sharpness` (1 in the paper), or by
-    Thompson sampling (`selection`)."""
+    Thompson sampling (`selection`). `quick`: instead of all that, the best known recipe is judged once."""
 
     iterations: int = Field(default=10, ge=1)
     rollouts: int = Field(default=2, ge=1)
@@ -36,6 +36,7 @@ class Search(Record):
     samples: int = Field(default=1, ge=1)
     swept: int = Field(default=MOST_SWEPT, ge=0)
     ranked: bool = True
+    quick: bool = False
     selection: Selection = "weighted"
     sharpness: float = Field(default=2.0, gt=0)
     seed: int = 0

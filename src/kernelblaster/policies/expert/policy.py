@@ -102,6 +102,14 @@ class ExpertPolicy(ExpertLearning):
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
         return self._moves(attempt, technique, frozenset({target.kernel}))
 
+    def whole(self, attempt: Attempt, technique: str) -> Iterator[Attempt]:
+        """As `moves`, on whichever kernels of the candidate the technique changes."""
+        return self._moves(attempt, technique, frozenset(kernel.name for kernel in attempt.form.kernels))
+
+    def families(self, attempt: Attempt) -> list[str]:
+        """The families of a candidate's kernels (kinds of computation), each once."""
+        return list(dict.fromkeys(kernel.family for kernel in attempt.form.kernels))
+
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:

@@ -1,0 +1,22 @@
+"""The recipes (sets of techniques) that usually pay for a family of kernels, for searches without knowledge
+of their own."""
+
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def _by_family() -> dict[str, list[str]]:
+    """The recipes of recipes.toml by family, best first."""
+    return tomllib.loads((Path(__file__).parent / "recipes.toml").read_text())
+
+
+def usual_recipes(families: Sequence[str]) -> list[str]:
+    """The recipes for these families of kernels, each once: first the best one of each family, then the
+    second ones, and so on."""
+    known = [_by_family().get(family, []) for family in families]
+    most = max((len(recipes) for recipes in known), default=0)
+    ordered = [recipes[place] for place in range(most) for recipes in known if place < len(recipes)]
+    return list(dict.fromkeys(ordered))
