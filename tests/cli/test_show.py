@@ -8,6 +8,7 @@ from kernelblaster.cli.show import EXIT_CODES
 from kernelblaster.devices import modelled_metrics
 from kernelblaster.devices.ncu import QUICK_METRICS
 from kernelblaster.knowledge import Failure
+from kernelblaster.mcp.summaries import FURTHER
 from kernelblaster.policies.expert.gaps import FAILURES
 from kernelblaster.policies.llm.feedback import outcome_feedback
 from kernelblaster.records import Outcome
@@ -39,6 +40,17 @@ def test_the_list_of_metrics_is_complete() -> None:
 
 def test_every_failure_can_be_learned_and_explained() -> None:
     assert set(get_args(Failure)) - {"Inapplicable"} == FAILED - TEACHES_NOTHING == set(FAILURES)
+
+
+def test_every_failure_has_a_next_step_for_agents() -> None:
+    assert set(FURTHER) == FAILED
+
+
+def test_the_glossary_has_every_outcome() -> None:
+    (row,) = (
+        line for line in (DOCS / "glossary.md").read_text().splitlines() if line.startswith("| outcome |")
+    )
+    assert {name for name in KINDS if name not in row} == set()
 
 
 def test_every_failure_has_words_for_a_model() -> None:

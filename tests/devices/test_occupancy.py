@@ -31,10 +31,22 @@ def test_unlisted_architectures_take_the_nearest_earlier_one() -> None:
 
 def test_specifications() -> None:
     specs = gpu_specs()
-    assert {"a100", "a6000", "l40s", "rtx4090", "h100", "h200", "b200"} <= set(specs)
+    assert {"a100", "a6000", "l40s", "l4", "rtx4090", "h100", "h200", "b200"} <= set(specs)
     found = spec_named("NVIDIA H200")
     assert found is not None and found.name == "h200"
     assert spec_named("Some Other Card") is None
     h200 = specs["h200"]
     assert h200.floor_us(4_800_000, 0, h200.fp32_tflops) == pytest.approx(1.0)
     assert h200.impossible_us(1000) == 0.0
+
+
+def test_a_gpu_is_found_by_whole_words_of_its_name() -> None:
+    """An L4 is no L40S, although the names begin alike."""
+    found = {name: spec_named(name) for name in ("NVIDIA L4", "NVIDIA L40", "NVIDIA L40S", "NVIDIA H200 NVL")}
+    names = {name: spec.name if spec else None for name, spec in found.items()}
+    assert names == {
+        "NVIDIA L4": "l4",
+        "NVIDIA L40": None,
+        "NVIDIA L40S": "l40s",
+        "NVIDIA H200 NVL": "h200",
+    }

@@ -48,7 +48,7 @@ DeviceOption = Annotated[
 GpuOption = Annotated[
     str | None,
     typer.Option(
-        "--gpu", help="What the emulated device stands for: h200, h100, a100, a6000, l40s, rtx4090, b200."
+        "--gpu", help="What the emulated device stands for: h200, h100, a100, a6000, l40s, l4, rtx4090, b200."
     ),
 ]
 SanitizeOption = Annotated[

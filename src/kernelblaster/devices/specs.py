@@ -68,7 +68,12 @@ def gpu_named(name: str) -> GpuSpec:
 
 
 def spec_named(title: str) -> GpuSpec | None:
-    """The specification for a GPU name that the driver reports (like "NVIDIA H200"); of several matches, the
-    one with the longest title. None if it is not listed."""
-    matches = [s for s in gpu_specs().values() if title.startswith(s.title) or s.title.startswith(title)]
-    return max(matches, key=lambda s: len(s.title), default=None)
+    """The specification for a GPU name that the driver reports (like "NVIDIA H200"), where one of it and the
+    listed title begins with all words of the other; of several matches, the one with the longest title. None
+    if it is not listed."""
+
+    def matches(listed: str) -> bool:
+        return all(own == other for own, other in zip(title.split(), listed.split(), strict=False))
+
+    found = [spec for spec in gpu_specs().values() if matches(spec.title)]
+    return max(found, key=lambda spec: len(spec.title), default=None)

@@ -25,6 +25,7 @@ FURTHER = {
     "RuntimeFailed": "Call emulate: it names the access and the line.",
     "TimedOut": "Look for loops that do not end, and for barriers that not all threads reach.",
     "Unsupported": "This instruction needs a GPU; write it more plainly.",
+    "Abandoned": "The processes that judged it died twice: write it more plainly, or judge another one.",
 }
 PREFERRED = 12  # techniques that are shown
 

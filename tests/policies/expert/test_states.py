@@ -302,3 +302,9 @@ def test_the_gpu_is_found_in_a_device_s_name():
     spec = gpu_of("PTX machine (NVIDIA H200)")
     assert spec is not None and spec.name == "h200"
     assert gpu_of("a device of tests") is None
+    found = {name: gpu_of(f"PTX machine (NVIDIA {name})") for name in ("L4", "L40", "L40S")}
+    assert {name: spec and spec.name for name, spec in found.items()} == {
+        "L4": "l4",
+        "L40": None,
+        "L40S": "l40s",
+    }

@@ -94,6 +94,19 @@ def test_a_pipe_that_names_a_state_has_its_number() -> None:
     assert "integer pipe 71%" in told[1].text and "90% of the memory's peak" in told[0].text
 
 
+@pytest.mark.parametrize(
+    ("value", "words"), [(1.149, ", 1.15 waves of blocks"), (2979.4, ", 2979 waves of blocks"), (None, "")]
+)
+def test_the_waves_of_a_launch_are_told_where_they_are_known(value: float | None, words: str) -> None:
+    profile = relu()[0].profile
+    metrics = [m for m in profile.kernels[0].metrics if m.name != "Waves Per SM"]
+    if value is not None:
+        metrics.append(Metric(name="Waves Per SM", unit="", value=value, tier="modelled"))
+    kernel = profile.kernels[0].model_copy(update={"metrics": tuple(metrics)})
+    told = digest(profile.model_copy(update={"kernels": (kernel,)}), FLOOR_BYTES)
+    assert f"10 registers{words}\n" in told[1].text
+
+
 def test_known_techniques_are_described_to_the_proposer() -> None:
     one = relu()[0]
     inquiry = Inquiry(one.candidate, one.target, one.profile, FLOOR_BYTES)

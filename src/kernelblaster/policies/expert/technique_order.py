@@ -20,6 +20,7 @@ ORDER = (
     "warpgroup_matrix_multiply",
     "double_buffering",
     "asynchronous_copy",
+    "block_rasterization",
     "parallel_scan",
     "warp_shuffle_reduction",
     "online_reduction",

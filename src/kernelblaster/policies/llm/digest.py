@@ -17,6 +17,7 @@ RESOURCE_METRICS = {
     "Registers Per Thread": "registers",
     "Static Shared Memory Per Block": "{unit} of static shared memory",
     "Dynamic Shared Memory Per Block": "{unit} of dynamic shared memory",
+    "Waves Per SM": "waves of blocks",
 }
 NOTED = 0.05  # a trouble below this is none
 PIPE_NOTED = 0.25  # the same for pipes that are neither FP32 nor tensor
@@ -94,15 +95,20 @@ def _pipes(pipes: Mapping[str, float]) -> list[str]:
 
 
 def _resources(profiled: KernelProfile) -> str:
-    """Registers and shared memory of a profiled kernel as the continuation of a sentence; empty if its
-    profile does not have them."""
+    """What RESOURCE_METRICS lists of a kernel (registers, shared memory, waves), as the continuation of a
+    sentence; empty for a profile without them."""
     parts = []
     for metric, words in RESOURCE_METRICS.items():
         value = profiled.metric(metric)
         if value is not None and isinstance(value.value, float) and value.value:
             unit = value.unit.split("/")[0]
-            parts.append(f", {value.value:g} {words.format(unit=unit)}")
+            parts.append(f", {_count(value.value)} {words.format(unit=unit)}")
     return "".join(parts)
+
+
+def _count(value: float) -> str:
+    """A number in three digits, or rounded to a whole one where that takes more."""
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
 def _achieved(profiled: KernelProfile) -> list[str]:

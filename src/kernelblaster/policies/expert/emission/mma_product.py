@@ -25,19 +25,17 @@ from kernelblaster.policies.expert.cuda.terms import (
     INT64,
     THREAD,
     Braces,
-    Choice,
     DeviceFunction,
     Given,
     Local,
     Term,
     call,
     cast,
-    term,
 )
 from kernelblaster.policies.expert.emission.functions import SCALES_TYPE
 from kernelblaster.policies.expert.emission.launch import launched
 from kernelblaster.policies.expert.emission.packing import TERM
-from kernelblaster.policies.expert.emission.places import local, unravel
+from kernelblaster.policies.expert.emission.places import grouped_tiles, local, unravel
 from kernelblaster.policies.expert.emission.stores import store_statement
 from kernelblaster.policies.expert.emission.values import index_term, values_of
 from kernelblaster.policies.expert.kernel import Kernel
@@ -49,7 +47,6 @@ from kernelblaster.policies.expert.schedules.products import (
     MMA_N,
     PACKED_DEPTH,
     PACKED_ROWS,
-    RASTER,
     MmaProduct,
     TensorProduct,
 )
@@ -132,24 +129,24 @@ class TensorKernel:
         return [const(INT64, name, self._index(value)) for name, value in found.items()]
 
     def block_place(self) -> list[Statement]:
+<<<<<<< HEAD
         """Statements that compute which tile of the result (`block_row`, `block_column`, `batch`) the block
         with the number `block` has. Tiles are walked in bands of RASTER rows, column by column, so that
         blocks that run together share operands in the L2 cache."""
+=======
+        """Statements that compute a block's tile of the result (`block_row`, `block_column`, `batch`) from
+        its number."""
+>>>>>>> newcomer
         product = self.product
         outer = ([product.part] if product.part else []) + list(product.batch)
         found: list[Statement] = []
         if outer:
             found.append(const(INT64, "batch", BLOCK_NUMBER / (BLOCK_ROWS * BLOCK_COLUMNS)))
         found += unravel("batch", outer, self.sizes)
-        place, group, first_row, group_rows = local("place", "group", "first_row", "group_rows")
-        left = BLOCK_ROWS - first_row
+        whole = BLOCK_NUMBER % (BLOCK_ROWS * BLOCK_COLUMNS) if outer else BLOCK_NUMBER
         return [
             *found,
-            const(INT64, "place", BLOCK_NUMBER % (BLOCK_ROWS * BLOCK_COLUMNS) if outer else BLOCK_NUMBER),
-            consts(INT64, group=RASTER * BLOCK_COLUMNS, first_row=place / group * RASTER),
-            const(INT64, "group_rows", Choice(left < RASTER, left, term(RASTER))),
-            const(INT64, "block_row", first_row + place % group % group_rows),
-            const(INT64, "block_column", place % group / group_rows),
+            *grouped_tiles(whole, BLOCK_ROWS, BLOCK_COLUMNS, self.tile.raster),
             *self._piece(),
         ]
 

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.axis import Axis
-from kernelblaster.policies.expert.cuda.statements import Statement, const, loop
-from kernelblaster.policies.expert.cuda.terms import INT64, Local, Term, cast
+from kernelblaster.policies.expert.cuda.statements import Statement, const, consts, loop
+from kernelblaster.policies.expert.cuda.terms import INT64, Choice, Local, Term, cast, term
 from kernelblaster.policies.expert.emission.values import index_term
 from kernelblaster.policies.expert.index import Index
 
@@ -73,6 +73,21 @@ def nested(axes: Sequence[Axis], sizes: Sizes, body: Sequence[Statement]) -> lis
         first, last = index_term(axis.begin, sizes), index_term(axis.end, sizes)
         found = [loop(axis.name, first, last, found, type_=INT64)]
     return found
+
+
+def grouped_tiles(number: Term, rows: Term, columns: Term, raster: int) -> list[Statement]:
+    """Declares `block_row` and `block_column`, the tile that a block computes, from its `number` among
+    `rows` x `columns` tiles. Tiles are numbered in groups of `raster` rows (the last group may have fewer),
+    column by column within a group."""
+    place, group, group_row, group_rows = local("place", "group", "group_row", "group_rows")
+    left = rows - group_row
+    return [
+        const(INT64, "place", number),
+        consts(INT64, group=raster * columns, group_row=place / group * raster),
+        const(INT64, "group_rows", Choice(left < raster, left, term(raster))),
+        const(INT64, "block_row", group_row + place % group % group_rows),
+        const(INT64, "block_column", place % group / group_rows),
+    ]
 
 
 def count(extents: Iterable[Index], sizes: Sizes) -> Term:

@@ -47,7 +47,7 @@ from kernelblaster.policies.expert.cuda.terms import (
 )
 from kernelblaster.policies.expert.emission.functions import pack_type, pipeline_commit, pipeline_wait_prior
 from kernelblaster.policies.expert.emission.launch import launched
-from kernelblaster.policies.expert.emission.places import local, unravel
+from kernelblaster.policies.expert.emission.places import grouped_tiles, local, unravel
 from kernelblaster.policies.expert.emission.stores import store_statement, stored_value
 from kernelblaster.policies.expert.emission.tile_loads import (
     BUFFER,
@@ -126,9 +126,15 @@ class _Parts:
                 f" a thread, {tile.block_k} terms at a time."
             ),
             consts(INT64, blocks_across=self._index(across), blocks_down=self._index(down)),
-            const(INT64, "first_column", BLOCK % blocks_across * tile.block_n),
-            const(INT64, "first_row", BLOCK / blocks_across % blocks_down * tile.block_m),
         ]
+        if tile.raster == 1:
+            row, column = BLOCK / blocks_across % blocks_down, BLOCK % blocks_across
+        else:
+            row, column = local("block_row", "block_column")
+            number = BLOCK % (blocks_across * blocks_down)
+            found += grouped_tiles(number, blocks_down, blocks_across, tile.raster)
+        found.append(const(INT64, "first_column", column * tile.block_n))
+        found.append(const(INT64, "first_row", row * tile.block_m))
         outer = ((product.part,) if product.part is not None else ()) + product.batch
         if outer:
             found.append(const(INT64, "batch", BLOCK / (blocks_across * blocks_down)))

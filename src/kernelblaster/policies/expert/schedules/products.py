@@ -21,7 +21,7 @@ from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, F
 PACKED_ROWS, PACKED_DEPTH = 128, 32  # a packed operand is filled up to multiples of these
 LINE_PADDING = 4  # elements after each line of a tile in shared memory, at most
 HALF_BYTES = 2
-RASTER = 8  # rows of blocks that are walked together, so that their operands stay in the L2 cache
+RASTER = 8  # rows of tiles that blocks of products by tensor cores walk together at first
 MMA_M, MMA_N = 64, 32  # results of a warp
 WGMMA_M, WARPGROUP = 64, 128  # rows of results of a warpgroup, and its threads
 
@@ -52,7 +52,9 @@ class TiledProduct(_Product):
     A block computes `block_m` x `block_n` results, `block_k` terms of their sums at a time, and a thread
     `thread_m` x `thread_n` of them (each 1 or a multiple of 4). With two or more `stages` the next tiles are
     fetched while one is in use: by `cp.async` where `asynchronous`, else through registers. With `flush`, the
-    sum of every `flush` terms is added to a separate total, so that long sums lose less precision."""
+    sum of every `flush` terms is added to a separate total, so that long sums lose less precision. Blocks are
+    numbered in groups of `raster` rows of tiles, column by column within a group, so that those that run
+    together share operands in the L2 cache; with 1, row by row."""
 
     block_m: int
     block_n: int
@@ -62,6 +64,7 @@ class TiledProduct(_Product):
     stages: int = 1
     asynchronous: bool = False
     flush: int | None = None
+    raster: int = 1
 
     @property
     def threads(self) -> int:
@@ -72,7 +75,7 @@ class TiledProduct(_Product):
         return Nest(
             (
                 BoundAxes(batch, (Grid(),)),
-                BoundAxes(rows, (Grid(), Threads(down), Unrolled(self.thread_m))),
+                BoundAxes(rows, (Grid(grouped=self.raster), Threads(down), Unrolled(self.thread_m))),
                 BoundAxes(columns, (Grid(), Threads(across), Unrolled(self.thread_n))),
                 BoundAxes(k_axes, (Serial(), Unrolled(self.block_k))),
             )
@@ -87,13 +90,20 @@ class TiledProduct(_Product):
 
 @dataclass(frozen=True)
 class _PackedTile(_Product):
+<<<<<<< HEAD
     """Base class of the matrix products on tensor cores whose operands were packed (arranged in tiles of
     half-precision numbers) by a kernel before. A block computes `block_m` x `block_n` results, and has
     `stages` tiles of the K axis in shared memory at once."""
+=======
+    """Base of the matrix products on operands that were packed for tensor cores: a block computes `block_m` x
+    `block_n` results, and has `stages` tiles of the K axis in shared memory at once. Blocks are numbered in
+    groups of `raster` rows of tiles, column by column within a group."""
+>>>>>>> newcomer
 
     block_m: int = 128
     block_n: int = 128
     stages: int = 3
+    raster: int = RASTER
 
     def shared_bytes(self, terms: int) -> int:
         """Shared memory of a block in bytes, where each element of an operand is stored as the sum of `terms`
@@ -110,7 +120,7 @@ class MmaProduct(_PackedTile):
         return Nest(
             (
                 BoundAxes(batch, (Grid(),)),
-                BoundAxes(rows, (Grid(grouped=RASTER), Warps(self.block_m // MMA_M), Tile(MMA_M))),
+                BoundAxes(rows, (Grid(grouped=self.raster), Warps(self.block_m // MMA_M), Tile(MMA_M))),
                 BoundAxes(columns, (Grid(), Warps(self.block_n // MMA_N), Tile(MMA_N))),
                 BoundAxes(k_axes, (Serial(), Tile(PACKED_DEPTH))),
             ),
@@ -128,7 +138,9 @@ class WgmmaProduct(_PackedTile):
         return Nest(
             (
                 BoundAxes(batch, (Grid(),)),
-                BoundAxes(rows, (Grid(grouped=RASTER), Unrolled(self.block_m // WGMMA_M), Tile(WGMMA_M))),
+                BoundAxes(
+                    rows, (Grid(grouped=self.raster), Unrolled(self.block_m // WGMMA_M), Tile(WGMMA_M))
+                ),
                 BoundAxes(columns, (Grid(), Tile(self.block_n))),
                 BoundAxes(k_axes, (Serial(), Tile(PACKED_DEPTH))),
             ),

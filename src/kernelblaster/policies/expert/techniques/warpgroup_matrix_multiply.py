@@ -27,7 +27,7 @@ def _by_warpgroups(kernel: Kernel, plan: Plan, gpu: GpuSpec, block_n: int) -> Ke
     terms = plan.buffers[kernel.reads[0]].terms
     room = limits_of(gpu.architecture).shared_bytes - SPARE_BYTES
     stages = min(MOST_STAGES, room // WgmmaProduct(BLOCK_M, block_n, 1).shared_bytes(terms))
-    return replace(kernel, schedule=WgmmaProduct(BLOCK_M, block_n, stages))
+    return replace(kernel, schedule=WgmmaProduct(BLOCK_M, block_n, stages, kernel.schedule.raster))
 
 
 REWRITES = tuple(partial(_by_warpgroups, block_n=block_n) for block_n in BLOCKS_N)
