@@ -3,9 +3,10 @@
     python benchmarks/random_windows.py [--modules 25] [--windows 20] [--seed 0] [--out FILE]
 
 Each module has so many windows of random kinds, dimensions, channels, strides, paddings, dilations and
-groups, each of them an output. They are judged as plain loops in one module, and in the next
-as implicit matrix products on tensor cores and as patches of neighbouring results in registers,
-wherever these apply. The judge draws several sizes for each module."""
+groups, each of them an output. They are judged as plain loops in one module; in the next as
+implicit matrix products on tensor cores and as patches of neighbouring results in registers,
+wherever these apply; and in the third, with these, on scaled halves, where a GPU's PyTorch rounds
+to TF32. The judge draws several sizes for each module."""
 
 import argparse
 import time
@@ -15,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 from kernelblaster.api import load_task, open_device
 from kernelblaster.errors import BadTask
@@ -23,7 +25,7 @@ from kernelblaster.policies.expert.capture import capture
 from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.lower import initial_plan
-from kernelblaster.policies.expert.schedules.gathered import GatheredProduct
+from kernelblaster.policies.expert.schedules.gathered import Gathered
 from kernelblaster.policies.expert.schedules.windows import WindowPatches
 from kernelblaster.policies.expert.simplify import simplify
 from kernelblaster.policies.expert.techniques import load_techniques
@@ -54,7 +56,8 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-TECHNIQUES = ("implicit_matrix_product", "window_register_blocking")
+TUNED = ("implicit_matrix_product", "window_register_blocking")
+TECHNIQUES: tuple[tuple[str, ...], ...] = ((), TUNED, (*TUNED, "scaled_half_operands"))
 KINDS = ("Conv", "Conv", "Conv", "ConvTranspose", "ConvTranspose", "MaxPool", "AvgPool", "AdaptiveAvgPool")
 
 
@@ -98,18 +101,23 @@ def write_module(random: Random, count: int, file: Path) -> list[str]:
     return windows
 
 
-def judged(file: Path, judge: DeviceJudge, *, tuned: bool) -> tuple[str, Counter[type]]:
+def judged(file: Path, judge: DeviceJudge, techniques: tuple[str, ...]) -> tuple[str, Counter[type]]:
     """What the judge says, and the schedules of the kernels, each with how many have it."""
     try:
         task = load_task(str(file))
         plan = initial_plan(simplify(capture(task)))
     except (BadTask, NotUniform, UncoveredOperators) as error:
         return f"refused: {error}"[:300], Counter()
-    for technique in TECHNIQUES if tuned else ():
+    for technique in techniques:
         plan = next(load_techniques()[technique](plan), plan)
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     said = "right" if isinstance(outcome, Verification) else f"{type(outcome).__name__}: {outcome}"[:300]
     return said, Counter(type(kernel.schedule) for kernel in plan.kernels)
+
+
+def gathered(schedules: Counter[type]) -> int:
+    """How many kernels are implicit matrix products."""
+    return sum(schedules[kind] for kind in get_args(Gathered))
 
 
 def lines(modules: int, count: int, seed: int) -> Iterator[str]:
@@ -125,14 +133,14 @@ def lines(modules: int, count: int, seed: int) -> Iterator[str]:
             with TemporaryDirectory() as folder:
                 file = Path(folder) / "random_windows.py"
                 windows = write_module(Random(f"{seed} {case}"), count, file)
-                said, found = judged(file, judge, tuned=case % 2 == 1)
+                said, found = judged(file, judge, TECHNIQUES[case % len(TECHNIQUES)])
             outcomes[said.split(":")[0]] += len(windows)
             kinds.update(window.split("(")[0].removeprefix("nn.") for window in windows)
             schedules += found
-            products, patches = found[GatheredProduct], found[WindowPatches]
+            products, patches = gathered(found), found[WindowPatches]
             yield f"| {case} | {len(windows)} | {products} | {patches} | {said} |"
     told = ", ".join(f"{number} {name}" for name, number in outcomes.most_common())
-    yield f"\n{modules * count} windows: {told}; {schedules[GatheredProduct]} implicit products, "
+    yield f"\n{modules * count} windows: {told}; {gathered(schedules)} implicit products, "
     yield f"{schedules[WindowPatches]} with patches of results."
     yield f"\n{', '.join(f'{number} {kind}' for kind, number in kinds.most_common())}."
     yield f"\n{time.process_time() - begun:.0f} s of the CPU in this process."

@@ -157,3 +157,28 @@ def test_scaled_halves_are_as_precise_as_tf32(judge: DeviceJudge, rounded: Task)
     assert sum(isinstance(kernel.schedule, GatheredHalves) for kernel in plan.kernels) == 7
     outcome = judge.check(rounded, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome
+
+
+def test_sums_follow_a_column_whose_power_of_two_grows(judge: DeviceJudge, tmp_path: Path) -> None:
+    """The second half of the channels is 4096 times as large, and so are the filters of the first one."""
+    file = tmp_path / "growing.py"
+    file.write_text(
+        "import torch, torch.nn as nn, torch.nn.functional as F\n"
+        "batch, height, width = 64, 12, 10\n"
+        'SMALL = {"batch": 2, "height": 5, "width": 6}\n'
+        "class Model(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.conv = nn.Conv2d(64, 32, 3, padding=1)\n"
+        '        self.register_buffer("ramp", 4096.0 ** (torch.arange(64) // 32).reshape(64, 1, 1))\n'
+        "    def forward(self, x):\n"
+        "        return F.conv2d(x * self.ramp, self.conv.weight / self.ramp, self.conv.bias, padding=1)\n"
+        "def get_inputs():\n"
+        "    return [torch.randn(batch, 64, height, width)]\n"
+    )
+    task, techniques = load_task(str(file)), load_techniques()
+    plan = next(techniques["implicit_matrix_product"](initial_plan(simplify(capture(task)))))
+    plan = next(techniques["scaled_half_operands"](plan))
+    assert any(isinstance(k.schedule, GatheredHalves) and k.schedule.block_k == 32 for k in plan.kernels)
+    outcome = judge.check(task, Candidate(source=emit(plan))).outcome
+    assert isinstance(outcome, Verification), outcome

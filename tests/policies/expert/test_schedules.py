@@ -78,7 +78,7 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("packed", MmaProduct()),
     ("packed", WgmmaProduct()),
     ("gathered", GatheredProduct(64, 128, 16, 1, 8)),
-    ("halves", GatheredHalves(64, 128, 32, 1, 4)),
+    ("halves", GatheredHalves(64, 128, 32, 1, 4, inner_terms=48)),
     ("windows", WindowPatches((4,), 4, 4)),
 )
 

@@ -10,8 +10,9 @@ from kernelblaster.policies.expert.expression import Expression, Operation, used
 from kernelblaster.policies.expert.index import Index
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
+from kernelblaster.policies.expert.schedules.gathered import GatheredHalves
 
-SHORTEST = 16  # terms of the inner K axes, at least, where there are so many
+SHORTEST = 16  # terms of the inner K axes, at least, where there are so many and the schedule says no other
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,19 @@ def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
     if max(rows + columns, key=axes.index) in rows:
         left, right, rows, columns = right, left, columns, rows
     batch = tuple(axis for axis in axes if axis not in rows + columns)
-    outer, inner = _ordered(k_axes, plan)
+    schedule = kernel.schedule
+    shortest = schedule.inner_terms if isinstance(schedule, GatheredHalves) else SHORTEST
+    outer, inner = _ordered(k_axes, plan, shortest)
     return Contraction(batch, rows, columns, outer, inner, left, right)
 
 
-def _ordered(k_axes: list[Axis], plan: Plan) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
-    """The summed axes `k_axes` sorted from short to long, by their extents in the primary workload, and split
-    into (outer, inner): inner are as many of the longest as it takes for SHORTEST terms together; all of them
-    when there are fewer terms."""
+def _ordered(k_axes: list[Axis], plan: Plan, shortest: int) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+    """The K (summed) axes sorted from short to long and split into (outer, inner): inner are the last ones
+    that have at least `shortest` terms together, all of them when there are fewer."""
     ordered = sorted(k_axes, key=lambda axis: plan.extent(axis.extent))
     for place in reversed(range(len(ordered))):
         inner = tuple(ordered[place:])
-        if plan.elements(inner) >= SHORTEST:
+        if plan.elements(inner) >= shortest:
             return tuple(ordered[:place]), inner
     return (), tuple(ordered)
 

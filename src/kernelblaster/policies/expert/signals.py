@@ -65,15 +65,9 @@ class Signals:
 
 
 def gpu_of(device: str) -> GpuSpec | None:
-<<<<<<< HEAD
-    """The known GPU whose title occurs in `device`, the name of a GPU or of an emulated one; of several the
-    one with the longest title, None if there is none."""
-    named = [spec for spec in gpu_specs().values() if spec.title in device]
-=======
     """The known GPU whose title is in the device's name (the longest such title), which may be the name of an
     emulated one; None if there is none."""
     named = [spec for spec in gpu_specs().values() if _says(device, spec.title)]
->>>>>>> newcomer
     return max(named, key=lambda spec: len(spec.title), default=None)
 
 

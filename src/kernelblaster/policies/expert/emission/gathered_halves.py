@@ -105,6 +105,8 @@ PUT, MULTIPLY, RESCALE = (
 VALUES, COLUMN_STEP, FACTORS, CHANGED, FURTHER = local(
     "values", "column_step", "factors", "changed", "further"
 )
+FEW_RESULTS = 32  # of a thread, beside which half of an SM's registers suffice
+TWICE = 512  # threads of an SM that have half of its registers at most each
 TOGETHER = (4, 2)  # results that are stored together, where sizes allow it
 
 
@@ -132,6 +134,11 @@ class HalvesKernel(GatheredKernel):
         """How many fragments of results a warp has, of 16 rows and of 8 columns."""
         tile = self.tile
         return tile.block_m // tile.warps_m // 16, tile.block_n // tile.warps_n // 8
+
+    def _blocks_per_sm(self) -> int:
+        tile = self.tile
+        few = tile.block_m * tile.block_n <= FEW_RESULTS * tile.threads
+        return TWICE // tile.threads if few else 0
 
     def _gathered(self) -> list[Statement]:
         return [const(INT, "right_column", THREAD)]

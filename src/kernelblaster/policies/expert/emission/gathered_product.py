@@ -80,7 +80,8 @@ SCHEDULES = (GatheredProduct,)
 MULTIPLY = DeviceFunction("multiply_tiles_tf32", header("multiply_tf32"))
 PAIR = 2
 BUFFER, STEP, FIRST, K, PART, SUMS = local("buffer", "step", "first", "k", "part", "sums")
-LEFT_TILE, RIGHT_TILE, STEPS, POINTS = local("left_tile", "right_tile", "steps", "points")
+LEFT_TILE, RIGHT_TILE = local("left_tile", "right_tile")
+STEPS, POINTS, TILES = local("steps", "points", "tiles")
 BLOCK_ROW, BLOCK_COLUMN, BLOCK_ROWS, BATCHES = local("block_row", "block_column", "block_rows", "batches")
 WARP_ROW, WARP_COLUMN, LANE, COLUMN, ROW = local("warp_row", "warp_column", "lane", "column", "row")
 RIGHT_K, RIGHT_COLUMN, LEFT_K, LEFT_ROW = local("right_k", "right_column", "left_k", "left_row")
@@ -127,7 +128,13 @@ class GatheredKernel:
             *self._loop(),
             *self._results(),
         ]
-        return launched(nest, self.plan.sizes[0], body, shared=tile.shared_bytes())
+        return launched(
+            nest, self.plan.sizes[0], body, shared=tile.shared_bytes(), blocks_per_sm=self._blocks_per_sm()
+        )
+
+    def _blocks_per_sm(self) -> int:
+        """How many blocks must fit in the registers of an SM; 0 for any number."""
+        return 0
 
     def _block(self) -> list[Statement]:
         """Statements that compute from the block's index which tile of the results it has; neighbouring
@@ -206,15 +213,20 @@ class GatheredKernel:
         product, tile = self.product, self.tile
         if not product.outer:
             return [const(INT, "first", STEP * tile.block_k)]
-        place = consts(INT, point=STEP % POINTS, first=STEP / POINTS * tile.block_k)
+        first: Term = STEP / POINTS * tile.block_k
+        if self.plan.elements(product.inner) <= tile.block_k:
+            first = Choice(TILES.equals(1), term(0), first)
+        place = consts(INT, point=STEP % POINTS, first=first)
         return [place, *unravel("point", product.outer, self.plan.sizes[0])]
 
     def _steps(self) -> Statement:
-        """Declares how many points the outer K axes have, and how many steps there are in all."""
+        """Declares how many tiles the inner K axes have, how many points the outer ones, and how many steps
+        there are in all."""
         inner = self.index(indices.tiles(extent(self.product.inner), self.tile.block_k))
         if not self.product.outer:
             return const(INT, "steps", inner)
-        return consts(INT, points=self.index(extent(self.product.outer)), steps=POINTS * inner)
+        points = self.index(extent(self.product.outer))
+        return consts(INT, tiles=inner, points=points, steps=POINTS * TILES)
 
     def _copy_left(self) -> list[Statement]:
         """Statements that copy this thread's vectors of the left operand, without bounds checks: it was

@@ -129,14 +129,8 @@ class TensorKernel:
         return [const(INT64, name, self._index(value)) for name, value in found.items()]
 
     def block_place(self) -> list[Statement]:
-<<<<<<< HEAD
-        """Statements that compute which tile of the result (`block_row`, `block_column`, `batch`) the block
-        with the number `block` has. Tiles are walked in bands of RASTER rows, column by column, so that
-        blocks that run together share operands in the L2 cache."""
-=======
         """Statements that compute a block's tile of the result (`block_row`, `block_column`, `batch`) from
         its number."""
->>>>>>> newcomer
         product = self.product
         outer = ([product.part] if product.part else []) + list(product.batch)
         found: list[Statement] = []

@@ -66,7 +66,10 @@ class GatheredHalves(_Gathered):
     """A product of operands that are rounded to half precision after exact scaling: each row of the packed
     operand, and each column of the gathered one, is divided by a power of two. There is a thread for each
     column, which gathers all of its elements, and makes its power of two larger when they outgrow it. Two
-    tiles are in shared memory at once."""
+    tiles are in shared memory at once. As many K axes are inner ones as have `inner_terms` terms together,
+    where there are so many."""
+
+    inner_terms: int = 16
 
     def shared_bytes(self) -> int:
         """Shared memory of a block in bytes: two tiles of both operands, with the padding of their lines, and

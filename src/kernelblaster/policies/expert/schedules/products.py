@@ -90,15 +90,9 @@ class TiledProduct(_Product):
 
 @dataclass(frozen=True)
 class _PackedTile(_Product):
-<<<<<<< HEAD
-    """Base class of the matrix products on tensor cores whose operands were packed (arranged in tiles of
-    half-precision numbers) by a kernel before. A block computes `block_m` x `block_n` results, and has
-    `stages` tiles of the K axis in shared memory at once."""
-=======
     """Base of the matrix products on operands that were packed for tensor cores: a block computes `block_m` x
     `block_n` results, and has `stages` tiles of the K axis in shared memory at once. Blocks are numbered in
     groups of `raster` rows of tiles, column by column within a group."""
->>>>>>> newcomer
 
     block_m: int = 128
     block_n: int = 128

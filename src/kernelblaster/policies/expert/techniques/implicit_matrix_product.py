@@ -143,14 +143,14 @@ def packed(plan: Plan, kernel: Kernel, found: Contraction, schedule: GatheredPro
         Axis("row", indices.round_up(extent(found.rows), schedule.block_m)),
     )
     outer = (*found.batch, *found.outer)
-    digits = _digits(found.inner, k.index) | _digits(found.rows, row.index)
+    place_of = digits(found.inner, k.index) | digits(found.rows, row.index)
     inside = operation(
         "and",
-        _below(k.index, extent(found.inner)),
-        _below(row.index, extent(found.rows)),
+        below(k.index, extent(found.inner)),
+        below(row.index, extent(found.rows)),
         kind="truth",
     )
-    value = Operation("where", (inside, move(found.left, digits), real(0)), "real")
+    value = Operation("where", (inside, move(found.left, place_of), real(0)), "real")
     axes = (*outer, k, row)
     store = Store(name, tuple(axis.index for axis in axes), value)
     pack = Kernel(f"{stem}_filters_kernel", axes, (store,))
@@ -163,7 +163,7 @@ def packed(plan: Plan, kernel: Kernel, found: Contraction, schedule: GatheredPro
     return replace(plan, buffers={**plan.buffers, name: buffer}).with_kernels(tuple(kernels))
 
 
-def _digits(axes: tuple[Axis, ...], linear: Index) -> dict[str, Index]:
+def digits(axes: tuple[Axis, ...], linear: Index) -> dict[str, Index]:
     """The index of each axis, by name, computed from one linear index over all `axes`, the last axis fastest
     (mixed-radix digits)."""
     found: dict[str, Index] = {}
@@ -173,7 +173,7 @@ def _digits(axes: tuple[Axis, ...], linear: Index) -> dict[str, Index]:
     return found | {axes[0].name: linear}
 
 
-def _below(index: Index, end: Index) -> Expression:
+def below(index: Index, end: Index) -> Expression:
     return Operation("lt", (Counted(index), Counted(end)), "truth")
 
 

@@ -13,13 +13,14 @@ from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.combines.arithmetic import MAX
-from kernelblaster.policies.expert.contraction import Contraction, as_contraction, number
-from kernelblaster.policies.expert.expression import Load, Operation, Reduced, move
+from kernelblaster.policies.expert.contraction import SHORTEST, Contraction, as_contraction, extent, number
+from kernelblaster.policies.expert.expression import Load, Operation, Reduced, move, real
 from kernelblaster.policies.expert.kernel import Kernel, Stage, Store
 from kernelblaster.policies.expert.plan import Buffer, Plan
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedules.gathered import GatheredHalves, GatheredProduct
 from kernelblaster.policies.expert.schedules.rows import BlockPerRow
+from kernelblaster.policies.expert.techniques.implicit_matrix_product import below, digits
 
 APPLIES_TO = (GatheredProduct,)
 LEAST_DEPTH = 16  # terms of one matrix instruction
@@ -33,22 +34,30 @@ def _halved(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Plan | No:
     assert isinstance(own, GatheredProduct) and found is not None and isinstance(found.left, Load)
     if own.threads != own.block_n:
         return No("its blocks have not a thread for each column")
-    tile = GatheredHalves(own.block_m, own.block_n, _depth(own, found, plan), own.warps_m, own.warps_n)
+    terms, depth = _inner(own, found, plan)
+    tile = GatheredHalves(own.block_m, own.block_n, depth, own.warps_m, own.warps_n, terms)
     limits = limits_of(gpu.architecture)
     if tile.shared_bytes() > limits.shared_bytes - limits.reserved_shared_bytes:
         return No("shared memory has no room for two of its tiles")
     return _packed(plan, kernel, found, found.left, tile)
 
 
-def _depth(own: GatheredProduct, found: Contraction, plan: Plan) -> int:
-    """How many terms a tile has. Where the inner K axes are several, but short, it has all of their terms, if
-    the results of a thread leave registers for these: what is asked about each term is then known when the
-    kernel is compiled."""
-    whole = -(-plan.elements(found.inner) // LEAST_DEPTH) * LEAST_DEPTH
-    results = own.block_m * own.block_n // own.threads
-    if len(found.inner) > 1 and whole <= MOST_DEPTH and results <= FEW:
-        return whole
-    return max(own.block_k, LEAST_DEPTH)
+def _inner(own: GatheredProduct, found: Contraction, plan: Plan) -> tuple[int, int]:
+    """How many terms the inner K axes have together, at least, and how many a tile. Where they are short, a
+    further axis is among them, and a tile has all of their terms if the results of a thread leave registers
+    for these: what is asked about each term is then known when the kernel is compiled."""
+    terms = plan.elements(found.inner)
+    wider = plan.elements((*found.outer[-1:], *found.inner))
+    few = own.block_m * own.block_n <= FEW * own.threads
+    if few and found.outer and wider <= MOST_DEPTH:
+        return terms + 1, _rounded(wider)
+    if few and len(found.inner) > 1 and terms <= MOST_DEPTH:
+        return SHORTEST, _rounded(terms)
+    return SHORTEST, max(own.block_k, LEAST_DEPTH)
+
+
+def _rounded(terms: int) -> int:
+    return -(-terms // LEAST_DEPTH) * LEAST_DEPTH
 
 
 def _packed(plan: Plan, kernel: Kernel, found: Contraction, left: Load, tile: GatheredHalves) -> Plan:
@@ -71,26 +80,31 @@ def _packed(plan: Plan, kernel: Kernel, found: Contraction, left: Load, tile: Ga
         ),
         BlockPerRow(),
     )
-    pair = Axis("pair", indices.divide(indices.round_up(k.extent, tile.block_k), PAIR))
+    product = replace(kernel, schedule=tile)
+    new = as_contraction(product, plan)
+    assert new is not None
+    pair = Axis("pair", indices.divide(indices.round_up(extent(new.inner), tile.block_k), PAIR))
     half = Axis("half", PAIR)
-    whole = {k.name: indices.add(indices.multiply(pair.index, PAIR), half.index)}
+    term = indices.add(indices.multiply(pair.index, PAIR), half.index)
+    further = new.inner[: len(new.inner) - len(found.inner)]
+    whole = digits((*further, replace(k, extent=extent(found.inner))), term)
+    value = Operation("where", (below(term, extent(new.inner)), move(value, whole), real(0)), "real")
     step = Load(steps, tuple(axis.index for axis in step_axes), "real")
-    axes = (*outer, pair, row, half)
-    scaled = Operation("div", (move(value, whole), step), "real")
+    axes = (*(axis for axis in outer if axis not in further), pair, row, half)
+    scaled = Operation("div", (value, step), "real")
     packed = replace(pack, axes=axes, stores=(_store(left.buffer, axes, scaled),))
     buffers = {
         left.buffer: Buffer(left.buffer, tuple(axis.extent for axis in axes), "float16", scratch=True),
         steps: Buffer(steps, tuple(axis.extent for axis in step_axes), "float32", scratch=True),
     }
-    *lead, _, _ = left.position
-    inner, rows = number(found.inner), number(found.rows)
+    lead = (axis.index for axis in (*batch, *new.outer))
+    inner, rows = number(new.inner), number(found.rows)
     position = (*lead, indices.divide(inner, PAIR), rows, indices.remainder(inner, PAIR))
     own_step = Load(steps, (*(axis.index for axis in batch), rows), "real")
     operand = Operation("mul", (Load(left.buffer, position, "real"), own_step), "real")
     stage = replace(kernel.stages[0], body=Operation("mul", (operand, found.right), "real"))
-    product = replace(kernel, stages=(stage,), schedule=tile)
-    new = {pack.name: (measured, packed), kernel.name: (product,)}
-    kernels = tuple(k for old in plan.kernels for k in new.get(old.name, (old,)))
+    changed = {pack.name: (measured, packed), kernel.name: (replace(product, stages=(stage,)),)}
+    kernels = tuple(k for old in plan.kernels for k in changed.get(old.name, (old,)))
     return replace(plan, buffers={**plan.buffers, **buffers}).with_kernels(kernels)
 
 
