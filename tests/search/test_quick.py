@@ -99,7 +99,7 @@ def test_the_best_recipe_is_judged_once(task: Task, tmp_path: Path) -> None:
 def test_the_model_chooses_among_recipes(task: Task, tmp_path: Path) -> None:
     judge = Judge(us=[30.0, 20.0])
     found = quickly(task, judge, tmp_path)
-    assert len(judge.estimated) == 2 and judge.judged == [judge.estimated[1]]
+    assert len(judge.estimated) == 3 and judge.judged == [judge.estimated[1]]
     assert "rows_across_blocks" not in found.applied
 
 
@@ -131,4 +131,4 @@ def test_usual_recipes_name_what_there_is() -> None:
             assert recipe is not None and str(recipe) == text and set(recipe.techniques) <= set(ORDER)
     both = usual_recipes(["pointwise", "row_reduction", "pointwise"])
     assert both[:2] == [_by_family()["pointwise"][0], _by_family()["row_reduction"][0]]
-    assert len(both) == len(set(both)) == 4 and usual_recipes([]) == usual_recipes(["unknown"]) == []
+    assert len(both) == len(set(both)) == 5 and usual_recipes([]) == usual_recipes(["unknown"]) == []

@@ -20,7 +20,7 @@ from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.row_kernel import kept_elements
 from kernelblaster.policies.expert.schedules.columns import Columns
-from kernelblaster.policies.expert.schedules.pointwise import FlatVectors
+from kernelblaster.policies.expert.schedules.pointwise import BlockRowMap, FlatVectors
 from kernelblaster.policies.expert.schedules.rows import (
     BlockRows,
     ClusterRows,
@@ -29,7 +29,7 @@ from kernelblaster.policies.expert.schedules.rows import (
     rows_per_block,
 )
 from kernelblaster.policies.expert.splitting import split
-from kernelblaster.policies.expert.techniques import load_techniques
+from kernelblaster.policies.expert.techniques import load_techniques, vectorized_memory_access
 from kernelblaster.records import Candidate, Verification
 from kernelblaster.records.signature import Dtype
 from kernelblaster.tasks.catalog import suites_folder
@@ -44,6 +44,21 @@ SHORT_ROWS = 'batch = 600000\ndim = 51\nSMALL = {"batch": 5, "dim": 51}'
 PARTS = {"sum_all": 1000, "max_with_index": 24, "log_softmax": 100, "mean_variance": 80, "sum_columns": 16}
 
 
+FEW_ROWS = """
+import torch, torch.nn as nn
+rows = 2
+columns = COLUMNS
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(columns)
+    def forward(self, x):
+        return self.norm(x)
+def get_inputs():
+    return [torch.randn(rows, columns)]
+def get_init_inputs():
+    return []
+"""
 IMAGES = {"batch": 4, "channels": 4, "height": 8, "width": 8}
 NEAR_SMALL = {  # primary sizes that divide as the shipped ones do: what is drawn above them is small too
     "batch_norm": IMAGES,
@@ -116,6 +131,40 @@ def test_reductions_in_parts_are_right(judge: DeviceJudge, name: str) -> None:
     plan = split(plan, kernel, flattened(kernel, plan), PARTS[name])
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome
+
+
+@pytest.mark.parametrize("columns", [416, 413])
+def test_long_rows_in_pieces_are_right(
+    judge: DeviceJudge, columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pieces as short as that, most sizes that are drawn have several and a last one that is shorter."""
+    monkeypatch.setattr(vectorized_memory_access, "SHORT_ROW", 8)
+    monkeypatch.setattr(vectorized_memory_access, "LEAST_PIECE", 32)
+    file = tmp_path / "rows.py"
+    file.write_text(FEW_ROWS.replace("COLUMNS", str(columns)))
+    task = load_task(str(file))
+    plan = rewritten(initial_plan(capture(task)), "warp_shuffle_reduction", "online_reduction")
+    kernel = plan.kernels[0]
+    plan = rewritten(split(plan, kernel, flattened(kernel, plan), 48), "vectorized_memory_access")
+    last = plan.kernels[-1]
+    cut = isinstance(last.schedule, BlockRowMap) and last.axes[-1].part is not None
+    assert cut == (columns % 8 == 0)
+    outcome = judge.check(task, Candidate(source=emit(plan))).outcome
+    assert isinstance(outcome, Verification), outcome
+
+
+def test_few_long_rows_fill_the_gpu(tmp_path: Path) -> None:
+    file = tmp_path / "rows.py"
+    file.write_text(FEW_ROWS.replace("COLUMNS", "1 << 22"))
+    techniques = ("warp_shuffle_reduction", "online_reduction", "two_level_reduction")
+    plan = rewritten(initial_plan(capture(load_task(str(file)))), *techniques)
+    few = rewritten(plan, "vectorized_memory_access").kernels[-1]
+    assert isinstance(few.schedule, BlockRowMap)
+    *blocks, piece = few.axes
+    assert 4 * 132 <= plan.elements(tuple(blocks)) <= 8 * 132 and piece.part is not None
+    file.write_text(FEW_ROWS.replace("COLUMNS", "1 << 14").replace("rows = 2", "rows = 4096"))
+    many = rewritten(initial_plan(capture(load_task(str(file)))), *techniques, "vectorized_memory_access")
+    assert all(axis.part is None for kernel in many.kernels for axis in kernel.axes)
 
 
 @pytest.mark.parametrize("case", ACROSS, ids=str)

@@ -3,13 +3,17 @@
 A pointwise kernel that walks all its tensors in memory order becomes a sequence of vectors: tensors and
 scratch buffers begin at multiples of 256 bytes, and elements after the last full vector are processed singly.
 Where operands are broadcast or looked up, and in reductions, vectors run along rows or across neighbouring
-columns; at sizes that leave them unaligned, the same kernel processes single elements."""
+columns; at sizes that leave them unaligned, the same kernel processes single elements. Of a pointwise kernel
+with few, long rows, several blocks share each row."""
 
 from dataclasses import replace
 from typing import get_args
 
 from kernelblaster.devices.specs import GpuSpec
+from kernelblaster.policies.expert import index as indices
+from kernelblaster.policies.expert.axis import Axis, Part
 from kernelblaster.policies.expert.flat_access import flat_width, is_flat
+from kernelblaster.policies.expert.flatten import flattened
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
@@ -30,6 +34,10 @@ APPLIES_TO = get_args(ElementPerThread | RowReduction | ColumnReduction | Scan)
 SHORTEST = 32  # vectors along a row of a pointwise kernel, below which rows are too short
 SHORT_ROW = 256  # vectors of a row up to which a warp does it alone
 UNROLL = 4
+FEW, FILL = 2, 8  # blocks for each SM: with fewer, rows are cut into pieces, for so many
+PIECE = "piece"
+LEAST_PIECE = 4096  # elements, below which a block has too little to do
+GRAIN = 8  # elements: pieces are multiples of this, so that vectors of any type are aligned
 NOTHING = No("nothing that it reads is contiguous in a way that vectors could use")
 
 
@@ -38,6 +46,8 @@ def _vectorized(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
     found: Schedule | No
     if isinstance(schedule, ElementPerThread):
         found = _pointwise(kernel, schedule, plan)
+        if isinstance(found, BlockRowMap):
+            kernel = _in_pieces(kernel, plan, gpu)
     elif isinstance(schedule, TunedRows | Columns | ScanRows | ScanColumns) and schedule.vector_width > 1:
         found = No("its accesses are vectors already")
     elif isinstance(schedule, ThreadPerScan | ScanColumns):
@@ -100,6 +110,20 @@ def _pointwise(kernel: Kernel, schedule: ElementPerThread, plan: Plan) -> Schedu
     if not found.access.possible(plan, width):
         return No("the primary workload's sizes leave vectors unaligned")
     return (WarpRowMap if vectors <= SHORT_ROW else BlockRowMap)(width, threads, UNROLL)
+
+
+def _in_pieces(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel:
+    """The pointwise kernel with its rows cut into pieces, one for each block, if there are too few rows for a
+    block each to fill the GPU; else unchanged."""
+    flat = flattened(kernel, plan)
+    *outer, row = flat.axes
+    blocks, extent = plan.elements(tuple(outer)), plan.extent(row.extent)
+    count = min(FILL * gpu.multiprocessors // blocks, extent // LEAST_PIECE)
+    if blocks >= gpu.multiprocessors * FEW or count < 2:
+        return kernel
+    length = indices.number(-(-extent // (count * GRAIN)) * GRAIN)
+    pieces = Axis(PIECE, indices.tiles(row.extent, length.value))
+    return replace(flat, axes=(*outer, pieces, replace(row, part=Part(PIECE, length))))
 
 
 REWRITES = (_vectorized,)
