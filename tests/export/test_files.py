@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -133,8 +134,9 @@ def test_a_module_falls_back_with_one_warning_for_each_reason(
         for _ in range(3):
             assert torch.equal(model(x)[0], made.Model.forward(model, x)[0])
     assert len(told) == 1
-    with pytest.warns(UserWarning, match="inputs are given by name"):
+    with warnings.catch_warnings(record=True) as more:
         model(x=x)
+    assert not more, "by name it is the same call, and its reason was told"
     other = made.OptimizedModel(8)
     with pytest.warns(UserWarning, match="built with other arguments"):
         other(torch.randn(2, 8))
@@ -151,6 +153,30 @@ def test_an_exported_file_imports_nothing_of_kernelblaster(tmp_path: Path) -> No
     )
     assert told.stdout == "torch.Size([2, 1024])\n"
     assert "the original module runs instead of the kernel: x is on cpu" in told.stderr
+
+
+MASKED = """class Model(nn.Module):
+    def __init__(self, cols, eps=1e-6):
+        super().__init__()
+        self.eps = eps
+    def forward(self, x, *, mask=None):
+        return x + self.eps if mask is None else x * mask
+def get_init_inputs():
+    return [cols]
+def get_inputs():
+    return {"x": torch.randn(rows, cols), "mask": torch.randn(rows, cols)}
+"""
+
+
+def test_an_optional_input_that_is_left_out_runs_the_original_module(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(HEAD + MASKED)
+    task = load_file("masked", tmp_path / "task.py")
+    made = imported(python_file(task, origin(task), "module").replace("KERNEL.build()", ""))
+    model, x = made.OptimizedModel(1024, eps=1e-6), torch.randn(4, 1024)
+    with pytest.warns(UserWarning, match="the original module runs"):
+        assert torch.equal(model(x), x + 1e-6) and torch.equal(model(x, mask=x), x * x)
+    assert made.KERNEL.flat_inputs((x,), {}) == ((x, None), None)
+    assert made.get_inputs().keys() == {"x", "mask"}
 
 
 NORMED = """class Model(nn.Module):
