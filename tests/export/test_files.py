@@ -15,12 +15,13 @@ from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.export.cuda_file import cuda_file
 from kernelblaster.export.module_facts import module_facts
-from kernelblaster.export.origin import Origin
+from kernelblaster.export.origin import Origin, header_lines
 from kernelblaster.export.python_file import python_file
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Target
 from kernelblaster.records import Candidate, Evaluation, Inconclusive, Task
+from kernelblaster.records.evaluation import Timing
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.tasks.catalog import load_file
 
@@ -72,6 +73,25 @@ def origin(task: Task, source: str = KERNEL) -> Origin:
         task=task.name, candidate="c0", device="a device", outcome=Inconclusive(speedup=speedup), seconds=1
     )
     return Origin("run-1", candidate, evaluation, ("kernel_fusion",), "sm_90a")
+
+
+def test_modelled_times_say_so(tmp_path: Path) -> None:
+    timing = Timing(
+        candidate_us=197.7,
+        baseline_us=807.0,
+        baseline="eager",
+        floor_us=100.0,
+        speedup=Speedup(estimate=4.0, low=3.0, high=5.0, confidence=None),
+        samples=1,
+        candidate_wall_us=None,
+        candidate_activity_us=None,
+        seconds=1.0,
+        modelled=True,
+    )
+    found = origin(task_in(tmp_path, SCALE))
+    found = replace(found, evaluation=found.evaluation.model_copy(update={"timing": timing}))
+    head = "\n".join(header_lines(found))
+    assert "197.7 us modelled, eager 807.0 us modelled, floor 100.0 us" in head
 
 
 def imported(text: str) -> ModuleType:
