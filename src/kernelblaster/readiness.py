@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from kernelblaster.devices.toolchain import toolchain
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.export.module_facts import module_facts
 from kernelblaster.export.python_file import changes, check_names
@@ -28,16 +29,17 @@ class Readiness(Record):
 def readiness_of(task: Task, fitness: Fitness) -> tuple[Readiness, ...]:
     """For each command that takes a task, whether it will work, found by running its first stages. `fitness`
     says whether the task's reference can be scored at all; if not, every command refuses it. Takes a second
-    or two; needs no device."""
+    or two; needs no device. What judges needs a compiler that works."""
     unfit = None if fitness.fit else f"unfit to be scored: {fitness.problems[0]}"
-    expert = unfit or _problem(lambda: ExpertPolicy().initial(task))
-    emulated = unfit or _problem(lambda: _emulated(task))
+    judged = unfit or _problem(toolchain)
+    expert = judged or _problem(lambda: ExpertPolicy().initial(task))
+    emulated = judged or _problem(lambda: _emulated(task))
     verbs = {
-        "evaluate": unfit,
+        "evaluate": judged,
         "evaluate --device emulated": emulated,
         "optimize": expert,
         "optimize --device emulated": expert or emulated,
-        "optimize --model": unfit,
+        "optimize --model": judged,
         "bench": expert,
         "export --format cu": unfit,
         "export --format kernelbench": unfit or _problem(lambda: _as_python(task, module=False)),

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -14,12 +15,13 @@ from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.export.cuda_file import cuda_file
 from kernelblaster.export.module_facts import module_facts
-from kernelblaster.export.origin import Origin
+from kernelblaster.export.origin import Origin, header_lines
 from kernelblaster.export.python_file import python_file
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.policies.expert.policy import ExpertPolicy
 from kernelblaster.policies.policy import Target
 from kernelblaster.records import Candidate, Evaluation, Inconclusive, Task
+from kernelblaster.records.evaluation import Timing
 from kernelblaster.records.outcome import Speedup
 from kernelblaster.tasks.catalog import load_file
 
@@ -71,6 +73,25 @@ def origin(task: Task, source: str = KERNEL) -> Origin:
         task=task.name, candidate="c0", device="a device", outcome=Inconclusive(speedup=speedup), seconds=1
     )
     return Origin("run-1", candidate, evaluation, ("kernel_fusion",), "sm_90a")
+
+
+def test_modelled_times_say_so(tmp_path: Path) -> None:
+    timing = Timing(
+        candidate_us=197.7,
+        baseline_us=807.0,
+        baseline="eager",
+        floor_us=100.0,
+        speedup=Speedup(estimate=4.0, low=3.0, high=5.0, confidence=None),
+        samples=1,
+        candidate_wall_us=None,
+        candidate_activity_us=None,
+        seconds=1.0,
+        modelled=True,
+    )
+    found = origin(task_in(tmp_path, SCALE))
+    found = replace(found, evaluation=found.evaluation.model_copy(update={"timing": timing}))
+    head = "\n".join(header_lines(found))
+    assert "197.7 us modelled, eager 807.0 us modelled, floor 100.0 us" in head
 
 
 def imported(text: str) -> ModuleType:
@@ -133,8 +154,9 @@ def test_a_module_falls_back_with_one_warning_for_each_reason(
         for _ in range(3):
             assert torch.equal(model(x)[0], made.Model.forward(model, x)[0])
     assert len(told) == 1
-    with pytest.warns(UserWarning, match="inputs are given by name"):
+    with warnings.catch_warnings(record=True) as more:
         model(x=x)
+    assert not more, "by name it is the same call, and its reason was told"
     other = made.OptimizedModel(8)
     with pytest.warns(UserWarning, match="built with other arguments"):
         other(torch.randn(2, 8))
@@ -151,6 +173,30 @@ def test_an_exported_file_imports_nothing_of_kernelblaster(tmp_path: Path) -> No
     )
     assert told.stdout == "torch.Size([2, 1024])\n"
     assert "the original module runs instead of the kernel: x is on cpu" in told.stderr
+
+
+MASKED = """class Model(nn.Module):
+    def __init__(self, cols, eps=1e-6):
+        super().__init__()
+        self.eps = eps
+    def forward(self, x, *, mask=None):
+        return x + self.eps if mask is None else x * mask
+def get_init_inputs():
+    return [cols]
+def get_inputs():
+    return {"x": torch.randn(rows, cols), "mask": torch.randn(rows, cols)}
+"""
+
+
+def test_an_optional_input_that_is_left_out_runs_the_original_module(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(HEAD + MASKED)
+    task = load_file("masked", tmp_path / "task.py")
+    made = imported(python_file(task, origin(task), "module").replace("KERNEL.build()", ""))
+    model, x = made.OptimizedModel(1024, eps=1e-6), torch.randn(4, 1024)
+    with pytest.warns(UserWarning, match="the original module runs"):
+        assert torch.equal(model(x), x + 1e-6) and torch.equal(model(x, mask=x), x * x)
+    assert made.KERNEL.flat_inputs((x,), {}) == ((x, None), None)
+    assert made.get_inputs().keys() == {"x", "mask"}
 
 
 NORMED = """class Model(nn.Module):

@@ -54,7 +54,7 @@ def kernel(library: Path) -> ExportedKernel:
     made = ExportedKernel(
         source="",
         architecture="sm_90a",
-        original=Model.forward,
+        model=Model,
         built_with=[4],
         outputs=[("out", "float32", ("x_0", "out_1"))],
         inputs=[("x", "float32", ("x_0", "x_1")), ("factor", "float")],
@@ -77,11 +77,12 @@ def test_what_the_guards_let_through_is_computed(kernel: ExportedKernel) -> None
 def test_sizes_that_only_the_module_knows_are_asked_of_it_once(kernel: ExportedKernel) -> None:
     calls = []
 
-    def original(module: torch.nn.Module, *inputs: Any) -> Any:
-        calls.append(inputs)
-        return Model.forward(module, *inputs)  # type: ignore[arg-type]
+    class Counted(Model):
+        def forward(self, x: torch.Tensor, factor: float) -> torch.Tensor:
+            calls.append(x)
+            return Model.forward(self, x, factor)
 
-    kernel.original = original
+    kernel.model = Counted
     kernel.parameters = [("shift.bias", "float32", ("bias_0",))]
     kernel.sizes = {"x_0": "free", "x_1": "free", "bias_0": 4, "out_1": "derived"}
     model = Model(4)
@@ -152,9 +153,74 @@ def test_a_module_in_another_mode_or_of_other_arguments_is_not_the_one_judged(ke
     assert kernel.why_not(model, inputs) is None
     kernel.modes = [[False, False]]
     assert kernel.why_not(Model(4), inputs) == "the module is in training mode"
-    assert kernel.is_for((4,), {}) and not kernel.is_for((5,), {}) and not kernel.is_for((), {"width": 4})
-    kernel.built_with = {"width": 4}
-    assert kernel.is_for((), {"width": 4}) and not kernel.is_for((4,), {})
+    assert kernel.built_otherwise((5,), {}) == "width is 5 where 4 is expected"
+
+
+class Built(torch.nn.Module):
+    """Constructor arguments of the kinds that there are."""
+
+    def __init__(self, dim: int, eps: float = 1e-6, *parts: Any, mask: Any = None, **more: Any) -> None: ...
+
+
+@pytest.mark.parametrize("judged", [[2048, 1e-5], {"dim": 2048, "eps": 1e-5}])
+@pytest.mark.parametrize(
+    ("arguments", "named", "otherwise"),
+    [
+        ((2048,), {"eps": 1e-5}, None),
+        ((2048, 1e-5), {}, None),
+        ((), {"eps": 1e-5, "dim": 2048, "mask": None}, None),
+        ((2048,), {}, "eps is 1e-06 where 1e-05 is expected"),
+        ((2048.0, 1e-5), {}, "dim is 2048.0 where 2048 is expected"),
+        ((2048, 1e-5, 3), {}, "parts is (3,) where () is expected"),
+        ((2048, 1e-5), {"mask": torch.ones(2)}, "mask is a tensor where None is expected"),
+        ((2048, 1e-5), {"bias": True}, "more is {'bias': True} where {} is expected"),
+    ],
+)
+def test_constructor_arguments_may_be_spelled_in_any_way(
+    kernel: ExportedKernel, judged: Any, arguments: tuple[Any, ...], named: Any, otherwise: str | None
+) -> None:
+    kernel.model, kernel.built_with = Built, judged
+    assert kernel.built_otherwise(arguments, named) == otherwise
+
+
+def test_tensors_among_constructor_arguments_are_compared_by_value(kernel: ExportedKernel) -> None:
+    kernel.model, kernel.built_with = Built, [4, [torch.zeros(3)]]
+    assert kernel.built_otherwise((4,), {"eps": [torch.zeros(3)]}) is None
+    assert kernel.built_otherwise((4, [torch.ones(3)]), {}) == "eps[0] has other values"
+
+
+class Masked(torch.nn.Module):
+    """An optional input, given by name."""
+
+    def forward(self, x: Any, scale: float = 1.0, *, mask: Any = None) -> Any: ...
+
+
+X = torch.zeros(3, 8)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "named", "reason"),
+    [
+        ((X,), {"mask": X}, None),
+        ((), {"mask": X, "x": X}, None),
+        ((X, 1.0), {"mask": X}, None),
+        ((X, 2.0), {"mask": X}, "scale is 2.0 where 1.0 is expected"),
+        ((X, X), {"mask": X}, "scale is a tensor where 1.0 is expected"),
+        ((), {"mask": X}, "missing a required argument: 'x'"),
+    ],
+)
+def test_inputs_are_taken_by_position_or_by_name(
+    kernel: ExportedKernel, inputs: tuple[Any, ...], named: Any, reason: str | None
+) -> None:
+    kernel.model, kernel.call = Masked, lambda x, mask: ((x,), {"mask": mask})
+    assert kernel.flat_inputs(inputs, named) == ((X, X) if reason is None else (), reason)
+
+
+def test_inputs_in_dicts_are_found_in_them(kernel: ExportedKernel) -> None:
+    kernel.model, kernel.call = Masked, lambda a, b: (({"a": a, "b": [b, None]},), {})
+    assert kernel.flat_inputs(({"a": X, "b": [2.0, None]},), {}) == ((X, 2.0), None)
+    assert kernel.flat_inputs(({"a": X, "b": [2.0, 3]},), {})[1] == "x['b'][1] is 3 where None is expected"
+    assert "is expected" in (kernel.flat_inputs(({"a": X},), {})[1] or "")
 
 
 def test_parameters_that_want_gradients_are_told_of_once(kernel: ExportedKernel) -> None:

@@ -5,7 +5,7 @@ import pytest
 from kernelblaster.errors import KernelBlasterError, NoCompiler
 from kernelblaster.judge.compile import Binary, compile_candidate, parse_resources
 from kernelblaster.judge.sweep import tunables, variants
-from kernelblaster.records import Candidate, CompileFailed, Rejected, Task, TimedOut
+from kernelblaster.records import Candidate, CompileFailed, Fitness, Rejected, Task, TimedOut
 from kernelblaster.tasks.catalog import load_task
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "softmax.cu"
@@ -94,6 +94,30 @@ def test_no_compiler_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("KERNELBLASTER_NVCC", "/nonexistent/nvcc")
     with pytest.raises(NoCompiler, match="pip install"):
         toolchain()
+    toolchain.cache_clear()
+
+
+@pytest.mark.parametrize("text", ["\x00garbage\x01", "#!/bin/sh\nexit 3\n"])
+def test_a_broken_compiler_is_said_to_be_one(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kernelblaster.devices.toolchain import toolchain
+    from kernelblaster.doctor import _compiler
+    from kernelblaster.readiness import readiness_of
+
+    (tmp_path / "nvcc").write_text(text)
+    (tmp_path / "nvcc").chmod(0o755)
+    monkeypatch.setenv("KERNELBLASTER_NVCC", str(tmp_path / "nvcc"))
+    toolchain.cache_clear()
+    with pytest.raises(NoCompiler, match=r"nvcc (cannot be run|--version failed)"):
+        toolchain()
+    assert _compiler().state == "missing"
+    task = load_task("core/level1/softmax")
+    verbs = {verb.verb: verb.why or "" for verb in readiness_of(task, Fitness())}
+    assert all(
+        "nvcc" in verbs[name] for name in ("evaluate", "optimize", "optimize --device emulated", "bench")
+    )
+    assert not verbs["export --format cu"]
     toolchain.cache_clear()
 
 

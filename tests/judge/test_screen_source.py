@@ -28,6 +28,7 @@ FORBIDDEN = [
     ("forbidden-include", "#include <cublas_v2.h>"),
     ("forbidden-include", "#include <thrust/sort.h>"),
     ("forbidden-include", '#include "/etc/passwd"'),
+    ("forbidden-include", '#include "softmax.h"'),
     ("forbidden-include", "#include <cuda/../../secret.h>"),
     ("forbidden-include", "#define H <thread>\n#include H"),
     ("forbidden-include", "#inc\\\nlude <thread>"),

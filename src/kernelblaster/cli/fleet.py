@@ -56,7 +56,10 @@ def start(
         out.print(
             f"  use it      kernelblaster bench SUITE --fleet auto, or --fleet ray://{host}:{client_port}"
         )
-        out.print(f"  join it     kernelblaster fleet start --join {node.address} --host ITS-ADDRESS")
+        out.print(
+            f"  join it     kernelblaster fleet start --join {node.address} --host ITS-ADDRESS",
+            soft_wrap=True,
+        )
         out.print(f"  its token   {node.token}: copy it to the same place on the others", soft_wrap=True)
 
 

@@ -202,7 +202,7 @@ def export(
     if json_:
         print(json.dumps({"path": str(to), "bytes": len(text.encode()) + 1}))
     else:
-        out.print(f"{len(text.encode()) + 1} bytes in {to}", highlight=False)
+        out.print(f"{len(text.encode()) + 1} bytes in {to}", highlight=False, soft_wrap=True)
 
 
 @app.command("report")

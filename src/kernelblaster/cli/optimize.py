@@ -22,6 +22,7 @@ from kernelblaster.cli.options import (
     SearchOptions,
     StoreOption,
     TaskOptions,
+    again_at,
     runs_folder,
 )
 from kernelblaster.cli.show import exit_code, out, print_evaluation
@@ -164,7 +165,7 @@ def _search(run: Run, models: ModelUse | None, kb: str | None, on: FleetOptions,
     from kernelblaster.api.searching import search_run
     from kernelblaster.store.subject import task_of
 
-    how = f"resume {run.name} --runs {run.folder.parent}{on.again}"
+    how = f"resume {run.name}{again_at(run.folder.parent)}{on.again}"
     with (
         explain_resuming(how, "what was judged is recorded"),
         show_search(f"run {run.name}: {task_of(run).name}", json_) as view,
@@ -216,7 +217,7 @@ def _show_result(run: Run, optimized: "Optimized") -> None:
         out.print(f"  gain       {gain} over the first candidate", highlight=False)
     out.print(f"  kept       {run.folder / 'best.cu'}", highlight=False, soft_wrap=True)
     if optimized.stopped:
-        how = f"Go on with: kernelblaster resume {run.name} --runs {run.folder.parent}"
+        how = f"Go on with: kernelblaster resume {run.name}{again_at(run.folder.parent)}"
         how += "" if optimized.by_person else ", with --usd or --tokens"
         out.print(f"  stopped    {optimized.stopped} {how}", highlight=False, markup=False, soft_wrap=True)
 

@@ -1,5 +1,6 @@
 """Options that several commands share, some as groups (dataclasses, see groups.py)."""
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
@@ -29,6 +30,13 @@ RunArgument = Annotated[
 
 def runs_folder(given: Path | None) -> Path:
     return given or settings().data / "runs"
+
+
+def again_at(folder: Path) -> str:
+    """The option by which a suggested command finds a run in `folder` again (" --runs FOLDER"), to be
+    appended; empty where runs are kept if nothing is said."""
+    usual = runs_folder(None)
+    return "" if folder.resolve() == usual.resolve() else f" --runs {shlex.quote(str(folder))}"
 
 
 StoreOption = Annotated[

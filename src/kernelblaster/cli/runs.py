@@ -38,7 +38,7 @@ def list_(runs: RunsOption = None, json_: JsonOption = False) -> None:
         print(json.dumps(rows, indent=1))
         return
     if not rows:
-        out.print(f"no runs in {root}", highlight=False)
+        out.print(f"no runs in {root}", highlight=False, soft_wrap=True)
         return
     table = Table(box=None, pad_edge=False)
     for title in ("run", "task", "judged", "speedup", ""):
@@ -97,7 +97,8 @@ def diff(a: RunArgument, b: RunArgument, runs: RunsOption = None, json_: JsonOpt
     )
     _print_steps(compared["trajectory"], [best["modelled"] for best in compared["best"]])
     _print_learned(compared["learned"])
-    out.print(compared["source"] or "the two sources are the same", markup=False, highlight=False)
+    difference = compared["source"] or "the two sources are the same"
+    out.print(difference, markup=False, highlight=False, soft_wrap=True)
 
 
 def _row(root: Any, name: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def list_tasks(
         print(json.dumps([{"name": name, "path": str(path)} for name, path in tasks], indent=1))
         return
     for name, _ in tasks:
-        out.print(name, highlight=False)
+        out.print(name, highlight=False, soft_wrap=True)
     out.print(f"{len(tasks)} tasks", style="dim")
 
 
@@ -145,29 +145,42 @@ def _sizes(task: Task) -> list[str]:
 
 
 def _print_verbs(verbs: "tuple[Readiness, ...]") -> None:
-    """Prints for each command whether it will work on the task, and if not, why."""
-    width = max(len(verb.verb) for verb in verbs)
+    """Print which commands will work on a task, and why others will not: each reason once, with all commands
+    that it concerns."""
+    alike: dict[str | None, list[str]] = {}
     for verb in verbs:
-        mark = "[green]yes[/green]" if verb.works else "[red]no [/red]"
-        why = f": {plain(verb.why)}" if verb.why else ""
-        out.print(f"{mark}    {plain(verb.verb):{width}}{why}", markup=True, highlight=False, soft_wrap=True)
+        alike.setdefault(verb.why, []).append(verb.verb)
+    for name in alike.pop(None, ()):
+        out.print(f"[green]yes[/green]    {plain(name)}", markup=True, highlight=False, soft_wrap=True)
+    for why, names in alike.items():
+        mark, which = "[red]no[/red] ", plain(", ".join(names))
+        out.print(f"{mark}    {which}: {plain(why)}", markup=True, highlight=False, soft_wrap=True)
 
 
 def _print_fitness(rows: list[tuple[str, Fitness]]) -> None:
     """Print for each (task name, fitness) whether the task can be scored, and the count if there are
     several."""
+    one = len(rows) == 1
     for name, fitness in rows:
         if fitness.fit:
-            note = f"  (no response to {', '.join(fitness.insensitive)})" if fitness.insensitive else ""
-            out.print(
-                f"[green]fit[/green]    {plain(name)}[dim]{plain(note)}[/dim]", markup=True, highlight=False
-            )
+            note = "" if one or not fitness.insensitive else f"  ({_unchecked(fitness)})"
+            line = f"[green]fit[/green]    {plain(name)}[dim]{plain(note)}[/dim]"
         else:
-            problems = plain("; ".join(fitness.problems))
-            out.print(f"[red]unfit[/red]  {plain(name)}: {problems}", markup=True, highlight=False)
+            line = f"[red]unfit[/red]  {plain(name)}: {plain('; '.join(fitness.problems))}"
+        out.print(line, markup=True, highlight=False, soft_wrap=True)
+        if one and fitness.insensitive:
+            out.print(f"note   {_unchecked(fitness)}", highlight=False, markup=False, soft_wrap=True)
     fit = sum(fitness.fit for _, fitness in rows)
     if len(rows) > 1:
         out.print(f"{fit} of {len(rows)} fit", style="dim")
+
+
+def _unchecked(fitness: Fitness) -> str:
+    """What it means that the output does not depend on some parameters, in a sentence."""
+    return (
+        f"the result is the same whatever {', '.join(fitness.insensitive)} holds, so how a kernel uses it "
+        "cannot be checked"
+    )
 
 
 def _workloads(task: Task) -> Table:

@@ -82,7 +82,7 @@ def verify(
         raise typer.Exit(0 if verified.holds else 1)
     _show(verified.now, verified.then, verified.correct, verified.speedup_holds, verified.holds)
     if proof is not None:
-        out.print(f"  proof      {proof}", highlight=False, markup=False)
+        out.print(f"  proof      {proof}", highlight=False, markup=False, soft_wrap=True)
     raise typer.Exit(0 if verified.holds else 1)
 
 
@@ -106,7 +106,7 @@ def _repeat(path: Path, device: DeviceName, gpu: str | None, sanitize: bool, jso
         raise typer.Exit(0 if repeated.holds else 1)
     _show(repeated.now, repeated.then, repeated.correct, repeated.speedup_holds, repeated.holds)
     for difference in repeated.differences[:10]:
-        out.print(f"  otherwise  {difference}", highlight=False, markup=False)
+        out.print(f"  otherwise  {difference}", highlight=False, markup=False, soft_wrap=True)
     raise typer.Exit(0 if repeated.holds else 1)
 
 

@@ -44,7 +44,13 @@ def toolchain() -> Toolchain:
     host = shutil.which("g++")
     if host is None:
         raise NoCompiler("g++ was not found; nvcc needs it. On Debian: apt-get install g++")
-    code, report = run_quick([nvcc, "--version"], LIMIT_S)
+    try:
+        code, report = run_quick([nvcc, "--version"], LIMIT_S)
+    except OSError as error:
+        raise NoCompiler(
+            f"{nvcc} cannot be run: {error.strerror or error}. Put a working nvcc first on the PATH, or set "
+            "KERNELBLASTER_NVCC to one."
+        ) from error
     if code is None:
         raise NoCompiler(f"{nvcc} --version did not answer in {LIMIT_S:g} s; see KERNELBLASTER_NVCC.")
     match = re.search(r"release [\d.]+, V([\d.]+)", report)

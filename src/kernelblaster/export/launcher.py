@@ -5,6 +5,7 @@ exported Python file, so it may use nothing but the standard library and torch."
 # --- from here on, in exported files ---
 import ctypes
 import hashlib
+import inspect
 import os
 import shutil
 import subprocess
@@ -25,11 +26,12 @@ class ExportedKernel:
     """A CUDA source, compiled by nvcc once for each machine, and the launch function in it.
 
     Tensors are (name, type, sizes), numbers are (name, type). A size is a number where the module's
-    construction fixes it, "free" where the inputs decide, "derived" where only `original`, the forward
-    function of the module, can say. `built_with` are the arguments that the module was built with when the
-    kernel was judged; `modes` are the modes that the kernel is for, each as `training` of the module and its
-    parts in turn; None where the module does the same in every mode. `most_bytes` is the largest input, in
-    bytes, that was judged."""
+    construction fixes it, "free" where the inputs decide, "derived" where only the forward function of
+    `model`, the original module's class, can say. `built_with` are the arguments that the module was built
+    with when the kernel was judged; `modes` are the modes that the kernel is for, each as `training` of the
+    module and its parts in turn; None where the module does the same in every mode. `most_bytes` is the
+    largest input, in bytes, that was judged. `call` takes the inputs in the kernel's order, and returns the
+    positional and the named arguments of forward that hold them; None where they are its positional ones."""
 
     alignment = 256
     device_type = "cuda"
@@ -38,7 +40,7 @@ class ExportedKernel:
         self,
         source: str,
         architecture: str,
-        original: Callable[..., Any],
+        model: type[torch.nn.Module],
         built_with: Any,
         outputs: list[tuple[Any, ...]],
         inputs: list[tuple[Any, ...]],
@@ -46,10 +48,11 @@ class ExportedKernel:
         sizes: dict[str, int | str],
         modes: list[list[bool]] | None,
         most_bytes: int,
+        call: Callable[..., Any] | None = None,
     ) -> None:
         self.source = source
         self.architecture = architecture
-        self.original = original
+        self.model = model
         self.built_with = built_with
         self.outputs = outputs
         self.inputs = inputs
@@ -57,6 +60,9 @@ class ExportedKernel:
         self.sizes = sizes
         self.modes = modes
         self.most_bytes = most_bytes
+        self.call = call
+        self._signature: inspect.Signature | None = None
+        self._expected: Any = None
         self.problem: str | None = None
         self._launch: Any = None
         self._said: set[str] = set()
@@ -104,18 +110,80 @@ class ExportedKernel:
 
     # Guards
 
-    def is_for(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        """Whether a module built with these constructor arguments, by position and by name (`named`),
-        computes what the kernel does: they equal those that it was judged with."""
+    def built_otherwise(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> str | None:
+        """How these constructor arguments differ from those that the kernel was made for; None if they are
+        the same. How they are given, by position, by name or as a default, makes no difference."""
         by_name = isinstance(self.built_with, dict)
-        wanted = (list[Any](), self.built_with) if by_name else (list(self.built_with), dict[str, Any]())
-        return repr((list(arguments), named)) == repr(wanted)
+        judged = ((), self.built_with) if by_name else (tuple(self.built_with), {})
+        try:
+            constructor = inspect.signature(self.model)
+            given, wanted = self._bound(constructor, arguments, named), self._bound(constructor, *judged)
+        except (TypeError, ValueError):  # a wrapped constructor, which takes others than it says
+            given, wanted = {"arguments": [arguments, named]}, {"arguments": [*judged]}
+        return self._difference(given, wanted, "", [])
+
+    def flat_inputs(
+        self, inputs: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], str | None]:
+        """The inputs of a call of the module, in the order in which the kernel takes them, and None; or no
+        inputs, and why this call is not the one that was judged."""
+        if self.call is None and not named and len(inputs) == len(self.inputs):
+            return inputs, None
+        try:
+            if self._signature is None:
+                places = [_KernelInput(number) for number in range(len(self.inputs))]
+                arguments = (tuple(places), {}) if self.call is None else self.call(*places)
+                forward = list(inspect.signature(self.model.forward).parameters.values())[1:]
+                signature = inspect.Signature(forward)
+                self._expected = self._bound(signature, *arguments)
+                self._signature = signature
+            given = self._bound(self._signature, inputs, named)
+        except (TypeError, ValueError) as error:  # no such call, or a wrapped forward()
+            return (), str(error)
+        found: list[Any] = [None] * len(self.inputs)
+        reason = self._difference(given, self._expected, "", found)
+        return (tuple(found), None) if reason is None else ((), reason)
+
+    @staticmethod
+    def _bound(signature: inspect.Signature, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The value of each parameter of a call, defaults included, by name. Raises TypeError if the function
+        cannot be called so."""
+        bound = signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def _difference(self, given: Any, wanted: Any, name: str, found: list[Any]) -> str | None:
+        """How `given`, an argument called `name` or a structure of some, differs from `wanted`; None if it
+        does not. Where `wanted` has an input of the kernel, anything may be given, and goes into `found`."""
+        if isinstance(wanted, _KernelInput):
+            found[wanted.number] = given
+            return None
+        same = type(given) is type(wanted)
+        if same and isinstance(wanted, dict) and given.keys() == wanted.keys():
+            pairs = [(f"{name}[{key!r}]" if name else key, given[key], wanted[key]) for key in wanted]
+        elif same and isinstance(wanted, list | tuple) and len(given) == len(wanted):
+            pairs = [(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(given, wanted, strict=True))]
+        else:
+            if same and isinstance(wanted, torch.Tensor):
+                same = given.dtype == wanted.dtype and torch.equal(given, wanted)
+            elif same:
+                same = given is wanted or repr(given) == repr(wanted)
+            if isinstance(wanted, torch.Tensor) and isinstance(given, torch.Tensor) and not same:
+                return f"{name} has other values"
+            return None if same else f"{name} is {self._shown(given)} where {self._shown(wanted)} is expected"
+        reasons = (self._difference(one, other, called, found) for called, one, other in pairs)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    @staticmethod
+    def _shown(value: Any) -> str:
+        """An argument in a message."""
+        return "a tensor" if isinstance(value, torch.Tensor) else repr(value)[:60]
 
     def why_not(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> str | None:
-        """A reason, in words, why the kernel cannot run on these inputs of `module` (count, type, shape,
-        device, mode); None if it can."""
-        if not getattr(module, "built_as_judged", True):
-            return "the module was built with other arguments than the kernel is for"
+        """Why the kernel cannot run on these inputs; None if it can."""
+        otherwise = getattr(module, "built_otherwise", None)
+        if otherwise is not None:
+            return f"the module was built with other arguments than the kernel is for: {otherwise}"
         if len(inputs) != len(self.inputs):
             return f"{len(inputs)} inputs are given where the kernel takes {len(self.inputs)}"
         parameters = [get(module) for get in self._parameters_of]
@@ -243,9 +311,17 @@ class ExportedKernel:
         if key not in self._derived:
             with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
                 empty = [torch.empty_like(v) if isinstance(v, torch.Tensor) else v for v in inputs]
-                result = self.original(module, *empty)
+                arguments, named = (empty, {}) if self.call is None else self.call(*empty)
+                result = self.model.forward(module, *arguments, **named)
             self._derived[key] = [tuple(t.shape) for t in pytree.tree_leaves(result) if t is not None]
         return self._derived[key]
+
+
+class _KernelInput:
+    """Stands for the kernel's input of this number, counted from 0, among the arguments of a call."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 def native_architecture(device: torch.device | None = None) -> str:

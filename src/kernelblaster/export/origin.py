@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kernelblaster.plain_text import comment
+from kernelblaster.quantities import kind_text, time_text
 from kernelblaster.records import Candidate, Evaluation
 from kernelblaster.records.outcome import CORRECT, Speedup
 
@@ -31,8 +32,8 @@ def header_lines(origin: Origin) -> list[str]:
         timing = evaluation.timing
         lines.append(
             f"{evaluation.outcome.kind}: {_speedup(evaluation.outcome.speedup, timing.modelled)}; "
-            f"{timing.candidate_us:.1f} us, {timing.baseline} {timing.baseline_us:.1f} us, "
-            f"floor {timing.floor_us:.1f} us"
+            f"{time_text(timing.candidate_us, timing.modelled)}, {timing.baseline} "
+            f"{time_text(timing.baseline_us, timing.modelled)}, floor {timing.floor_us:.1f} us"
         )
     if evaluation.verification:
         checked = evaluation.verification
@@ -42,5 +43,4 @@ def header_lines(origin: Origin) -> list[str]:
 
 
 def _speedup(speedup: Speedup, modelled: bool) -> str:
-    words = " modelled" if modelled else ""
-    return f"{speedup.estimate:.3f}x{words} ({speedup.low:.3f} to {speedup.high:.3f})"
+    return f"{speedup.estimate:.3f}x{kind_text(modelled)} ({speedup.low:.3f} to {speedup.high:.3f})"

@@ -11,6 +11,7 @@ from kernelblaster.export.module_facts import ModuleFacts, module_facts
 from kernelblaster.export.origin import Origin, header_lines
 from kernelblaster.plain_text import printable
 from kernelblaster.records import Scalar, Signature, Task, Tensor
+from kernelblaster.tasks.flat_inputs import unflattened
 from kernelblaster.tasks.header import c_arguments
 from kernelblaster.tasks.size_draws import most_read_bytes
 
@@ -27,13 +28,14 @@ class ModelNew(Model):
 
     def __init__(self, *arguments, **named):
         super().__init__(*arguments, **named)
-        self.built_as_judged = KERNEL.is_for(arguments, named)
+        self.built_otherwise = KERNEL.built_otherwise(arguments, named)
 
-    def forward(self, *inputs):
+    def forward(self, *inputs, **named):
         if not torch.cuda.is_available():
-            return super().forward(*inputs)
+            return super().forward(*inputs, **named)
+        inputs, reason = KERNEL.flat_inputs(inputs, named)
         inputs = tuple(v.contiguous() if isinstance(v, torch.Tensor) else v for v in inputs)
-        reason = KERNEL.why_not(self, inputs)
+        reason = reason or KERNEL.why_not(self, inputs)
         if reason is not None:
             raise RuntimeError(f"not for this kernel: {reason}")
         out = KERNEL.launch(self, inputs)
@@ -44,19 +46,21 @@ KERNEL.build()
 
 
 class OptimizedModel(Model):
-    """The same parameters and the same result by the kernel, for what it was verified on. For anything
-    else the original module runs, and the reason is told once as a warning."""
+    """The same parameters and the same result by the kernel, for what it was verified on, given by position
+    or by name as the original takes it. For anything else the original module runs, and the reason is told
+    once as a warning."""
 
     def __init__(self, *arguments, **named):
         super().__init__(*arguments, **named)
-        self.built_as_judged = KERNEL.is_for(arguments, named)
+        self.built_otherwise = KERNEL.built_otherwise(arguments, named)
 
     def forward(self, *inputs, **named):
-        reason = "inputs are given by name" if named else KERNEL.why_not(self, inputs)
+        flat, reason = KERNEL.flat_inputs(inputs, named)
+        reason = reason or KERNEL.why_not(self, flat)
         if reason is not None:
             KERNEL.say_once(reason)
             return super().forward(*inputs, **named)
-        out = KERNEL.launch(self, inputs)
+        out = KERNEL.launch(self, flat)
         return RESULT
 ''',
 }
@@ -78,8 +82,9 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
         )
     head = "\n".join(["# coding: utf-8", *(f"# {line}" for line in header_lines(origin))])
     model = MODELS[form].replace("RESULT", facts.result)
-    parts = (head, "", task.source.strip(), "\n\n# The kernel, and how it is called.", LAUNCHER.strip())
-    return "\n".join((*parts, "\n", _kernel(task, origin, facts))) + "\n" + model
+    source, call = unflattened(task.source) if form == "module" else (task.source, None)
+    parts = (head, "", source.strip(), "\n\n# The kernel, and how it is called.", LAUNCHER.strip())
+    return "\n".join((*parts, "\n", _kernel(task, origin, facts, call))) + "\n" + model
 
 
 def changes(facts: ModuleFacts) -> str:
@@ -91,10 +96,9 @@ def changes(facts: ModuleFacts) -> str:
     )
 
 
-def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
-    """The Python code in the exported file that creates KERNEL, the object that compiles and launches the
-    kernel: its CUDA source (of `origin`'s candidate), and the signature of `task` for the launcher. `facts`
-    are what running the module showed."""
+def _kernel(task: Task, origin: Origin, facts: ModuleFacts, call: str | None) -> str:
+    """The Python code of the exported file that creates KERNEL: the CUDA source, the signature for the
+    launcher, and `call`, the code of a function that makes a call of the module from the kernel's inputs."""
     signature = task.signature
     inputs = [(i.name, i.kind) if isinstance(i, Scalar) else _tensor(i.name, i) for i in signature.inputs]
     pairs = zip(facts.parameters, signature.parameters, strict=True)
@@ -113,8 +117,8 @@ def _kernel(task: Task, origin: Origin, facts: ModuleFacts) -> str:
     source = complete_source(task, origin.candidate) + _wrapper(signature)
     return (
         f"CUDA_SOURCE = {_text(source)}\n\n"
-        "KERNEL = ExportedKernel(\n    source=CUDA_SOURCE,\n    original=Model.forward,\n"
-        f"    built_with=get_init_inputs(),\n{described})"
+        "KERNEL = ExportedKernel(\n    source=CUDA_SOURCE,\n    model=Model,\n"
+        f"    built_with=get_init_inputs(),\n{described}    call={call},\n)"
     )
 
 

@@ -6,11 +6,24 @@ from kernelblaster.errors import StoreError
 from kernelblaster.export.cuda_file import cuda_file
 from kernelblaster.export.origin import Origin
 from kernelblaster.export.python_file import python_file
+from kernelblaster.quantities import speedup_text
+from kernelblaster.records.outcome import CORRECT, Accepted
 from kernelblaster.store.history import History
 from kernelblaster.store.run import Run
 from kernelblaster.store.subject import task_of
 
 Format = Literal["cu", "kernelbench", "module"]
+
+
+def shortfall(run: Run) -> str:
+    """A sentence that says that the run's best candidate is not faster than its baseline; empty if it is.
+    Raises StoreError if the run has no correct candidate."""
+    evaluation = History(run).best_candidate()[1]
+    outcome, timing = evaluation.outcome, evaluation.timing
+    if isinstance(outcome, Accepted) or not isinstance(outcome, CORRECT) or timing is None:
+        return ""
+    speedup = speedup_text(outcome.speedup.estimate, timing.modelled)
+    return f"this kernel was not found to be faster than {timing.baseline}: {outcome.kind}, {speedup}."
 
 
 def export_run(run: Run, form: Format = "cu") -> str:

@@ -121,7 +121,13 @@ def _wrong_include(rest: str) -> str | None:
         return f"`#include {rest}` leaves the include folders: a candidate is one file."
     if matches(header, _SOURCE["includes"]):
         return None
-    instead = hint(header, _SOURCE["include_hints"]) or "it is not on the list of allowed headers"
+    instead = hint(header, _SOURCE["include_hints"])
+    if match[2] and instead is None:  # a file of one's own: most often the printed header
+        return (
+            f"`#include {rest}` may not be used, a candidate is one file. If this is the declaration that "
+            "`tasks show --header` prints: the declaration is included for you, remove this line."
+        )
+    instead = instead or "it is not on the list of allowed headers"
     return f"<{header}> may not be included: {instead}."
 
 

@@ -1,6 +1,7 @@
 """Flattens inputs given by name, in lists or in dicts, to a sequence of tensors and numbers, as a kernel
 takes them."""
 
+import ast
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from kernelblaster.errors import BadTask
 from kernelblaster.tasks.module_file import ModuleFile
 
 Path = tuple[Any, ...]
+FLATTENED = "\n\n# Added: the inputs as tensors and numbers, one after the other.\n"
 
 
 def flattened(file: ModuleFile) -> str | None:
@@ -45,14 +47,35 @@ def flattened(file: ModuleFile) -> str | None:
         arguments.append(f"{names[key]}={written}" if key in names else written)
     taken = ["values" + "".join(f"[{part!r}]" for part in path) for path in leaves.values()]
     return (
-        "\n\n# Added: the inputs as tensors and numbers, one after the other.\n"
-        f"class _Flat(Model):\n    def forward(self, {', '.join(leaves)}):\n"
+        f"{FLATTENED}class _Flat(Model):\n    def forward(self, {', '.join(leaves)}):\n"
         f"        return super().forward({', '.join(arguments)})\n\n\n"
         f"def _flat_inputs(given=get_inputs):\n    values = given()\n"
         '    values = values if hasattr(values, "__getitem__") else list(values)\n'
         f"    return [{', '.join(taken)}]\n\n\n"
         "Model, get_inputs = _Flat, _flat_inputs\n"
     )
+
+
+def unflattened(source: str) -> tuple[str, str | None]:
+    """A task's source without what `flattened` has added, and the code of a function that takes the flat
+    inputs and returns the positional and the named arguments of the file's own Model (a tuple and a dict);
+    None where nothing was added."""
+    own, _, added = source.rpartition(FLATTENED)
+    match ast.parse(added).body if own else ():
+        case [
+            ast.ClassDef(name="_Flat", body=[ast.FunctionDef() as forward]),
+            ast.FunctionDef(),
+            ast.Assign(),
+        ]:
+            pass
+        case _:
+            return source, None
+    (returned,) = forward.body
+    assert isinstance(returned, ast.Return) and isinstance(returned.value, ast.Call)
+    leaves = ", ".join(one.arg for one in forward.args.args[1:])
+    positional = "".join(f"{ast.unparse(one)}, " for one in returned.value.args)
+    named = ", ".join(f"{one.arg!r}: {ast.unparse(one.value)}" for one in returned.value.keywords)
+    return own, f"lambda {leaves}: (({positional}), {{{named}}})"
 
 
 def _is_plain(value: Any) -> bool:
