@@ -45,17 +45,22 @@ class LaunchedSize:
     @property
     def most_blocks(self) -> int:
         """How many blocks of this size's only launch to run, so that the emulator does not take too long; 0
-        for all."""
-        if self.speaking or self.warps <= MOST_WARPS:
+        for all. Of several launches all blocks are run: a later one reads what every block of an earlier one
+        wrote."""
+        if self.speaking or not self.alone or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is a single launch, and its blocks do not wait for each other."""
+        return len(self.launches) == 1 and not self.launches[0].cooperative
 
     @property
     def possible(self) -> bool:
         """Whether the emulator can run the launches at this size in acceptable time; False if there are
         none."""
-        alone = len(self.launches) == 1 and not any(launch.cooperative for launch in self.launches)
-        most = MOST_WARPS if not alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
+        most = MOST_WARPS if not self.alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
         return bool(self.launches) and self.warps <= most
 
     @property
