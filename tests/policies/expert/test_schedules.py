@@ -20,6 +20,7 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedules import all_schedules
+from kernelblaster.policies.expert.schedules.attention import OnlineAttention
 from kernelblaster.policies.expert.schedules.columns import Columns, ThreadPerColumn
 from kernelblaster.policies.expert.schedules.gathered import GatheredHalves, GatheredProduct
 from kernelblaster.policies.expert.schedules.packing import Packing
@@ -39,7 +40,7 @@ from kernelblaster.policies.expert.schedules.products import (
 from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, ClusterRows, WarpRows
 from kernelblaster.policies.expert.schedules.scans import ScanColumns, ScanRows, ThreadPerScan
 from kernelblaster.policies.expert.schedules.schedule import Schedule
-from kernelblaster.policies.expert.schedules.windows import WindowPatches
+from kernelblaster.policies.expert.simplify import simplify
 from kernelblaster.policies.expert.technique_table import technique_table
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.tasks.cuda_source import CudaSource, Function, walk
@@ -78,8 +79,7 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("packed", MmaProduct()),
     ("packed", WgmmaProduct()),
     ("gathered", GatheredProduct(64, 128, 16, 1, 8)),
-    ("halves", GatheredHalves(64, 128, 32, 1, 4, inner_terms=48)),
-    ("windows", WindowPatches((4,), 4, 4)),
+    ("attention", OnlineAttention(1, 4, 32, 64, 64)),
 )
 
 
@@ -97,13 +97,17 @@ def convolved() -> Plan:
 
 
 @cache
-def depthwise() -> Plan:
-    return initial_plan(capture(load_task("core/level1/conv2d_depthwise")))
+def attended() -> Plan:
+    first = initial_plan(simplify(capture(load_task("core/level1/attention"))))
+    fused = next(load_techniques()["kernel_fusion"](first))
+    return next(load_techniques()["online_attention"](fused))
 
 
 def place_of(plan: Plan, name: str) -> tuple[Plan, Kernel]:
     """The plan with a kernel of that name, and the kernel; `packed` is the product on packed operands,
-    `gathered` and `halves` convolutions on a gathered one, `windows` one that does not mix channels."""
+    `gathered` a convolution on a gathered one, `attention` one with online softmax."""
+    if name == "attention":
+        plan, name = attended(), "bmm"
     if name == "gathered":
         plan, name = convolved(), "convolution_kernel"
     if name == "halves":

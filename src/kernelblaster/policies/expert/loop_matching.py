@@ -13,9 +13,11 @@ from kernelblaster.policies.expert import proofs
 from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.expression import Gather, Load
 from kernelblaster.policies.expert.index import ONE, ZERO, Index
-from kernelblaster.policies.expert.kernel import Kernel, Store
+from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.polynomial import polynomial
+
+Position = tuple[Index, ...]
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
     moved: dict[str, Index] = {}
     for load in found:
-        moved = _solved(load, written[load.buffer]) | moved
+        moved = solved(load.position, written[load.buffer].position) | moved
     axes = [axis for axis in reader.axes + reader.reduced if not axis.once]
     missing = [axis for axis in axes if axis.name not in moved]
     seen = set().union(*(indices.names(index) for index in moved.values()))
@@ -84,13 +86,13 @@ def _subtracts(index: Index) -> bool:
     return index.operator == "-" or any(map(_subtracts, index.operands))
 
 
-def _solved(load: Load | Gather, store: Store) -> dict[str, Index]:
-    """The reader's loop variables in terms of the writer's, found by equating the index that it loads with
-    the index that the writer stores."""
+def solved(position: Position, there: Position) -> dict[str, Index]:
+    """The variables of the index `position`, found by equating it with the index `there`, in the variables of
+    that one; those that cannot be found are left out."""
     moved: dict[str, Index] = {}
     digits: dict[str, Index] = {}
-    for own, there in zip(load.position, store.position, strict=True):
-        _solve(own, there, moved, digits)
+    for own, other in zip(position, there, strict=True):
+        _solve(own, other, moved, digits)
     return digits | moved
 
 

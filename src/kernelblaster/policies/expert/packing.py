@@ -7,14 +7,14 @@ rearranged.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.expression import Expression, Load, operation
 from kernelblaster.policies.expert.kernel import Kernel, Store
 from kernelblaster.policies.expert.plan import Buffer, Plan
-from kernelblaster.policies.expert.product import Operand, Product
+from kernelblaster.policies.expert.product import Product
 from kernelblaster.policies.expert.schedules.packing import TOGETHER, Packing
 from kernelblaster.policies.expert.schedules.products import PACKED_DEPTH, PACKED_ROWS, MmaProduct
 from kernelblaster.records.signature import Dtype
@@ -29,41 +29,61 @@ def packed(plan: Plan, kernel: Kernel, product: Product, dtype: Dtype, terms: in
     before: list[Kernel] = []
     operands: list[Expression] = []
     for side, name in ((product.left, f"{stem}_left"), (product.right, f"{stem}_right")):
-        pack, made = _pack(product, side, name, dtype, terms)
-        known = _packed_before(plan, pack, made[0])
-        if known is None:
+        operand = Packable(product.batch, side.axes, product.k_axis, side.expression)
+        pack, made, read = pack_operand(plan, operand, name, dtype, terms)
+        if pack is not None:
             before.append(pack)
             buffers |= {buffer.name: buffer for buffer in made}
-        pack = known or pack
-        found = [Load(store.buffer, store.position, "real") for store in pack.stores]
-        operands.append(operation("mul", *found) if terms > 1 else found[0])
+        operands.append(read)
     stage = replace(kernel.stages[0], body=operation("mul", *operands))
     changed = replace(kernel, stages=(stage,), schedule=tile)
     kernels = [k for old in plan.kernels for k in ((*before, changed) if old is kernel else (old,))]
     return replace(plan, buffers=buffers).with_kernels(tuple(kernels))
 
 
-def _pack(
-    product: Product, side: Operand, name: str, dtype: Dtype, terms: int
-) -> tuple[Kernel, tuple[Buffer, ...]]:
-    """The kernel that packs the operand `side`, and the buffers that it writes: the packed operand and, with
-    more than one term, the scales of its rows, one for every `TOGETHER` tiles."""
-    inner = replace(product.k_axis, part=None)
-    batch, batch_shape = _place(product.batch), tuple(axis.extent for axis in product.batch)
-    row = indices.row_major(_place(side.axes), (axis.extent for axis in side.axes))
-    rows = product.extent(side.axes)
+@dataclass(frozen=True)
+class Packable:
+    """An operand of a matrix product: `value` at each point of the batch, of its own `rows` and of the K
+    axis."""
+
+    batch: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    k_axis: Axis
+    value: Expression
+
+
+def pack_operand(
+    plan: Plan, operand: Packable, name: str, dtype: Dtype, terms: int
+) -> tuple[Kernel | None, tuple[Buffer, ...], Expression]:
+    """The kernel that packs an operand as `terms` numbers of type `dtype` per element, the buffers that it
+    writes, and the expression that reads an element of them; None and no buffers where `plan` has a kernel
+    already that packs the same."""
+    pack, made = _pack(operand, name, dtype, terms)
+    known = _packed_before(plan, pack, made[0])
+    found = [Load(store.buffer, store.position, "real") for store in (known or pack).stores]
+    read = operation("mul", *found) if len(found) > 1 else found[0]
+    return (pack, made, read) if known is None else (None, (), read)
+
+
+def _pack(operand: Packable, name: str, dtype: Dtype, terms: int) -> tuple[Kernel, tuple[Buffer, ...]]:
+    """The kernel that packs an operand, and the buffers that it writes: the packed operand and, with two
+    terms of float16, whose range is small, the scales of its rows, one for every `TOGETHER` tiles."""
+    inner = replace(operand.k_axis, part=None)
+    batch, batch_shape = _place(operand.batch), tuple(axis.extent for axis in operand.batch)
+    row = indices.row_major(_place(operand.rows), (axis.extent for axis in operand.rows))
+    rows = indices.product(axis.extent for axis in operand.rows)
     buffers = [Buffer(f"{name}_packed", (*batch_shape, rows, inner.extent), dtype, scratch=True, terms=terms)]
     positions: list[tuple[indices.Index, ...]] = [(*batch, row, inner.index)]
-    if terms > 1:
+    if terms == 2:
         length = TOGETHER * PACKED_DEPTH
         shape = (*batch_shape, indices.tiles(inner.extent, length), indices.round_up(rows, PACKED_ROWS))
         buffers.append(Buffer(f"{name}_scale", shape, "float32", scratch=True))
         positions.append((*batch, indices.divide(inner.index, indices.number(length)), row))
     stores = [
-        Store(buffer.name, position, side.expression)
+        Store(buffer.name, position, operand.value)
         for buffer, position in zip(buffers, positions, strict=True)
     ]
-    axes = (*product.batch, *side.axes, inner)
+    axes = (*operand.batch, *operand.rows, inner)
     return Kernel(f"{name}_pack_kernel", axes, tuple(stores), schedule=Packing()), tuple(buffers)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 ORDER = (
     "algebraic_simplification",
     "kernel_fusion",
+    "online_attention",
     "shared_memory_tiling",
     "register_tiling",
     "tensor_core_utilization",

@@ -11,7 +11,7 @@ FAMILIES = (
     ("scan", r"cumsum|cumprod|cummax|cummin|logcumsumexp|associative_scan"),
     ("recurrence", r"\b(?:lstm|gru|rnn)(?:cell)?\b|for \w+ in range"),
     ("sort", r"\b(?:sort|argsort|topk|kthvalue|median|unique|searchsorted)\b"),
-    ("attention", r"scaled_dot_product_attention|multiheadattention"),
+    ("attention", r"attention|\battn\b"),
     ("convolution", r"conv\w*\d?d|unfold|fold\b"),
     ("pooling", r"\w*pool\w*\d?d|interpolate|upsample"),
     ("scatter", r"scatter|index_add|index_put|bincount|histc|one_hot"),
@@ -21,11 +21,10 @@ FAMILIES = (
 )
 # Techniques that only kernels of some families can use.
 MADE_FOR = {
-    "implicit_matrix_product": {"convolution"},
-    "tf32_operands": {"convolution"},
-    "scaled_half_operands": {"convolution"},
-    "window_register_blocking": {"convolution", "pooling"},
-    "parallel_scan": {"scan"},
+    "implicit_matrix_product": "convolution",
+    "online_attention": "attention",
+    "tf32_operands": "convolution",
+    "parallel_scan": "scan",
 }
 
 

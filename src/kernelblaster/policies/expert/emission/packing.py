@@ -1,12 +1,13 @@
 """Emits the kernels that pack an operand of a matrix product for tensor cores: they rearrange it, pad it with
-zeros, and store each element as one or two half-precision numbers (terms) whose sum it is.
+zeros, and store each element as one to three half-precision numbers (terms) whose sum it is.
 
 A packed operand is a sequence of slabs of 64 rows; a slab is a sequence of tiles of 32 elements of the K
 axis; a tile holds its terms one after another, each as 64 rows of 32 numbers. Within a row, the four groups
 of 8 numbers are permuted depending on the row's number (a swizzle), so that reading 8 rows at once touches
 every bank of shared memory. The product's kernel therefore copies tiles to shared memory as they are.
 
-Elements that are split into two terms are scaled first, by one power of two for every four tiles of a row."""
+Elements that are split into two terms are scaled first, by one power of two for every four tiles of a row.
+Three are bfloat16, which has the range of float32."""
 
 from dataclasses import replace
 
@@ -94,7 +95,7 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
             *_outer(outer, rows, batch, plan),
             _values(kernel, plan, store, reads),
         ),
-        *(_scaling(kernel.stores[1], 1 if along else 8) if buffer.terms > 1 else []),
+        *(_scaling(kernel.stores[1], 1 if along else 8) if len(kernel.stores) > 1 else []),
         _stores(store.buffer, c_type(buffer.dtype), buffer.terms),
     ]
     dims = len(buffer.shape) - 2
@@ -173,10 +174,22 @@ def _stores(name: str, half: CudaType, terms: int) -> Statement:
 
 
 def _terms(half: CudaType, terms: int) -> list[Statement]:
-    """Statements that split a float into `terms` (1 or 2) numbers of the half precision `half`: the rounded
-    value, and with 2 the rounding error of the scaled value (0 where the value is infinite)."""
+    """Statements that split a float into `terms` (1 to 3) numbers of the half precision `half`: the rounded
+    value, and then what is left of the value, rounded again (0 where it is infinite). Where there are 2, the
+    value is scaled first."""
     if terms == 1:
         return [assign(OPERAND_TERM[0][E], cast(half, VALUE[TILE][E]))]
+    if terms == 3:
+        rest = Local("rest")
+        taken = [rest - cast(FLOAT, OPERAND_TERM[number][E]) for number in range(2)]
+        finite = Choice(call("isinf", rest), ZERO_FLOAT, taken[0])
+        return [
+            declare(FLOAT, "rest", VALUE[TILE][E]),
+            assign(OPERAND_TERM[0][E], cast(half, rest)),
+            assign(rest, finite),
+            assign(OPERAND_TERM[1][E], cast(half, rest)),
+            assign(OPERAND_TERM[2][E], cast(half, taken[1])),
+        ]
     scaled = Local("scaled")
     error = scaled - cast(FLOAT, OPERAND_TERM[0][E])
     return [
