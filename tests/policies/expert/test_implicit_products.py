@@ -153,7 +153,7 @@ def rounded(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 def test_scaled_halves_are_as_precise_as_tf32(judge: DeviceJudge, rounded: Task) -> None:
-    plan = implicit(initial_plan(simplify(capture(rounded))), "scaled_half_operands")
+    plan = implicit(initial_plan(simplify(capture(rounded))), "scaled_half_operands", "index_simplification")
     assert sum(isinstance(kernel.schedule, GatheredHalves) for kernel in plan.kernels) == 7
     outcome = judge.check(rounded, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome

@@ -68,16 +68,14 @@ def _packed(plan: Plan, kernel: Kernel, found: Contraction, left: Load, tile: Ga
     value = pack.stores[0].value
     batch = tuple(axis for axis in outer if axis in found.batch)
     steps = f"{left.buffer}_step"
-    step_axes = (*batch, row)
+    line = Axis("filter", row.extent)  # kernels of rows have a variable `row` of their own
+    step_axes = (*batch, line)
+    largest = Operation("abs", (move(value, {row.name: line.index}),), "real")
     measured = Kernel(
         f"{steps}_kernel",
         step_axes,
         (_store(steps, step_axes, Operation("scale_for", (Reduced("largest", "real"),), "real")),),
-        (
-            Stage(
-                "largest", MAX, Operation("abs", (value,), "real"), (*(a for a in outer if a not in batch), k)
-            ),
-        ),
+        (Stage("largest", MAX, largest, (*(a for a in outer if a not in batch), k)),),
         BlockPerRow(),
     )
     product = replace(kernel, schedule=tile)
@@ -89,7 +87,7 @@ def _packed(plan: Plan, kernel: Kernel, found: Contraction, left: Load, tile: Ga
     further = new.inner[: len(new.inner) - len(found.inner)]
     whole = digits((*further, replace(k, extent=extent(found.inner))), term)
     value = Operation("where", (below(term, extent(new.inner)), move(value, whole), real(0)), "real")
-    step = Load(steps, tuple(axis.index for axis in step_axes), "real")
+    step = Load(steps, tuple(axis.index for axis in (*batch, row)), "real")
     axes = (*(axis for axis in outer if axis not in further), pair, row, half)
     scaled = Operation("div", (value, step), "real")
     packed = replace(pack, axes=axes, stores=(_store(left.buffer, axes, scaled),))
