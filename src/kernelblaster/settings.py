@@ -175,7 +175,8 @@ def _number(name: str, otherwise: float) -> float:
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """The parts of CUDA_VISIBLE_DEVICES, each of which is one GPU; None if it is not set: all GPUs."""
+    """The parts of CUDA_VISIBLE_DEVICES, each of which names one GPU; None if it is not set, so that all
+    GPUs are visible."""
     given = os.environ.get(VISIBLE_GPUS)
     return None if given is None else tuple(part.strip() for part in given.split(",") if part.strip())
 
@@ -186,8 +187,8 @@ def fleet_token() -> str | None:
 
 
 def use_fleet_token(token: str | None) -> None:
-    """From now on, this process and those that it starts identify themselves to Ray by this token; None:
-    without one."""
+    """From now on, this process and those that it starts identify themselves to Ray by this token; if it is
+    None, by none."""
     os.environ["RAY_AUTH_MODE"] = "disabled" if token is None else "token"
     if token is not None:
         os.environ[RAY_TOKEN] = token
@@ -243,8 +244,9 @@ def keeper_address() -> str:
 
 
 def tool_environment() -> dict[str, str]:
-    """Environment variables for the processes that replay a candidate's launches on the GPU, and for NVIDIA's
-    tools around them: only the GPU, the library path and a minimal PATH."""
+    """The environment variables of this process that a process gets which replays a candidate's launches on
+    the GPU or runs one of NVIDIA's tools: CUDA_VISIBLE_DEVICES, for the one GPU, and LD_LIBRARY_PATH; with a
+    PATH of system folders. No others are passed on."""
     return {
         "CUDA_VISIBLE_DEVICES": visible_device(),
         "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""),

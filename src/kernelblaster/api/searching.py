@@ -104,8 +104,8 @@ def named_models(model: str | ModelUse | None) -> ModelUse | None:
 
 
 def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
-    """The settings of a search: `budget` is the number of candidates to judge, or all settings as a `Search`;
-    None: the defaults. With models, failed candidates may be retried more often."""
+    """The settings of a search. `budget` is the number of candidates to judge, or all settings as a
+    `Search`, or None for the default settings. With models, failed candidates may be retried more often."""
     if isinstance(budget, Search):
         return budget
     usual = Search(retries=retries_with(models))

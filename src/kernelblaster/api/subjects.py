@@ -35,11 +35,12 @@ def load_task(
     name: str | None = None,
 ) -> Task:
     """The task, with its signature (arguments and types) and workloads (the sizes it is timed at) derived.
-    Raises BadTask.
+    Raises BadTask if that is not possible, or the arguments do not go together.
 
-    A module needs example `inputs`, which also determine its types. Files and names have inputs of their own,
-    and are cast to `dtype` if given; for a file without inputs, `inputs` and `init` are Python expressions
-    (text) for the inputs and the constructor's arguments. `name` is for modules and source text."""
+    A module needs example `inputs`, which also determine its types. Files and names have inputs of their
+    own, and are cast to `dtype` if given; for a file without inputs, `inputs` and `init` are Python
+    expressions (text) for the inputs and the constructor's arguments. `name` is for modules and source text.
+    """
     if isinstance(task, str | Path | Task):
         if inputs is not None and not isinstance(inputs, str):
             raise BadTask("example inputs go with a module; for a file, give them as text.")
@@ -95,7 +96,7 @@ def _checked(candidate: Candidate, where: str, task: Task | None) -> Candidate:
 
 
 def _from_text(text: str, cast: dict[str, Any], name: str | None) -> Task:
-    """The task in a source text, CUDA if it has `__global__`, else Python; `cast` may hold a dtype; `name`
-    None: a name made of its digest."""
+    """The task in a source text, taken for CUDA if it contains `__global__`, else for Python; `cast` may
+    hold a dtype. If `name` is None, the task is named by its digest."""
     path = cache.text_file("given", text, ".cu" if "__global__" in text else ".py")
     return catalog.load_file(name or f"text-{sha256(text.encode()).hexdigest()[:8]}", path, **cast)

@@ -111,9 +111,9 @@ class Bench(WorkFolder):
         apart: bool,
         dispatcher: Dispatcher | None,
     ) -> None:
-        """Measure the valid results that have no measurements yet, until `until` (a `time.monotonic`; None:
-        all), and call `tell` with each measurement. A lost device is started again once; then DeviceLost is
-        raised."""
+        """Measure the valid results that have no measurements yet, and call `tell` with each measurement. No
+        measurement is begun after `until` (a `time.monotonic`; None for no limit). A lost device is started
+        again once; then DeviceLost is raised."""
         known = self.record.measurements()
         waiting = [r for r in self.record.results().values() if r.status == "valid" and r.job not in known]
         if not waiting or (until is not None and time.monotonic() > until):

@@ -33,7 +33,8 @@ class ArmFindings:
     speedup over the baseline; `gain` are quartiles of the gain over the first candidate. `evaluations` are
     those until 95 % of the best that any search of the task reached; a search that never got there counts
     with its whole budget, and in `missed`. `tokens` are those of one search, None unless every search used
-    some. `curve` is the best so far relative to that best, after each evaluation. None: no data."""
+    some. `curve` is the best so far relative to that best, after each evaluation. A number is None where
+    there is no data for it."""
 
     name: str
     searches: int

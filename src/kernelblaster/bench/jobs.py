@@ -111,8 +111,9 @@ class Job(Record):
 
 
 class Spent(Record):
-    """What a search cost, as `Cost` in the form that is recorded: candidates judged, device and wall-clock
-    seconds, tokens and dollars (None: a price is unknown). `estimated`: no server counted the tokens."""
+    """What a search cost, as it is recorded (`cost` gives it as a `Cost`): candidates judged, seconds that
+    the device was in use, wall-clock seconds, tokens, and dollars; `usd` is None if the price of a model is
+    unknown. `estimated` says that tokens were estimated, because no server counted them."""
 
     evaluations: int
     device_seconds: float

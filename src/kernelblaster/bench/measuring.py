@@ -41,9 +41,9 @@ class Measuring:
         self._judges = judges
 
     def measure(self, folder: Path, result: JobResult) -> list[Measured]:
-        """Judge the best candidate of a result's run anew: one measurement for each baseline, and one against
-        the run's first candidate (`initial`). `folder` is the bench's. Frees device memory afterwards. Raises
-        DeviceLost."""
+        """Judge the best candidate of a result's run anew: one measurement for each baseline, and one
+        against the run's first candidate (`initial`). `folder` is the bench's. Frees device memory
+        afterwards. Raises DeviceLost if the device fails."""
         assert result.run is not None
         with open_run(folder / "runs", result.run) as run:
             history = History(run)

@@ -19,8 +19,8 @@ RESAMPLES = 2000
 class BenchSummary:
     """Statistics of the speedups of `tasks` tasks. `average` to `maximum` are over the `valid` ones, as in
     the paper's table 3. `valid_rate`, `faster` (above 1) and `slower` are shares of all tasks. `kept` is the
-    geometric mean over all tasks, counting one without a valid candidate as 1, since its baseline is kept.
-    None: no data."""
+    geometric mean over all tasks, counting one without a valid candidate as 1, since its baseline is kept. A
+    number is None where there is no data for it."""
 
     tasks: int
     valid: int

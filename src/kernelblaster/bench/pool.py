@@ -39,10 +39,11 @@ RESTARTS = 2  # of a device that was lost
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """How jobs are worked on: by `workers` processes, in the bench's `folder`; no job is started after
-    `until` (a `time.monotonic`; None: no limit). With `verdicts`, a folder or a database's URL, evaluations
-    are kept there, so that a candidate of several searches is judged once. A single worker is this process
-    itself, unless `apart`, which keeps code of tasks, which may crash its process, out of it."""
+    """How jobs are worked on: by `workers` processes, in the bench's `folder`. No job is started after
+    `until` (a `time.monotonic`; None for no limit). With `verdicts`, a folder or a database's URL,
+    evaluations are kept there, so that a candidate of several searches is judged once. A single worker is
+    this process itself; with `apart` never, so that code of tasks, which may crash its process, stays out of
+    it."""
 
     folder: Path
     workers: int
@@ -230,8 +231,9 @@ def _in_time(jobs: Sequence[Job], pool: WorkerPool) -> Iterator[Job]:
 
 
 def _work(pipe: JobPipe, line: PipeLine | None, pool: WorkerPool) -> None:
-    """Body of a worker process: searches each job that it receives, and sends progress and results. Its judge
-    is reached over `line`, a connection to the process that owns the devices; None: it opens its own."""
+    """Body of a worker process: searches each job that it receives, and sends progress and results. Its
+    judge is reached over `line`, a connection to the process that owns the devices; if `line` is None, the
+    worker opens a device of its own."""
     try:
         with share_work_lock(pool.folder), Judges(pool, line) as judges:
             begun = begun_runs(pool.folder)

@@ -58,8 +58,8 @@ class Row:
 
     @property
     def speedups(self) -> dict[str, float | None]:
-        """Speedup over each baseline that runs, without `initial`; None: the candidate was not correct in
-        that measurement."""
+        """The speedup over each baseline that runs, except `initial`, by the baseline's name; None for one
+        in whose measurement the candidate was not correct."""
         return {
             name: one.speedup.estimate if one.speedup else None
             for name, one in self.measured.items()

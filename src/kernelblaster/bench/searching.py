@@ -71,10 +71,10 @@ Tell = Callable[[News], None]
 
 
 def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) -> JobResult:
-    """Do one job in the bench's `folder` and return its result. `begun` is the name of an earlier run of it,
-    which is continued; None: a new run. Problems with the task or with a model's answers give a result;
-    problems with the device, the disk, a database or a model's server are raised, and the job stays
-    unfinished."""
+    """Do one job in the bench's `folder` and return its result. If `begun` names an earlier run of the job,
+    that is continued; if it is None, a new run is begun. Problems with the task or with a model's answers
+    give a result; problems with the device, the disk, a database or a model's server are raised, and the job
+    stays unfinished."""
     start = time.monotonic()
     run: Run | None = None
     tell(News("began", job.key))

@@ -75,8 +75,9 @@ def sample(entries: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
 
 
 def load_entry(entry: Entry, dtype: Dtype | None) -> Task:
-    """Loads the task that an entry of a suite names, cast to `dtype` (None: the file's own types). What the
-    file prints goes to standard error. Raises BadTask."""
+    """Loads the task that an entry of a suite names, cast to `dtype`, or with the file's own types if that
+    is None. What the file prints goes to standard error. Raises BadTask if the file is no task that can be
+    judged."""
     with redirect_stdout(sys.stderr):
         return load_file(entry.name, Path(entry.path), dtype)
 

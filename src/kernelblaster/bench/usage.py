@@ -62,8 +62,10 @@ class Uses:
 
 @dataclass(frozen=True)
 class Transition:
-    """A technique applied directly after another (`before`; START for none): attempts, the share that paid (0
-    to 1), the median speedup, and the technique's median speedup over all its uses; None: never valid."""
+    """How often `technique` was applied directly after the technique `before` (START if it was the first
+    one), and with what result: `paid` is the share of attempts that paid (0 to 1), `median_speedup` the
+    median over those that gave a correct candidate, `median_anywhere` that over all uses of the technique,
+    whatever came before. A median is None if there was no correct candidate."""
 
     before: str
     technique: str

@@ -128,7 +128,7 @@ def _remove_empty(folder: Path) -> None:
 def write_output(path: Path, text: str) -> None:
     """Writes `text` to the file `path` that the user named, atomically. A confined command, which may not
     write there, has the keeper (its helper process) do so, and must have told it of the file before. Raises
-    KernelBlasterError if it fails."""
+    KernelBlasterError if the file cannot be written."""
     if settings().confined:
         keeper.write(path.absolute(), text, 0o666)
     else:
@@ -136,8 +136,10 @@ def write_output(path: Path, text: str) -> None:
 
 
 def _files(name: str) -> list[Path]:
-    """The files of the tasks that a name stands for; for a class of a package, a path in the working folder.
-    Empty for a name that stands for nothing: that is an error later, when it is loaded."""
+    """The files of the tasks that a name on the command line stands for (a file, a folder, a task of a
+    suite), so that the confined command may read them. For a name like package.module:Class it is the path
+    `package.module` in the working folder, which need not exist: what may be read then is the folder. Empty
+    if there is no such task; loading it raises the error later."""
     where, module = class_in(name)
     if module and Path(where).suffix not in (".py", ".pt2"):
         return [Path.cwd() / where]

@@ -104,7 +104,7 @@ class Ruleset:
 
     def _add(self, handle: int, access: FileAccess) -> None:
         """Grants the rights `access` on the file or folder behind the open descriptor `handle`; does nothing
-        if that is a symbolic link. Raises OSError."""
+        if that is a symbolic link. Raises OSError if the kernel refuses the rule."""
         kind = os.fstat(handle).st_mode >> 12
         if kind == 0o12:
             return

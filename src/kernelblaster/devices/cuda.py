@@ -112,10 +112,10 @@ class CudaDevice:
     def _loaded(
         self, player: PlayerProcess, binary: Path, retire: Callable[[PlayerProcess], None] | None = None
     ) -> ReplayRunner:
-        """A runner for the candidate at `binary` in a started player (the process that replays its launches),
-        with the arena's memory shared. `retire` is called with the player when the runner is closed; None:
-        the player is left alone. Raises CandidateDied or CandidateHung, or DeviceLost if the memory cannot be
-        mapped."""
+        """A runner for the candidate at `binary` in a started player (the process that replays its
+        launches), with the arena's memory shared. When the runner is closed, `retire` is called with the
+        player, or if it is None, the player is left alone. Raises CandidateDied or CandidateHung, or
+        DeviceLost if the memory cannot be mapped."""
         assert self._memory is not None, "arena() comes first"
         properties = player.wait_ready()
         attributes = {int(number): int(value) for number, value in properties["attributes"].items()}

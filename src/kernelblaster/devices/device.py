@@ -173,10 +173,11 @@ class Runner(Protocol):
         limit_s: float | None = None,
     ) -> CallReport:
         """Run one call and report what it did. `scratch_poison` is the byte that scratch memory is filled
-        with, so that reads of uninitialized or freed memory show in the results; -1: left to the device. With
-        `accounting`, the duration of every launch is reported. `kept`: global variables are as the last call
-        left them; otherwise they may have been reset to their initial values. CandidateHung is raised after
-        `limit_s` seconds; None: after the usual limit of a call."""
+        with before, so that reads of uninitialized or freed memory show in the results; with -1 the
+        device chooses. With `accounting`, the duration of every launch is reported. With `kept`, global
+        variables are as the last call left them; otherwise they may have been reset to their initial
+        values. CandidateHung is raised after `limit_s` seconds, or after the usual limit of a call if
+        that is None."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
@@ -221,8 +222,8 @@ class Device(Protocol):
 
     @property
     def most_threads(self) -> int | None:
-        """If a call starts more threads than this, an optional verification case is skipped because it would
-        take too long; None: no limit."""
+        """The most threads that a call may start in an optional verification case: one with more is skipped,
+        because it would take too long. None if there is no limit."""
         ...
 
     @property
@@ -273,9 +274,10 @@ class Device(Protocol):
 class ProfileJob:
     """One call of a candidate to profile: its shared object and the call's arguments, which point into the
     arena. `workload` is a name to record; `depth` selects which metrics are collected; `limit_s` is the time
-    allowed in seconds beyond the tool's start. `shift`: a modelled device samples fewer blocks, moved by this
-    fraction of the grid; None: the usual ones. `model_limit_s`: a modelled device may take so many seconds
-    for the call, after which CandidateHung is raised; None: as long as for any call."""
+    allowed in seconds beyond the tool's start. Two fields are for a modelled device, which runs only some
+    blocks. With `shift`, it runs fewer of them, moved by this fraction of the grid; None for the usual ones.
+    With `model_limit_s`, CandidateHung is raised if the call takes more seconds; None for the usual limit of
+    a call."""
 
     binary: Path
     arguments: tuple[Argument, ...]

@@ -25,7 +25,7 @@ def lock_gpu(uuid: str, tell: Callable[[str], None]) -> "IO[str] | socket.socket
     """Lock the GPU with this UUID for this process; closing the returned object unlocks it. If another
     process has it, `tell` is called once with a text and the lock is waited for. A confined process, which
     may not open the lock file, has the keeper (the command's trusted process) lock it. Raises
-    KernelBlasterError."""
+    KernelBlasterError if the lock file cannot be used."""
     if not settings().confined:
         return locked_file(uuid, tell)
     connection = keeper.connected(WEEK_S)
@@ -59,8 +59,8 @@ def locked_file(uuid: str, tell: Callable[[str], None]) -> IO[str]:
 
 def _opened(path: Path) -> IO[str]:
     """The lock file at `path`, open for reading and appending; created with mode 0o666 if it is not there.
-    Since other users may write to its folder, a symbolic link, a pipe or a file with a second hard link is
-    refused. Raises KernelBlasterError."""
+    Raises KernelBlasterError if it cannot be opened, or if it is a symbolic link, a pipe or a file with a
+    second hard link, as other users may write to its folder."""
     flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         try:

@@ -55,8 +55,8 @@ def _library() -> ctypes.CDLL | None:
 
 
 def sm_clock_mhz(uuid: str) -> float | None:
-    """The present SM clock rate in MHz of the GPU with this UUID (`GPU-...`); None where it cannot be
-    read."""
+    """The present SM clock rate in MHz of the GPU with this UUID (`GPU-...`); None if NVIDIA's management
+    library cannot tell it."""
     library = _library()
     handle = _handle(library, uuid)
     return None if library is None or handle is None else _number(library, "ClockInfo", handle, SM_CLOCK)

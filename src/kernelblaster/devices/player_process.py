@@ -53,7 +53,7 @@ class PlayerProcess:
 
     def share(self, descriptors: Sequence[int]) -> None:
         """Send file descriptors of the judge's memory to the player, whose next command uses them. Raises
-        CandidateDied."""
+        CandidateDied if the player has ended."""
         with self._or_died():
             for first in range(0, len(descriptors), DESCRIPTORS_AT_ONCE):
                 part = list(descriptors[first : first + DESCRIPTORS_AT_ONCE])

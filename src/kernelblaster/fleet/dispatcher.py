@@ -44,9 +44,10 @@ Say = Callable[[str], None]
 
 
 class Dispatcher:
-    """Answers requests of searches with the devices of a fleet, which it starts, and ends when it is closed.
-    `leases` count how often work was lost with its process; `say` is called with messages for people; `busy`
-    are the seconds that devices were in use, by kind of request. Methods may be called from any thread."""
+    """Takes the requests of many searches and has the owners of a fleet's devices answer them. It starts the
+    fleet, and ends it when it is closed. `leases` count how often work was lost with its process; `say` is
+    called with messages for people; `busy` are the seconds that devices were in use, by kind of request.
+    Methods may be called from any thread."""
 
     def __init__(self, fleet: Fleet, leases: Leases, say: Say = lambda words: None) -> None:
         self._fleet = fleet

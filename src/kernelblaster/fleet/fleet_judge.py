@@ -28,7 +28,8 @@ WINDOW = 64  # evaluations that one judge has under way at once
 
 
 class Line(Protocol):
-    """Interface of a connection to a fleet's dispatcher, which hands requests to devices; for one search."""
+    """How one search reaches the dispatcher of a fleet (the object that hands requests to devices): an
+    interface, as the dispatcher may be in this process or in another one."""
 
     def send(self, request: Request) -> int:
         """Send a request; returns its number, for `receive`."""

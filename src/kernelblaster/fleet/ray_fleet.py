@@ -87,8 +87,8 @@ class RayFleet:
         self._board.note.remote(owner.name, about)
 
     def hopeless(self) -> str | None:
-        """The reason why no device can be expected any more, in words: the last one, if all present devices
-        were refused. None while there is no device, since one may join."""
+        """Why no device can be expected any more, in words: the reason why the last one was refused, if all
+        devices that are there were. None as long as a device may still join."""
         with self._lock:
             refused = self._refused and set(self._owners) <= set(self._refused)
         return self._why if refused else None

@@ -114,8 +114,8 @@ class CasePlanner:
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        """Every workload (sizes) that a plan may contain; the arena, the memory that candidates work on, must
-        have room for each."""
+        """Every workload (sizes) that a verification plan may contain; the arena, the memory that candidates
+        work on, must have room for each."""
         own = (self.sizes.base,) if self._small else self._task.workloads
         return (*own, *(draw.workload for draw in self.sizes.draws))
 
@@ -162,8 +162,8 @@ class _Plan:
         self._all = tuple(self._kinds)
 
     def cases(self) -> list[Case]:
-        """The plan as a list: first an easy case, then all others from cheap to costly, last repeated runs at
-        the base sizes (the timed ones; on the emulator, the small ones)."""
+        """The verification plan as a list: first an easy case, then all others from cheap to costly, last
+        repeated runs at the base sizes (the timed ones; on the emulator, the small ones)."""
         base = self._sizes.base
         first = Case(next(self._few), "written", runs=2, moved=False)
         cases = [Case(self._edge(), "written")]
@@ -214,8 +214,8 @@ class _Plan:
         return self._rng.choice(edges) if edges else next(self._few)
 
     def _drawn_kinds(self) -> list[Distribution]:
-        """The kinds of values for one plan: one from each row of ALWAYS and two of FAINT, in random order;
-        only kinds that some input accepts."""
+        """The kinds of values for one verification plan: one from each row of ALWAYS and two of FAINT, in
+        random order; only kinds that some input accepts."""
         kinds = [self._rng.choice(taken) for row in ALWAYS if (taken := self._taken(row))]
         faint = self._taken(FAINT)
         kinds += self._rng.sample(faint, min(2, len(faint)))

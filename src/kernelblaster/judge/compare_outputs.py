@@ -151,9 +151,9 @@ class OutputComparer:
     def _excuse(
         self, case: Case, tensor: Tensor, exact: torch.Tensor, own: Errors | Literal["no truth"] | None
     ) -> str | None:
-        """Why an output cannot be judged on these values, in words for a note; None where it can. `exact` is
-        what it is compared with, `own` PyTorch's errors (None: not finite; "no truth": there is no float64
-        reference)."""
+        """Why an output cannot be judged on these values, in words for a note; None if it can be. `exact` is
+        the tensor that it is compared with. `own` are PyTorch's errors: None if PyTorch's output is not
+        finite, "no truth" if there is no float64 reference."""
         if own == "no truth":
             usable = tensor.floating is False or all_finite(exact)
             known = self._task.kind == "cuda" or all(

@@ -30,8 +30,8 @@ def estimates(
 
 class Estimator:
     """Models how long candidates take on the GPU `spec`, and why, in an emulator of its own and without
-    verifying them. `facts()` gives the device attributes that host code sees; None: those that follow from
-    `spec`."""
+    verifying them. `facts()` gives the device attributes that host code sees; if it gives None, those that
+    follow from `spec` are used."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec

@@ -1,4 +1,5 @@
-"""How much memory judging a task takes at least, told before anything is begun."""
+"""How much memory judging a task takes at least, so that a task that does not fit is refused before anything
+is begun."""
 
 import contextlib
 from dataclasses import dataclass
@@ -26,18 +27,18 @@ class MemoryNeeds:
 
 @dataclass(frozen=True)
 class MemoryRoom:
-    """The memory in bytes that there is: all of the device's (None: it is no GPU), and what the host has
-    available (None: not known)."""
+    """The memory in bytes that there is: `device` is all of a GPU's, None if candidates run without a GPU;
+    `host` is what this machine has available, None if it is not known."""
 
     device: int | None
     host: int | None
 
 
 def needs_of(task: Task) -> MemoryNeeds:
-    """What judging a task at its primary workload (the sizes that are timed) takes at least: on the device
-    one set of all tensors, parameters twice more (PyTorch's own, and those that values are drawn around),
-    and the outputs of PyTorch, of a candidate, and of the float64 reference; on the host a module that cannot
-    be built elsewhere."""
+    """The least memory that judging a task at its primary workload (the sizes that are timed) takes. On the
+    device: all tensors once, the parameters twice more (PyTorch's own, and those that values are drawn
+    around), and the outputs of PyTorch, of a candidate, and of the float64 reference. On the host: the
+    parameters, for a module that can only be built there."""
     workload, signature = task.primary, task.signature
     parameters = sum(workload.bytes(tensor) for tensor in signature.parameters)
     outputs = sum(
@@ -84,7 +85,8 @@ def out_of_memory(task: Task) -> BadTask:
 
 
 def _host_bytes() -> int | None:
-    """What the host has available, at most the limit of this process's group; None if it does not say."""
+    """The bytes of memory that this machine has available, or that its process group (cgroup) may use, if
+    that is less; None if the system does not tell."""
     found = []
     with contextlib.suppress(OSError, ValueError, StopIteration):
         line = next(one for one in MEMINFO.read_text().splitlines() if one.startswith("MemAvailable:"))

@@ -308,8 +308,8 @@ class _Run:
 
 def _timed_otherwise(seen: CallCoverage, profile: Profile | None) -> str | None:
     """Why the modelled time is not that of this call, in words: the blocks that were run did more work than
-    those that the time was modelled from, so the candidate may recognize when it is timed. None if they did
-    not, or if the profile does not count work."""
+    those that the time was modelled from, so the candidate may recognize when it is timed. None if there is
+    no such difference, or if the profile does not count work."""
     timed = _modelled_work(profile) * seen.share if profile is not None else 0.0
     if not timed or profile is None or len(profile.kernels) >= MOST_KERNELS:
         return None
@@ -363,7 +363,7 @@ def _work(kernel: KernelProfile) -> float:
 
 def _uncovered(seen: CallCoverage) -> str | None:
     """Why the blocks that were run (`seen` says what they did) do not stand for all of them, in words: they
-    wrote too small a part of an output. None if they do."""
+    wrote too small a part of an output. None if they do stand for all."""
     if seen.share >= 1 or seen.covered >= COVERED * seen.share:
         return None
     return (

@@ -1,6 +1,7 @@
-"""Finds out early that a candidate is hopelessly slow: after the small workloads, one call at the primary
-workload (the sizes that are timed) is timed by its launches and held against the baseline. So what judging
-costs is bounded by the baseline's time, not by the candidate's."""
+"""Ends the judging of hopelessly slow candidates early. After the verification cases at small workloads, the
+kernels of one call at the primary workload (the sizes that are timed) are timed, and their sum is compared
+with the baseline's time: so the time that judging takes is bounded by the baseline's, not by the
+candidate's."""
 
 from dataclasses import dataclass
 
@@ -18,8 +19,9 @@ LARGE_SHARE = 0.25  # of the primary workload's activations: workloads from ther
 
 @dataclass(frozen=True)
 class SlowCall:
-    """One call of a hopelessly slow candidate at the primary workload (the sizes that are timed), and the
-    baseline's time for the same in us. `work` is what was launched, each with its duration."""
+    """The timed call of a candidate that was found to be hopelessly slow: its time and the baseline's, both
+    in us and at the primary workload (the sizes that are timed). `work` are its kernels, copies and fills,
+    each with its duration."""
 
     baseline_us: float
     candidate_us: float
@@ -36,21 +38,23 @@ class SlowCall:
 
     @property
     def outcome(self) -> Slower:
-        """The verdict: correct as far as it was run, and slower by a speedup that one call tells."""
+        """The verdict `Slower`: the candidate was correct as far as it was run. Its speedup is that of the
+        one call, which may be off by the factor UNSURE either way."""
         ratio = self.baseline_us / self.candidate_us
         speedup = Speedup(estimate=ratio, low=ratio / UNSURE, high=ratio * UNSURE, confidence=None)
         return Slower(speedup=speedup, reason=self.words)
 
 
 def slow_call(baseline_us: float, work: tuple[LaunchedWork, ...]) -> SlowCall | None:
-    """The call that launched `work`, if it shows that its candidate is hopelessly slow against a baseline
-    that takes `baseline_us`; else None. Launches without a duration count as none."""
+    """Whether a candidate is hopelessly slow, by one call that launched `work`: if its kernels took longer
+    than CHEAP_US and longer than TIMES times the baseline (`baseline_us`), that call is returned, else None.
+    A kernel without a duration counts as 0."""
     candidate_us = sum(one.duration_us or 0.0 for one in work)
     hopeless = candidate_us > max(CHEAP_US, TIMES * baseline_us)
     return SlowCall(baseline_us, candidate_us, work) if hopeless else None
 
 
 def limit_s(baseline_us: float) -> float:
-    """Seconds after which a call at the primary workload is ended, if the baseline takes `baseline_us`: never
-    more than the usual limit of a call."""
+    """After how many seconds the call that `slow_call` looks at is ended, for a baseline that takes
+    `baseline_us`; at most the usual limit of a call."""
     return min(settings().call_limit_s, max(LEAST_LIMIT_S, LIMIT_TIMES * baseline_us / 1e6))

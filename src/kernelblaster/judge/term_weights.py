@@ -50,8 +50,8 @@ def _quantum(sizes: torch.Tensor) -> float:
 
 
 def _dims(given: Given) -> Dims:
-    """The axes over which a reduction operator sums; `given` are its arguments by name. All axes if `dim` is
-    missing or empty."""
+    """The axes of its input over which a reduction operator (like `sum`) works: its argument `dim`, or all
+    axes if that is missing, None or empty. `given` are the arguments of the operator's call, by name."""
     tensor, dim = given["self"], given.get("dim")
     if dim is None or dim == [] or not tensor.dim():
         return tuple(range(tensor.dim()))

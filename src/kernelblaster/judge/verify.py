@@ -157,9 +157,10 @@ class Verifier:
         return own >= LARGE_SHARE * primary
 
     def _slow_call(self) -> SlowCall | None:
-        """Run one call at the primary workload (the timed sizes), on values like the task file's own and at
-        the addresses of the last such case. If it shows that the candidate is hopelessly slow, its outputs
-        are compared, which raises Stop if they are wrong; else None. None as well without such a case."""
+        """Run one call at the primary workload (the timed sizes), on values like the task file's own. If it
+        shows that the candidate is hopelessly slow, returns it, after comparing its outputs, which raises
+        Stop if they are wrong; else None. The call is that of the last case with these sizes and values;
+        None if no case has them."""
         assert self._baseline_us is not None
         usual = [n for n in self._layouts if self._is_usual(self._cases[n])]
         if not usual:

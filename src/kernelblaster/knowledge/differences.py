@@ -20,8 +20,8 @@ class Score(Record):
 
 class Changed(Record):
     """A technique in a state whose entry differs between two contents. `before` and `after` are its scores,
-    None where it does not exist; `notes` are the new ones, `retired` is the reason if it is retired
-    afterwards."""
+    None for a content that does not have the technique; `notes` are the new ones, `retired` is the reason if
+    it is retired afterwards."""
 
     state: str
     technique: str
@@ -67,8 +67,8 @@ def difference(before: Content, after: Content) -> Difference:
 def _changed(
     state: str, technique: str, one: OptimizationEntry | None, other: OptimizationEntry | None
 ) -> Changed:
-    """The difference between the entries `one` (before) and `other` (after) of a technique; None where it
-    does not exist."""
+    """The difference between the entries of a technique before (`one`) and after (`other`); an entry is None
+    if the knowledge base did not have the technique then."""
     known = one.notes if one else ()
     return Changed(
         state=state,

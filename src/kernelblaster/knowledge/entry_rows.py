@@ -67,7 +67,7 @@ def change_entries(
 ) -> EntriesWritten | None:
     """Applies the changes `fresh` to the entries that were `read`, those of `keys`, and returns the rows to
     write. None if those entries are not enough: states were added or merged since `known`, an entry is
-    missing, or a change was recorded before. Raises Damaged."""
+    missing, or a change was recorded before. Raises Damaged if a row's checksum is wrong."""
     about = checked(tables.about, read.about)
     if read.recorded or max(about.rebuilt, read.latest_state) > known.version:
         return None

@@ -34,7 +34,7 @@ def open_knowledge(where: str | Path, create: bool = True) -> KnowledgeBase:
 
 def copy_kept(where: str, target: Path) -> None:
     """Have the keeper (the process that has the access) copy the knowledge base at a path or URL to the file
-    `target`, which must have been announced to it. Raises KnowledgeError."""
+    `target`, which must have been announced to it. Raises KnowledgeError if the keeper cannot do so."""
     _asked(where, "copy", to=str(target))
 
 

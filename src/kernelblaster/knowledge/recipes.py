@@ -53,11 +53,13 @@ def format_prediction(technique: str, value: float, *, modelled: bool = False) -
 def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
 ) -> list[Recipe]:
-    """At most OFFERED recipes (sets of techniques for one step) for a state, best first: those tried in this
-    family of tasks in any state, and those known in this state and never tried. First the recipe of the
-    family's usual techniques and the one with the best result in this state, then by optimistic prediction;
-    results in this state override those elsewhere. Recipes that would add fewer than two techniques to
-    `applied` are left out. `content` is the knowledge base's, `architecture` the GPU's."""
+    """At most OFFERED recipes (sets of techniques for one step) for a kernel in the performance state
+    `state`, best first. Offered are recipes that were tried on kernels of this `family` (kind of
+    computation) in any state, and those that are known in this state and were never tried. First come the
+    family's usual techniques as one recipe and the recipe with the best result in this state, then the
+    others by optimistic prediction; results in this state override those in others. Recipes that would add
+    fewer than two techniques to `applied` are left out. `content` is the knowledge base's, `architecture`
+    the GPU's."""
     hoped: dict[Recipe, float] = {}
     here: dict[Recipe, float] = {}
     seen: dict[Recipe, float] = {}

@@ -59,8 +59,8 @@ class AgentDesk:
         )
 
     def kept(self, name: str, run: str | None) -> str:
-        """The source with the id `name` (32 hex digits) in `run`; None: in any of the current runs. Raises
-        StoreError if it is in none."""
+        """The source with the id `name` (32 hex digits), from `run`, or from any of the current runs if that
+        is None. Raises StoreError if it is in none of them."""
         for one in [run] if run else [*reversed(self.current.values())]:
             try:
                 return Files(self.searches.folder(one) / "files").get(name)
@@ -70,7 +70,8 @@ class AgentDesk:
 
     def run_of(self, task: str, run: str | None) -> str | None:
         """The name of the run to which a candidate of a task goes: the given one, else the task's current
-        one; None: a new run is to be made. Raises StoreError if the given one does not exist."""
+        one; None if there is neither, so that a new run is to be made. Raises StoreError if the given one
+        does not exist."""
         return self.searches.folder(run).name if run else self.current.get(task)
 
 

@@ -152,9 +152,10 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
     async def profile(
         task: TaskName, candidate: CandidateText, context: Context[Any, Any], run: RunName = None
     ) -> dict[str, Any]:
-        """Why a correct candidate is as slow as it is: for each kernel its share of the time, its performance
-        state (what bounds it), and how busy memory, caches and pipes are. explain_state tells what paid in a
-        state. Records nothing."""
+        """Why a correct candidate is as slow as it is: `digest`, a summary in words, and `kernels`, for
+        each its share of the time, its performance state (what bounds it) with its meaning, and metrics:
+        how busy memory, caches and pipes are. explain_state tells which techniques paid in a state.
+        Records nothing."""
         source = await asyncio.to_thread(desk.source, candidate, run)
         return dict(await desk.judge.ask("profile", saying(context), task=desk.task(task), source=source))
 
@@ -200,7 +201,8 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
             ),
         ] = None,
     ) -> dict[str, Any]:
-        """The best candidate of a run as a file that needs nothing of KernelBlaster."""
+        """The best candidate of a run as a file that works without KernelBlaster installed. Returns `run`,
+        `format`, and the file's `text`, or `file` with its path if it was written there."""
         target = desk.names.writable(file) if file else None
         folder = desk.searches.folder(run)
         data = dict(await desk.judge.ask("export", saying(context), run=folder.name, format=format))

@@ -95,8 +95,8 @@ class TaskNames:
         return within[0]
 
     def read(self, name: str) -> str:
-        """The text of a file in an allowed folder, at most LONGEST_SOURCE bytes. Raises
-        KernelBlasterError."""
+        """The text of a file in an allowed folder. Raises KernelBlasterError if it is not there, has more
+        than LONGEST_SOURCE bytes, or is not UTF-8."""
         path = self.existing(name)
         try:
             return read_bounded(path, LONGEST_SOURCE).decode()

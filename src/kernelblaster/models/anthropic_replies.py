@@ -66,7 +66,7 @@ class ModelProperties(Shape):
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
     """Send the request `exchange` with this key (None: without one) and read the streamed answer. Raises a
-    `ModelError`."""
+    `ModelError` if the server refuses, cannot be reached, or gives no whole answer."""
     return exchanged(exchange, key, lambda response: Said(answer=_streamed(exchange, response, key or "")))
 
 

@@ -8,7 +8,7 @@ from kernelblaster.models.failures import ModelError
 
 def answer_with(exchange: Exchange, key: str | None) -> Said:
     """The server's answer to the request `exchange`, sent with this key (None: without one). Raises a
-    `ModelError`."""
+    `ModelError` if the server refuses, cannot be reached, or gives no whole answer."""
     if exchange.speaks == "anthropic":
         return anthropic_replies.answer_of(exchange, key)
     return openai_replies.answer_of(exchange, key)

@@ -1,5 +1,5 @@
-"""Hand-off: a person, or a program without a key, plays the model; requests and answers are files in a
-folder."""
+"""Hand-off: instead of a language model's server, a person or another program answers. Each request is
+written to files in a folder, and the answer is read from a file there."""
 
 import contextlib
 import json

@@ -54,7 +54,8 @@ class Settlement(Record):
 
 
 class ModelBudget(Record):
-    """The most that a run may spend, in tokens (in and out together) and in US dollars; None: no limit."""
+    """The most that a run may spend, in tokens (in and out together) and in US dollars; each is None if it
+    is not limited."""
 
     tokens: int | None = Field(default=None, ge=0)
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -158,10 +159,10 @@ class Ledger:
         estimated: bool = False,
         seconds: float | None = None,
     ) -> None:
-        """Record what a reserved call cost. `usage` is None if unknown: the most is then charged, or more if
-        the answer's `read_bytes` bytes exceed the output limit in tokens (a token has at least one byte).
-        `doubt` is why the server's count was not believed; `estimated` and `seconds` are as in
-        `Settlement`."""
+        """Record what a reserved call cost. If `usage` is None, since the tokens are unknown, the most that
+        was reserved is charged, or more if the answer's `read_bytes` bytes exceed the output limit in tokens
+        (a token has at least one byte). `doubt` is why the server's count was not believed; `estimated` and
+        `seconds` are as in `Settlement`."""
         told, model, bound = usage is not None, reservation.model, reservation.bound
         if usage is None and read_bytes > bound.tokens_out:
             usage = bound.model_copy(update={"tokens_out": read_bytes})
@@ -261,8 +262,8 @@ class Ledger:
         self._reserved, self._settled = reserved, settled
 
     def _write(self, record: Reservation | Settlement) -> None:
-        """Append a record to the file, if there is one; it is flushed to disk on return. Raises
-        ModelError."""
+        """Append a record to the file, if there is one; it is flushed to disk on return. Raises ModelError
+        if the file cannot be written."""
         if self._file is None:
             return
         end = self._file.seek(0, os.SEEK_END)

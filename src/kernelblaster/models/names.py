@@ -96,7 +96,7 @@ def parse_name(text: str) -> ModelName:
 
 def parse_table(texts: Sequence[str], roles: Collection[str]) -> ModelTable:
     """The table of models by role (kind of question), from command-line texts: `NAME` for all roles,
-    `ROLE=NAME` for one, which must be among `roles`. Raises BadName."""
+    `ROLE=NAME` for one. Raises BadName if that is not one of `roles`, or NAME is no model's name."""
     default = None
     named = {}
     for text in texts:

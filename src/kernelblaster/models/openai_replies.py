@@ -68,7 +68,7 @@ class Listed(Shape):
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
     """Send the request `exchange` with this key (None: without one) and read the answer, streamed or whole.
-    Raises a `ModelError`."""
+    Raises a `ModelError` if the server refuses, cannot be reached, or gives no whole answer."""
 
     def read(response: Response) -> Said:
         if "json" in response.kind:

@@ -41,8 +41,8 @@ class OpenAIServer:
         return self.options.asked(lambda: self._body(request), lambda body: self._send(body, request))
 
     def context_length(self) -> int | None:
-        """How many tokens the model takes, prompt and answer together, from the server's list of models; None
-        if it does not say. Asks the server."""
+        """How many tokens the model takes, prompt and answer together, by the server's list of models, which
+        this asks for; None if the list does not say."""
         return context_length(self._server.asking("models"), self._model)
 
     def _body(self, request: Request[T]) -> dict[str, Any]:

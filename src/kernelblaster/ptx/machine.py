@@ -52,9 +52,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Attributes:
-    """CUDA launch attributes. `dependent`: programmatic stream serialization, so the kernel may start before
-    the previous launch has ended. `cluster`: cluster size in blocks in x, y, z; None: as compiled.
-    `resident`: clusters (or blocks, without clusters) that the GPU runs at once; 0: as many as there are."""
+    """CUDA launch attributes. `dependent` is programmatic stream serialization: the kernel may start before
+    the previous launch has ended. `cluster` is the cluster size in blocks in x, y, z; if it is None, the one
+    that the kernel was compiled with. `resident` is how many clusters (or blocks, without clusters) the GPU
+    runs at once; 0 means all of them."""
 
     dependent: bool = False
     cooperative: bool = False
@@ -174,8 +175,8 @@ class Machine:
     def tensor_map(self, number: int, numbers: Sequence[int], *, im2col: bool = False) -> bytes:
         """The 128 bytes of a kernel argument that stand for tensor map number `number`, counted from 0;
         making number 0 forgets all earlier ones. `numbers` are the arguments of cuTensorMapEncodeTiled or,
-        with `im2col`, cuTensorMapEncodeIm2col, in the order of native/tensor_map.h. Raises NotEmulated or
-        InvalidLaunch."""
+        with `im2col`, cuTensorMapEncodeIm2col, in the order of native/tensor_map.h. Raises NotEmulated for a
+        kind of map that the emulator lacks, InvalidLaunch for arguments that CUDA would refuse."""
         if number == 0:
             self._library.ptx_tensor_maps_clear(self._handle, *MARK)
         values = (ctypes.c_int64 * len(numbers))(*numbers)
@@ -259,7 +260,8 @@ class Module:
         """Run a kernel of this module to its end or to the first fault, and report. `grid` is in blocks,
         `block` in threads; `arguments` are the raw bytes of each parameter, `shared_bytes` is dynamic shared
         memory, `budget` the most instructions of a warp before it counts as an endless loop. Raises
-        NotEmulated or InvalidLaunch."""
+        NotEmulated if an instruction is missing in the emulator, InvalidLaunch if no GPU would accept the
+        launch."""
         layout = self._kernels[kernel]["parameters"]
         packed = bytearray(max((offset + size for offset, size in layout), default=0))
         for (offset, size), argument in zip(layout, arguments, strict=True):

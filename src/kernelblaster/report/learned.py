@@ -5,10 +5,11 @@ from typing import Any
 
 
 def merge_learned(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each (state, technique) that the runs taught, as JSON data: the expected speedup `before`
-    the earliest run and `after` the latest (by the version `to` of the knowledge base; None: unknown), and
-    the sentences that explain the change. The most tried first. `runs` are the `learned` data of runs'
-    results."""
+    """One row of JSON data for each (state, technique) that the runs taught. `before` is what the knowledge
+    base expected of the technique before the earliest run, `after` what it expects after the latest; each is
+    None if it did not know the technique then. `to` is the version of the knowledge base that `after` is
+    from, `reasons` are sentences that explain the change. The technique with the most attempts comes first.
+    `runs` are the `learned` data of runs' results."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for learned in sorted(runs, key=lambda one: one["from"]):
         for changed in learned["techniques"]:
@@ -24,13 +25,14 @@ def merge_learned(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _row(key: tuple[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
-    """The row of a technique in a state, which `key` names (state, technique). `before` is what the knowledge
-    base expected of it before the runs, None if it did not know it; what came after is filled in later."""
+    """The row of a technique in a state, which `key` names (state, technique). `before` is what the
+    knowledge base expected of it before the runs, or None if it did not know the technique. `after`, `to`
+    and `reasons` are empty, for the caller to fill in."""
     named = {"state": key[0], "technique": key[1], "before": before}
     return named | {"after": None, "to": -1, "reasons": []}
 
 
 def _attempts(row: dict[str, Any]) -> float:
-    """How many attempts the knowledge base had seen of a row's technique after the runs; 0 if it is not
-    known."""
+    """How many attempts the knowledge base had seen of a row's technique after the runs; 0 if it did not
+    know the technique."""
     return float(row["after"]["attempts"]) if row["after"] else 0.0

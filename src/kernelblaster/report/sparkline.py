@@ -24,9 +24,10 @@ class Sparkline:
 def sparkline(
     times: Sequence[float | None], floor_us: float | None, baseline_us: float | None, limit: int | None = None
 ) -> Sparkline | None:
-    """The plot of candidates' times in microseconds, in the order of judging (None: not correct), over an
-    axis that has room for `limit` of them; None if no time or floor is known. The higher, the slower, on a
-    logarithmic axis that ends at the floor, the least time that the GPU allows."""
+    """The plot of candidates' times in microseconds, in the order of judging; a time is None if the
+    candidate is not correct. The axis has room for `limit` of them. The higher, the slower, on a logarithmic
+    axis that ends at the floor, the least time that the GPU allows. Returns None if no time or no floor is
+    known."""
     times = [us if us is not None and us > 0 and isfinite(us) else None for us in times]
     known = [us for us in times if us is not None]
     if not known or not floor_us or not 0 < floor_us < inf:

@@ -1,4 +1,4 @@
-"""The quick way to a result: the best known recipe for what a task computes, judged once."""
+"""`optimize --quick`: a result from the best known recipe for what a task computes, without a search."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -19,10 +19,10 @@ JUDGED = 3  # of those, until one is correct
 
 
 class Quick:
-    """A search for those who want a result and not its history: writes the first candidate without having it
-    judged, applies to it whole recipes (sets of techniques) that the knowledge base knows for the families of
-    its kernels, then those that usually pay there, and has the one judged that the emulator's model finds
-    fastest. `steps` stays empty, and nothing is learned."""
+    """A search for those who want a result at once. It writes the first candidate without having it judged,
+    applies to it whole recipes (sets of techniques): those that the knowledge base knows for the families of
+    its kernels, then those that usually pay there. Of the candidates, the one that the emulator's model
+    finds fastest is judged. `steps` stays empty, as no history is kept, and nothing is learned."""
 
     def __init__(self, policy: ExpertPolicy, session: Session) -> None:
         self._policy = policy
@@ -30,8 +30,9 @@ class Quick:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """The candidate of the best recipe; of the next best one if that is not correct. Raises
-        KernelBlasterError if none of JUDGED is."""
+        """Judges up to JUDGED candidates, one after another, until one is correct, and returns that: those
+        made by recipes, in the order of `_ordered`, then the first candidate, which no recipe was applied
+        to. Raises KernelBlasterError if none is correct."""
         first = self._policy.initial(task)
         left = self._ordered(list(islice(self._attempts(first), MODELLED)))
         judging = self._session.judging
@@ -42,8 +43,9 @@ class Quick:
         raise KernelBlasterError(f"{task.name}: no recipe gave a correct candidate; search without --quick.")
 
     def _attempts(self, first: Attempt) -> Iterator[Attempt]:
-        """Yields the candidates that known and usual recipes make of the first one, most recommended first,
-        each once."""
+        """Yields the candidates that recipes make of the first one, each candidate once: first the recipes
+        that the knowledge base has for the families of its kernels, in its order, then those of a fixed
+        list."""
         memory, families = self._session.memory, self._policy.families(first)
         content = memory.now()
         known = [
@@ -59,8 +61,9 @@ class Quick:
                 yield attempt
 
     def _ordered(self, attempts: list[Attempt]) -> list[Attempt]:
-        """The attempts in the order in which they are to be judged: the one first that the emulator's model
-        finds fastest; as they come if it cannot model the most recommended one."""
+        """All the attempts (candidates), sorted from fastest to slowest by the emulator's model of the GPU;
+        those that it cannot model come last. The order stays as it is, the most recommended recipe first, if
+        the model cannot tell the time of the first one."""
         if len(attempts) < 2:
             return attempts
         times = self._session.judging.modelled_us([attempt.candidate for attempt in attempts])

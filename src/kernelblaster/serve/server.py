@@ -27,8 +27,9 @@ SENT_BYTES = 256_000  # that the system keeps for a client that does not read
 
 @dataclass(frozen=True)
 class Listening:
-    """Where and for whom a dashboard listens. `token` None: for everybody on this machine, and only possible
-    on loopback. `hosts` are further names by which browsers may address it."""
+    """Where and for whom a dashboard listens. Who opens it must give `token`; if that is None, everybody on
+    this machine may, which is possible on loopback only. `hosts` are further names by which browsers may
+    address it."""
 
     host: str = "127.0.0.1"
     port: int = PORT

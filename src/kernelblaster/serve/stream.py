@@ -14,9 +14,10 @@ PAUSE_S = 0.1  # between two messages to one client: what changes meanwhile goes
 
 
 class EventStream:
-    """An ASGI response with the changes of a topic (what a page shows) since a version; None: the page is
-    from before a restart, and must be loaded again. A client that does not take what it is sent within SLOW_S
-    is dropped; it may reconnect and continue from its version."""
+    """An ASGI response that sends the changes of a topic (what a page shows) since the version that the page
+    has. If that version is None, the page is from before a restart of the server, and is told to load again.
+    A client that does not take what it is sent within SLOW_S is dropped; it may reconnect and continue from
+    its version."""
 
     def __init__(self, topic: Topic, since: int | None, headers: dict[str, str]) -> None:
         self._topic = topic

@@ -106,8 +106,9 @@ class Topic:
             return self.version, [sent.part for sent in self._sent.values()]
 
     def join(self, client: Client, since: int | None) -> None:
-        """Send a client the parts that changed since the version `since`, and from now on all changes. None:
-        its page is from before a restart, and it is told to load it again."""
+        """Send a client the parts that changed since the version `since`, and from now on all changes. If
+        `since` is None, its page is from before a restart of the server, and it is told to load the page
+        again."""
         with self._lock:
             self.used = time.monotonic()
             if since is None or since > self.version:

@@ -12,22 +12,23 @@ APART = 1.01  # ratio of measured times from which two candidates count as diffe
 
 @dataclass(frozen=True)
 class Ranking:
-    """Of `pairs` pairs of candidates whose time was modelled before it was measured, how many the model put
-    in the `right` order."""
+    """How well a model of the GPU ranked candidates: of `pairs` pairs of candidates that were modelled and
+    then measured, it predicted for `right` pairs which one is faster."""
 
     right: int = 0
     pairs: int = 0
 
     def __str__(self) -> str:
-        """The share of right rankings as a sentence part; empty without pairs."""
+        """This as a part of a sentence; empty if there are no pairs."""
         if not self.pairs:
             return ""
         return f"the model ranked {self.right / self.pairs:.0%} of {self.pairs} pairs of candidates right"
 
 
 def ranking_of(modelled_us: Mapping[str, float | None], measured_us: Mapping[str, float]) -> Ranking:
-    """Compare modelled with measured times in us, both by the candidates' code. Pairs whose measured times
-    are less than APART from each other do not count."""
+    """Counts the pairs of candidates whose modelled times are in the same order as the measured ones. Both
+    arguments map a candidate's code to its time in us; candidates without both times are left out, and so
+    are pairs whose measured times differ by less than the factor APART."""
     known = [(us, measured_us[code]) for code, us in modelled_us.items() if us and code in measured_us]
     pairs = [(a, b) for a, b in combinations(known, 2) if not 1 / APART < a[1] / b[1] < APART]
     right = sum((a[0] < b[0]) == (a[1] < b[1]) for a, b in pairs)
@@ -35,7 +36,7 @@ def ranking_of(modelled_us: Mapping[str, float | None], measured_us: Mapping[str
 
 
 def ranking_in(run: Run) -> Ranking:
-    """The ranking of the candidates of a run that were measured."""
+    """As `ranking_of`, for those candidates of a run that were modelled and then measured on a GPU."""
     modelled = {event.key: event.data["us"] for event in run.events if event.kind == "estimate"}
     measured = {}
     for event in run.events:

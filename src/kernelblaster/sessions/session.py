@@ -67,8 +67,8 @@ class Session:
         self.log = Log(run, self.judging, self.steering, watcher, modelled=self.modelled)
 
     def steer(self, key: str) -> None:
-        """A check point between two steps: obey what people have asked for since the last one. `key` names it
-        in the record and must be unique in the run. Raises SearchStopped."""
+        """A check point between two steps: obey what people have asked for since the last one. `key` names
+        it in the record and must be unique in the run. Raises SearchStopped if they have asked to stop."""
         for limits in self.steering.take(key):
             self.judging.budget.change(limits)
 

@@ -49,7 +49,7 @@ class Steering:
     def take(self, key: str) -> list[SetBudget]:
         """Obey what was asked for since the last check point; returns the new limits among it, which the
         caller applies. `key` names this check point in the record and must be unique in the run. Raises
-        SearchStopped."""
+        SearchStopped if a stop was asked for."""
         self.check()
         self.notes = tuple(one for one in self.notes if one.id not in self._shown or _stands(one))
         data = self._run.recorded(STEERED, key)

@@ -70,7 +70,8 @@ class StoreDatabase:
 
     def _once(self, work: Callable[[Connection], T], *, lasting: bool) -> T:
         """Calls `work` with a connection in one transaction and returns its result, without trying again. If
-        not `lasting`, does not wait until the server's disk has it. Raises StoreUnreachable or StoreError."""
+        not `lasting`, does not wait until the server's disk has it. Raises StoreUnreachable if the
+        connection is lost, StoreError if the database refuses."""
         try:
             with self.engine.begin() as connection:
                 if not self.sqlite and not lasting:

@@ -51,7 +51,7 @@ class Files:
 def write_whole(target: Path, text: str, *, mode: int = 0o600) -> None:
     """Writes `text` to the file `target` atomically: it has the old content or the new, and is on the disk
     (fsync) when this returns. By default only its owner can read it; `mode` is subject to the umask. Raises
-    StoreError."""
+    StoreError if it cannot be written."""
     scratch = target.with_name(f"{WRITING}{secrets.token_hex(8)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

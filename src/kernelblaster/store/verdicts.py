@@ -96,8 +96,8 @@ def _encoded(evaluation: Evaluation) -> str:
 
 
 def _decoded(text: str) -> Evaluation | None:
-    """The evaluation in a line that `_encoded` wrote; None if it is damaged, so that the candidate must be
-    judged again."""
+    """The evaluation in a line that `_encoded` wrote; None if the line is damaged, so that the candidate
+    must be judged again."""
     match = _WRITTEN.fullmatch(text)
     return Evaluation.model_validate_json(match[2]) if match and _sum(match[2]) == match[1] else None
 

@@ -192,9 +192,12 @@ def _sparse_low(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> to
 
 
 def _grid(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """Ignores the given values; returns random integer multiples (at most GRID) of a power of two near an
-    eighth of the pool's standard deviation, with opposite signs in neighbouring pairs if the pool has both
-    signs: sums of them and of their squares are exact in any order, and dense sums are near zero."""
+    """New values for a piece of a tensor of which sums, and sums of squares, are exact in float32 in any
+    order: each is k times a power of two near an eighth of the pool's standard deviation, with a random
+    whole number k from 0 to GRID. If the pool has both signs, of the elements with flat indices 2i and 2i +
+    1 in the tensor one gets k and the other -k, so that sums over many elements are near zero. `values` only
+    gives the type (all functions of _CHANGES have the same parameters); `rows` gives each element's flat
+    index and the seed."""
     step = 2.0 ** (int(math.frexp(_spread(pool) or 1.0)[1]) - 3)
     size = rows.scattered("grid", pairs=True)
     steps = size % (GRID + 1)

@@ -145,8 +145,8 @@ def _instantiated(tree: CudaSource, entry: Function) -> Function:
 
 
 def _on_device(tree: CudaSource, entry: Function, path: str) -> Function:
-    """The launch function `entry` itself if it takes device memory. Raises BadTask, with an example, if it
-    allocates memory or copies between host and device."""
+    """Checks that the user's launch function `entry` takes device memory, and returns it. Raises BadTask,
+    with an example of such a function, if it allocates memory or copies between host and device itself."""
     for call in walk(entry.body, "call_expression"):
         name = text(call.child_by_field_name("function"))
         if name in ("cudaMalloc", "cudaMallocManaged") or re.search("HostToDevice|DeviceToHost", text(call)):

@@ -50,10 +50,11 @@ Where = Literal["cpu", "fake", "meta"]
 
 
 def learn(file: ModuleFile, dtype: torch.dtype | None, *, on: Where = "fake", small: bool = False) -> Facts:
-    """Build the module and run it once, cast to `dtype` (None: as it is). On "fake" tensors, which is cheap
-    at any size; on the "cpu", which finds errors that those miss; or on the "meta" device, which is much
-    cheaper still, but refuses some modules that are fine. `small` only marks the result: the caller has
-    replaced the file's constants by smaller ones. Raises BadTask if the module cannot be built or run."""
+    """Build the module and run it once, with its floating tensors cast to `dtype` (None leaves their types).
+    With "fake" tensors this is cheap at any size; on the "cpu" it finds errors that those miss; on the
+    "meta" device it is much cheaper still, but some modules that are fine are refused. `small` only marks
+    the result: the caller has replaced the file's constants by smaller ones. Raises BadTask if the module
+    cannot be built or run."""
     runner = _Runner(file, dtype, on)
     try:
         parameters = [(name, tuple(t.shape), dtype_name(t.dtype)) for name, t in runner.state.items()]

@@ -135,7 +135,8 @@ class _Check:
 
 
 def _same_numbers(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one type are equal in every element; NaN counts as equal to NaN."""
+    """Whether two tensors of the same shape and type are equal in every element. NaN is equal to NaN
+    here."""
     if not one.is_floating_point():
         return torch.equal(one, other)
     return torch.equal(one.nan_to_num(), other.nan_to_num())

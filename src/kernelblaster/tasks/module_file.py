@@ -135,10 +135,10 @@ class ModuleFile:
         return self._others[key]
 
     def build(self) -> torch.nn.Module:
-        """A new module, as KernelBench builds it: in the training mode that the file sets, with the
-        present random seed. Inside FakeTensorMode its tensors are fake; a constructor that fails on
-        those is run with real ones, which are then replaced by fake ones. Tensors that it keeps in plain
-        attributes become buffers, so that a candidate receives them. Raises BadTask."""
+        """A new module, as KernelBench builds it: in the training mode that the file sets, with the present
+        random seed. Inside FakeTensorMode its tensors are fake; a constructor that fails on those is run
+        with real ones, which are then replaced by fake ones. Tensors that it keeps in plain attributes
+        become buffers, so that a candidate receives them. Raises BadTask if the constructor fails."""
 
         def make() -> torch.nn.Module:
             arguments = self._namespace["get_init_inputs"]()

@@ -201,8 +201,8 @@ class SizeDraws:
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """The most bytes that a tensor takes in any workload of the pool, or in the task's own: in all of
-        these, or in the small one alone if the pool is drawn around that."""
+        """The most bytes that a tensor takes in any workload that verification may use: the drawn ones and
+        the task's own, or of the task's own only the small one, if workloads are drawn around that."""
         own = [self.base] if self._small else list(self._task.workloads)
         return max(workload.bytes(tensor) for workload in (*own, *(d.workload for d in self.draws)))
 
@@ -246,9 +246,10 @@ class SizeDraws:
         return None
 
     def _smaller(self, wanted: dict[str, int], fixed: Collection[str]) -> dict[str, int]:
-        """Wanted extents by size name, with the largest of those that are neither in `fixed` nor above the
-        base workload's reduced by a third. If there is none, those above the base are moved halfway towards
-        it, yet stay above. Equal to `wanted` if nothing can be reduced."""
+        """One step from the `wanted` extents (by size name) towards a smaller workload: the largest of the
+        extents that are neither in `fixed` nor above the base workload's is reduced by a third. If there is
+        none, extents above the base's are moved halfway towards them, and stay above. Returns `wanted` if
+        nothing can be reduced."""
         base = self.base.sizes
         plain = [name for name, extent in wanted.items() if 1 < extent <= base[name] and name not in fixed]
         if plain:

@@ -339,8 +339,8 @@ def _rearranged(wide: torch.Tensor, arrangement: str, pool: ValuePool) -> torch.
 
 
 def _moved_scalar(value: Number, rng: random.Random) -> Number:
-    """A different value to pass for a scalar argument, drawn by `rng`, sometimes the same; booleans are never
-    changed."""
+    """A value to pass for a scalar argument instead of `value`: a little larger, or scaled by a factor that
+    `rng` draws. It may equal `value`; booleans always do."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int):

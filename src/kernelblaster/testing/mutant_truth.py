@@ -43,9 +43,10 @@ class _Known:
 
 
 class MutantTruth:
-    """Decides whether mutants of one kernel are wrong by running them in the emulator. `original` is the
-    compiled kernel; `known` are the inputs for which it is right, with its outputs. Not thread-safe. Raises
-    KernelBlasterError if the original dies or hangs."""
+    """Decides whether mutants (copies of one kernel with one planted mistake each) are wrong, by running
+    them in the emulator. `original` is the compiled kernel without a mistake; it is run first, on many
+    inputs, and `known` are those for which its outputs are right, with these outputs. Not thread-safe.
+    Creating it raises KernelBlasterError if the original crashes or hangs."""
 
     def __init__(self, device: EmulatedDevice, task: Task, original: Path, seed: int) -> None:
         self._device = device
@@ -165,10 +166,10 @@ def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tens
 def _compare_floating(
     original: torch.Tensor, output: torch.Tensor, truth: torch.Tensor, noise: torch.Tensor
 ) -> str | None:
-    """How one floating output of a mutant (`output`) is wrong, in words; None if it is as good as the
-    `original`'s: an element may be off by ELEMENT times the expected error (the largest of the original's,
-    `noise` and one rounding), the root mean square by WHOLE times. `truth` is float64, `noise` the effect of
-    one rounding of the inputs."""
+    """How one floating output of a mutant (`output`) is wrong, in words; None if it is not. An element may
+    be off by ELEMENT times the expected error (the largest of the error of `original`, `noise` and one
+    rounding), the root mean square over all elements by WHOLE times its expected one. `truth` is the output
+    in float64, `noise` how much one rounding of the inputs changes it."""
     finite = torch.isfinite(original) & torch.isfinite(truth)
     if not bool(torch.isfinite(output[finite]).all()):
         return "not finite"

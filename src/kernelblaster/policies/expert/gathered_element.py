@@ -1,5 +1,5 @@
-"""Recognizes operands of a product that are a tensor's element under conditions and 0 elsewhere, such as the
-pixels of a convolution with padding."""
+"""Recognizes operands of a product that are an element of a tensor where conditions hold and 0 elsewhere,
+such as the pixels of a convolution with padding."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,9 @@ class GatheredElement:
 
 
 def gathered_element(expression: Expression) -> GatheredElement | None:
-    """The operand as a load under the conditions of the `where`s around it (none if it is a plain load); None
-    if it is computed, or if a `where` gives something else than 0."""
+    """The operand as a load with the conditions of all `where`s around it; a plain load has no conditions.
+    None if the operand is computed from what is loaded, or if a `where` gives something other than 0 where
+    its condition does not hold."""
     conditions: list[Expression] = []
     while isinstance(expression, Operation) and expression.name == "where":
         test, expression, otherwise = expression.operands
@@ -28,7 +29,7 @@ def gathered_element(expression: Expression) -> GatheredElement | None:
 
 
 def conjuncts(test: Expression) -> list[Expression]:
-    """The tests that `test` joins with `and`; itself alone when it is no such chain."""
+    """The tests that `test` joins with `and`, as a list; [test] if it joins none."""
     if isinstance(test, Operation) and test.name == "and":
         return [part for operand in test.operands for part in conjuncts(operand)]
     return [test]

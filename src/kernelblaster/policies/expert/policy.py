@@ -36,8 +36,8 @@ Form = Plan | OwnSource
 
 
 class _Rewrite(NamedTuple):
-    """A rewritten form (a plan, or a user's source), the names of the kernels that it changes of the form
-    before, and the techniques that were applied."""
+    """What a technique made of a form (a plan, or a user's source): the new form, the names of the kernels
+    of the old one that it changed, and the techniques that were applied."""
 
     form: Form
     changed: frozenset[str]
@@ -103,7 +103,8 @@ class ExpertPolicy(ExpertLearning):
         return self._moves(attempt, technique, frozenset({target.kernel}))
 
     def whole(self, attempt: Attempt, technique: str) -> Iterator[Attempt]:
-        """As `moves`, on whichever kernels of the candidate the technique changes."""
+        """Yields the candidates that applying `technique` (or a recipe) to `attempt` can give, as `moves`
+        does, but to all kernels that it applies to, not to a single target."""
         return self._moves(attempt, technique, frozenset(kernel.name for kernel in attempt.form.kernels))
 
     def families(self, attempt: Attempt) -> list[str]:

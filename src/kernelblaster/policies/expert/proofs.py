@@ -31,14 +31,15 @@ def equal(left: Index, right: Index) -> bool:
 
 def bound(index: Index, extents: Extents) -> Index | None:
     """The exclusive upper bound (largest value + 1) of an index; `extents` maps its loop variables to their
-    own exclusive upper bounds. None if it is not known."""
+    own exclusive upper bounds. None if no bound can be derived."""
     largest = _largest(polynomial(index), extents)
     return None if largest is None else (largest + ONE).index()
 
 
 def _largest(form: Polynomial, extents: Extents) -> Polynomial | None:
-    """The largest value of the polynomial `form`, whose loop variables run from 0 to below `extents`: added
-    terms count with the variables' largest values, subtracted ones with 0. None if it is not known."""
+    """The largest value of the polynomial `form`, whose loop variables run from 0 to below `extents`:
+    added terms count with the variables' largest values, subtracted ones with 0. None if that cannot be
+    derived."""
     found = ZERO
     for n, factors in form.terms:
         moving = any(indices.names(factor.index) & extents.keys() for factor in factors)

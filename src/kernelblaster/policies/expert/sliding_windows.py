@@ -1,5 +1,6 @@
-"""Recognizes reductions over sliding windows: along one or more dimensions, the window of the next result
-lies a fixed number of elements further in the operand, as in poolings and depthwise convolutions."""
+"""Recognizes reductions over sliding windows, as in poolings and depthwise convolutions: the elements of the
+operand that the next result along a dimension is computed from (its window) lie a fixed number of elements
+further. The elements of a window are numbered by taps, like those of a filter."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -37,10 +38,10 @@ ELEMENT = "element"  # the name by which a stage's body refers to the window's e
 
 @dataclass(frozen=True)
 class Slide:
-    """How windows lie along one dimension. The element of result r and tap w is at index
-    r * stride + w * step + offset of the operand; `result` is the axis of r, `tap` that of w, with `taps`
-    elements (None and 1 where the windows have one element along this dimension). `place` is the variable
-    that stands for this index in the window's element."""
+    """How windows lie along one dimension of the operand: element w of the window of result r is at index r
+    * stride + w * step + offset. `result` is the axis that r runs along, `tap` the reduced axis that w runs
+    along; None, and `taps` is 1, if windows have a single element along this dimension. `place` is a
+    variable that stands for that index in expressions."""
 
     result: Axis
     tap: Axis | None
@@ -58,29 +59,30 @@ class Slide:
 
     @property
     def index(self) -> Index:
-        """The index of an element as an expression of result and tap."""
+        """The index of an element, r * stride + w * step + offset, as a symbolic expression."""
         tap = self.tap.index if self.tap else ZERO
         found = indices.add(_times(self.result.index, self.stride), _times(tap, self.step))
         return indices.add(found, indices.number(self.offset))
 
     @property
     def reach(self) -> int:
-        """How much further than its first element a window's last element lies."""
+        """How many elements after its first one the last element of a window lies."""
         return (self.taps - 1) * self.step
 
     def span(self, results: int) -> int:
-        """How many elements lie under the windows of so many neighbouring results, from the first to the
-        last."""
+        """How many elements lie under the windows of `results` neighbouring results together, gaps
+        included."""
         return (results - 1) * self.stride + self.reach + 1
 
 
 @dataclass(frozen=True)
 class SlidingWindows:
-    """A reduction over sliding windows. `lines` are the dimensions in which its windows slide, but for the
-    one along memory, `column`. Where all of `tests` hold, the window's element is `value`, elsewhere
-    `outside`; these are expressions of the slides' places. `body` is what the stage combines, in which
-    Reduced(ELEMENT) is that element. `vectors` are the loads of `value` along memory, and `divisors` the
-    indices that must be divisible by a vector's width."""
+    """A reduction over sliding windows, in the form in which a thread can compute several results of it.
+    Windows slide along the dimensions `lines` and along `column`, the one that is contiguous in memory. An
+    element of a window is `value` if all of `tests` hold, else the number `outside` (as in padding); these
+    are expressions of the variables `place` of the slides. `body` is what is summed up (or combined
+    otherwise), with Reduced(ELEMENT) for that element. `vectors` are the loads of `value` along memory; they
+    can be vectors of a width that divides all `divisors`."""
 
     lines: tuple[Slide, ...]
     column: Slide
@@ -96,12 +98,14 @@ class SlidingWindows:
         return (*self.lines, self.column)
 
     def grain(self, plan: Plan) -> int:
-        """How many elements of the widest operand fit in a vector of 16 bytes."""
+        """The most elements that a thread reads at once: as many of the widest type among `vectors` as fit
+        into 16 bytes."""
         return VECTOR_BYTES // max(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in self.vectors)
 
 
 def sliding_windows(kernel: Kernel, plan: Plan) -> SlidingWindows | None:
-    """The kernel as a reduction over sliding windows; None if it is something else."""
+    """Describes `kernel` as a reduction over sliding windows; None if it is none, or if its windows do not
+    slide along contiguous memory."""
     axes = [axis for axis in kernel.axes if not axis.once]
     if len(kernel.stages) != 1 or kernel.stages[0].over or any(store.over for store in kernel.stores):
         return None
@@ -123,8 +127,10 @@ def _times(index: Index, by: int) -> Index:
 
 
 def _slides(body: Expression, axes: list[Axis], taps: tuple[Axis, ...]) -> dict[str, Slide] | None:
-    """The slides of a stage's body, by the name of the result's axis: those of dimensions with several taps,
-    and that along the last axis. None if a window's axis is in no slide, or if loads do not agree."""
+    """How the windows lie along each dimension in which they have several elements, and along the last axis
+    of the results: a `Slide` by the name of the results' axis. `body` is the expression that is reduced,
+    `axes` are those of the results, `taps` the reduced ones. None if some reduced axis is in no slide or in
+    several, or if two loads have different slides for one axis."""
     found: dict[str, Slide] = {}
     for load in loads(body):
         for index in load.position:
@@ -138,7 +144,8 @@ def _slides(body: Expression, axes: list[Axis], taps: tuple[Axis, ...]) -> dict[
 
 
 def _slide(index: Index, axes: list[Axis], taps: tuple[Axis, ...]) -> Slide | None:
-    """The index as r * stride + w * step + offset with whole numbers; None if it is something else."""
+    """The index of a load as r * stride + w * step + offset with whole numbers, where r is one of `axes` and
+    w one of `taps` or missing; None if it has another form."""
     results, windows = ({axis.name: axis for axis in some} for some in (axes, taps))
     result: tuple[Axis, int] | None = None
     tap: tuple[Axis | None, int] = None, 0
@@ -157,8 +164,9 @@ def _slide(index: Index, axes: list[Axis], taps: tuple[Axis, ...]) -> Slide | No
 
 
 def _element(body: Expression, slides: list[Slide]) -> tuple[Expression, Expression] | None:
-    """The one largest part of the body that depends on results and taps only by where they meet in the
-    operand, and the same part written with the slides' places; None if there is none or several."""
+    """The window's element, as (part, placed): the largest part of `body` that depends on results and taps
+    through the indices of `slides` alone, and the same part with the slides' variables `place` for these
+    indices. None if there is no such part, or several different ones."""
     found = dict(_parts(body, slides))
     return next(iter(found.items())) if len(found) == 1 else None
 
@@ -175,7 +183,8 @@ def _parts(body: Expression, slides: list[Slide]) -> Iterator[tuple[Expression, 
 
 
 def _placed(expression: Expression, slides: list[Slide]) -> Expression:
-    """The expression with the places of `slides` instead of the indices that they stand for."""
+    """The expression in which every index that equals the index of one of `slides` is replaced by that
+    slide's variable `place`."""
     forms = [(polynomial(slide.index), slide.place.index) for slide in slides]
 
     def index(old: Index) -> Index:
@@ -222,8 +231,9 @@ def _mentions(part: Load | Gather | Counted, place: Axis) -> bool:
 
 
 def _bounds(value: Expression, slides: tuple[Slide, ...], plan: Plan) -> list[Expression] | None:
-    """Tests that every load of `value` lies within its buffer along the slides' dimensions. None if it reads
-    elements in another way than at the slides' places, or under conditions of its own."""
+    """Tests (as expressions) that every load in `value` lies within its tensor along the dimensions in which
+    the windows slide. None if a load uses a slide's `place` as a part of a longer index, if its index is
+    itself read from a tensor, or if `value` has conditions of its own."""
     places = {slide.place.index: slide for slide in slides}
     names = {slide.place.name for slide in slides}
     found: list[Expression] = []
@@ -243,8 +253,9 @@ def _bounds(value: Expression, slides: tuple[Slide, ...], plan: Plan) -> list[Ex
 
 
 def _ends(tests: list[Expression], column: Axis, plan: Plan) -> list[Index] | None:
-    """The boundaries that tests compare the place along memory with: where all of them are multiples of a
-    vector's width, a vector lies on one side of each. None if a test asks for something else."""
+    """The bounds (extents, or 0) that `tests` compare the index along memory with: where a vector's width
+    divides all of them, each test holds for all elements of an aligned vector or for none. None if a test
+    uses that index in another way."""
     found: list[Index] = []
     for test in tests:
         if column.name not in used_names([test], []):
@@ -261,8 +272,9 @@ def _ends(tests: list[Expression], column: Axis, plan: Plan) -> list[Index] | No
 
 
 def _divisors(value: Expression, column: Axis, plan: Plan) -> list[Index] | None:
-    """What must be divisible by a vector's width for the loads of `value` to be aligned vectors along memory;
-    None if one of them is not contiguous there, or if the place along memory is used as a number."""
+    """What a vector's width must divide so that the loads of `value` along memory can be aligned vectors, as
+    symbolic numbers. None if such a load is not contiguous, or if `value` computes with the index along
+    memory."""
     found: list[Index] = []
     for part in walk(value):
         if isinstance(part, Counted) and _mentions(part, column):

@@ -78,8 +78,9 @@ class Asker:
         return question.schema.model_validate(recorded["answer"])
 
     def prompt(self, question: Question[T]) -> str:
-        """The user's message of this question: the recorded one if the run has asked it before, else rendered
-        and recorded now. Raises `PromptTooLong`."""
+        """The user's message of this question: the recorded one if the run has asked it before, else
+        rendered from its template and recorded now. Raises `PromptTooLong` if it does not fit into the
+        tokens that the role may use, even after shortening."""
         recorded = self._once(QUESTION, question.name, lambda: self._new_question(question))
         return str(recorded["messages"][-1]["text"])
 
@@ -113,8 +114,9 @@ class Asker:
 
 
 def request_of(question: Question[T], task: str = "", prompt: str | None = None) -> Request[T]:
-    """The question as a request to a model. `task` is its label in the ledger of costs; `prompt` is the
-    user's message, rendered from the template if None. Raises `PromptTooLong`."""
+    """The question as a request to a model. `task` is its label in the ledger of costs. `prompt` is the
+    user's message; if it is None, the message is rendered from the template, which raises `PromptTooLong` if
+    it does not fit into the role's tokens."""
     text = _rendered(question) if prompt is None else prompt
     return Request(
         role=question.role,
@@ -132,13 +134,13 @@ def request_of(question: Question[T], task: str = "", prompt: str | None = None)
 
 def _messages(question: Question[T]) -> list[dict[str, Any]]:
     """The system and the user message of a question as JSON data, rendered from its template. Raises
-    `PromptTooLong`."""
+    `PromptTooLong` if they do not fit into the role's tokens."""
     return [message.model_dump(mode="json") for message in request_of(question).messages]
 
 
 def _rendered(question: Question[T]) -> str:
     """The user's message of the question: its template filled with its sections, and the notes that people
-    left, shortened to the role's token limits. Raises `PromptTooLong`."""
+    left, shortened to the role's token limits. Raises `PromptTooLong` if it cannot be shortened enough."""
     room = question.prompt_tokens or TOKENS[question.role].room
     if not question.notes:
         return render(question.template, question.role, room, question.sections)

@@ -21,9 +21,9 @@ class NewSource(BaseModel):
 
 @dataclass(frozen=True)
 class Draft:
-    """A candidate that the model is to rewrite. `step` identifies the question in the run. `profile` is shown
-    in full; None: only the time is shown. `feedback` is the judge's on a failed version, empty if none
-    failed. Another `seed` asks for another answer."""
+    """A candidate that the model is to rewrite. `step` identifies the question in the run. `profile` is
+    shown in full; if it is None, only the time is shown. `feedback` is the judge's on a failed version,
+    empty if none failed. Another `seed` asks for another answer."""
 
     step: str
     candidate: Candidate

@@ -67,8 +67,8 @@ def less_room(room: Room | int, tokens: int) -> Room | int:
 
 def render(template: str, role: str, room: Room | int, sections: Sections) -> str:
     """The text of `template` (a file beside this one) with its `sections` filled in. Pieces of them are left
-    out, the least important first and among equals the longest, until it fits `room` (an int: both limits, in
-    tokens). `role` is for the error message. Raises `PromptTooLong`."""
+    out, the least important first and among equals the longest, until it fits `room` (an int: both limits,
+    in tokens). Raises `PromptTooLong`, with the name of the `role`, if it does not fit even without them."""
     room = Room(room, room) if isinstance(room, int) else room
     pieces = {name: _pieces(section) for name, section in sections.items()}
     droppable = sorted(

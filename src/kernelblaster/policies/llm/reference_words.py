@@ -47,8 +47,9 @@ def rival_of(timing: Timing | None) -> str:
 
 
 def precision(task: Task) -> str:
-    """How the sentence of a prompt on forbidden precisions ends for this task: with a rule on TF32 if the
-    task may contain matrix products in float32, else empty."""
+    """The words on TF32 that complete a prompt's sentence on the precisions that candidates may not use: ",
+    nor TF32", with convolutions excepted if PyTorch uses TF32 for them; empty if the task is not in float32
+    or has no matrix product."""
     if task.dtype != "float32" or (task.kind == "module" and not PRODUCT.search(task.source)):
         return ""
     if expected_rounding(task) == "none":

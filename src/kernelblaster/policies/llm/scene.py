@@ -66,8 +66,8 @@ class Scene:
 
     def profile(self, profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
         """A profile (as `visible` returns it) as texts for a prompt: a digest, or all metrics if `detail` is
-        `whole`. `floor_bytes` is the least memory traffic of the task in bytes; `kernel` is the one that the
-        prompt is about, None: all."""
+        `whole`. `floor_bytes` is the least memory traffic of the task in bytes. `kernel` is the one that the
+        prompt is about, None if it is about all."""
         if self.detail == "whole":
             return [Piece(data("profile", whole_profile(profile)), 50, "(left out: too long)")]
         return digest(profile, floor_bytes, kernel)

@@ -97,8 +97,8 @@ def _lines(source: OwnSource, nodes: list[Node]) -> str:
 
 
 def fewer_blocks(source: OwnSource, kernel: Function, times: int) -> list[Edit] | None:
-    """Edits that divide the number of blocks by `times`, rounding up, at every launch of `kernel`. None if it
-    is never launched or a grid or block has more than one dimension."""
+    """Edits that divide the number of blocks by `times`, rounding up, at every launch of `kernel`. None if
+    that is not possible: it is never launched, or a grid or block has more than one dimension."""
     edits = []
     for launch in source.tree.launches_of(kernel.name):
         grid, block = dimensions(launch, launch.grid), dimensions(launch, launch.block)

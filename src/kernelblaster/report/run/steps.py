@@ -31,8 +31,8 @@ TONES |= {JUDGING: "busy", NOT_JUDGED: ""}
 
 @dataclass(frozen=True)
 class Gauge:
-    """Positions of a predicted and a measured speedup on a log scale from 0.25x to 4x that is 84 units wide
-    with 1x in its middle; None: not measured."""
+    """Where a predicted and a measured speedup are drawn: positions on a log scale from 0.25x to 4x that is
+    84 units wide, with 1x in its middle. The measured one is None if nothing was measured."""
 
     predicted: float
     measured: float | None

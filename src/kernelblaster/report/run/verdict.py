@@ -107,8 +107,9 @@ def _sure(interval: dict[str, Any], modelled: bool, against: str) -> str:
 
 
 def _first(history: History, best: JudgedCandidate, modelled: bool) -> list[str]:
-    """A sentence on the gain over the first candidate, or that the first is the best, as a list; empty if not
-    known."""
+    """At most one sentence, in a list: by what factor the best candidate is faster than the first one of the
+    search, or that the first is the best. Empty if there is no first candidate or a speedup is missing.
+    `modelled` says that times come from the emulator's model, which the sentence then says too."""
     first = history.first
     if first is None or first.speedup is None or best.speedup is None or first.code == best.code:
         return ["The first candidate is the best."] if first and first.code == best.code else []

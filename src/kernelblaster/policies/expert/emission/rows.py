@@ -207,8 +207,7 @@ def _over_packs(rows: RowWriter, taking: PassBody, giving: str = "each") -> Stat
 
 
 def _lanes(rows: RowWriter) -> str:
-    """The name of the C++ constant with the number of elements of each vector that a pass over the row is
-    given."""
+    """The name of the C++ constant that says how many elements a vector has in a pass over the row."""
     return unaligned_rows.LANES if rows.unaligned is not None else "WIDTH"
 
 

@@ -139,8 +139,9 @@ class TileLoads:
 
     @property
     def _next(self) -> Term:
-        """The register variable (an element of an array) that holds a fetched value or vector until it is
-        stored to shared memory."""
+        """The register variable that holds what this thread has read of the next tile, until it is stored to
+        shared memory: the element for the current part of the array `<name>_next`, as each thread reads
+        several parts of a tile."""
         return Local(f"{self.name}_next")[self._part]
 
     @property

@@ -58,8 +58,9 @@ def c_type(dtype: Dtype) -> CudaType:
 def index_term(
     index: Index, sizes: Collection[str], lookup: Callable[[Expression], Term] | None = None
 ) -> Term:
-    """The index as a C++ expression. Names in `sizes` are parameters of the kernel, all others its variables.
-    `lookup` writes the values in an index that are read from a tensor; it is needed only if there are any."""
+    """The index as a C++ expression. Names in `sizes` are parameters of the kernel, all others its
+    variables. `lookup` gives the C++ expression of a value in the index that is itself read from a tensor;
+    it is needed only if there is one."""
     match index.operator:
         case "int":
             return number(index.value)
@@ -80,8 +81,9 @@ def index_term(
 @dataclass(frozen=True)
 class Values:
     """Turns the values that a kernel computes into C++ expressions. `real` is the C++ type of its
-    floating-point arithmetic. Tensors that are accessed at the position `whole` are walked in the order of
-    memory: there `whole_element` gives the C++ element from the tensor's name."""
+    floating-point arithmetic. `whole`, if given, is the position (an index for each dimension) at which the
+    kernel's loop over memory is: tensors that are accessed exactly there get no computed index;
+    `whole_element` gives the C++ expression of such an element from the tensor's name."""
 
     buffers: Mapping[str, Buffer]
     sizes: Collection[str]

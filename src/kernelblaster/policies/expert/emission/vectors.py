@@ -33,9 +33,9 @@ FIRST, LANE = local("first", "lane")
 
 @dataclass(frozen=True)
 class VectorValues(Values):
-    """Turns a kernel's values into C++ like `Values`, but elements that are moved in vectors become elements
-    of these (`name_at.at[lane]`). `reads` and `writes` map such loads and stored positions to vector
-    names."""
+    """Turns a kernel's values into C++ like `Values`, but an element that is read or written as part of a
+    vector becomes an element of that vector's variable (`name_at.at[lane]`). `reads` gives the vector's name
+    for each such load, `writes` that for each position that is stored to so."""
 
     reads: Mapping[Load | Gather, str] = field(default_factory=dict)
     writes: Mapping[tuple[str, tuple[Index, ...]], str] = field(default_factory=dict)

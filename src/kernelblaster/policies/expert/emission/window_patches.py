@@ -1,9 +1,11 @@
-"""Emits reductions over sliding windows (poolings, depthwise convolutions) in which a thread computes a patch
-of neighbouring results.
+"""Emits reductions over sliding windows (poolings, depthwise convolutions) in which a thread computes a
+patch of neighbouring results.
 
-The thread goes over the lines of the operand that lie under its windows. It reads the elements of a line
-once, as aligned vectors, and adds them to all results of the patch whose windows they are in. These loops are
-unrolled, so that elements and results are in registers. Elements outside of the operand are never read."""
+The thread goes over the lines of the operand (elements that are contiguous in memory) that lie under its
+windows. It reads each line once, as aligned vectors, and adds its elements to all results of the patch whose
+windows they are in. These loops are unrolled, so that elements and results are in registers. Elements
+outside of the operand are never read.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -81,7 +83,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class WindowKernel:
-    """Writes one kernel; each method gives the statements of one part. `windows` says how its windows lie."""
+    """Writes one kernel as C++ statements; each method gives those of one part. `windows` describes the
+    reduction, `schedule` how large the patch of a thread is."""
 
     kernel: Kernel
     plan: Plan
@@ -95,18 +98,19 @@ class WindowKernel:
 
     @cached_property
     def access(self) -> VectorAccess:
-        """What the stores read and write contiguously along the results' last axis."""
+        """Which tensors the part after the reduction reads and writes contiguously along the results' last
+        axis."""
         stores = replace(self.kernel, stages=())
         return vector_access(stores, self.plan, self.windows.column.result)
 
     @cached_property
     def values(self) -> VectorValues:
-        """Writes the values that are stored."""
+        """Turns the values that are stored into C++; what is read contiguously comes from vectors."""
         return vector_values(values_of(self.plan), self.access)
 
     @cached_property
     def reading(self) -> VectorValues:
-        """Writes the windows' elements, of vectors that were read."""
+        """Turns the windows' elements into C++, as elements of the vectors that were read."""
         names: dict[Load | Gather, str] = {
             load: f"{load.buffer}{place or ''}" for place, load in enumerate(self.windows.vectors)
         }
@@ -115,7 +119,8 @@ class WindowKernel:
 
     @property
     def several(self) -> list[tuple[Slide, int]]:
-        """The dimensions along which a patch has several lines of results, and how many."""
+        """The dimensions, other than that along memory, in which a patch has more than one result, with the
+        number of results."""
         return [pair for pair in self._patch if pair[1] > 1]
 
     @property
@@ -152,12 +157,13 @@ class WindowKernel:
         return [d for d in found if width > 1 and (d.operator != "int" or d.value % width)]
 
     def _whole(self) -> Term | None:
-        """The condition, tested on the host, that a patch's columns are all there and aligned."""
+        """The condition, tested on the host, that each patch's results along memory can be moved as one
+        aligned vector; None if that always holds."""
         return aligned(self.access, self.schedule.columns, self.plan)
 
     def _axes(self, columns: Index) -> tuple[Axis, ...]:
-        """The axes of the results with those of which a thread has several replaced by the number of its
-        patch."""
+        """The axes of the results, but where a thread has several results along one, an axis that counts
+        patches takes its place. `columns` is the number of a patch's results along memory."""
         patches = {slide.result.name: indices.number(n) for slide, n in self.several}
         patches |= {self.windows.column.result.name: columns}
         return tuple(
@@ -171,8 +177,8 @@ class WindowKernel:
         return schedule.nest(patches, lines, self.windows.column.result, self.kernel.reduced)
 
     def _constants(self) -> list[Statement]:
-        """Declares how many elements of a line are read: `LEAD` more than needed in front, so that vectors
-        are aligned."""
+        """Declares the constants `VECTORS`, how many vectors of a line a thread reads, and `LEAD`, how many
+        elements before the first one that it needs these begin, so that they are aligned."""
         column, width, columns = self.windows.column, self.schedule.vector_width, self.schedule.columns
         lead = column.offset % width
         several: Term = term(lead)
@@ -187,7 +193,8 @@ class WindowKernel:
         ]
 
     def _place(self) -> list[Statement]:
-        """Declares which patch this thread has."""
+        """Declares the number of this thread's patch and the indices of the patch's first results; threads
+        beyond the last patch return."""
         axes = self._axes(indices.variable(COLUMNS.name))
         narrow = fits(self.plan, indices.product(axis.extent for axis in self.kernel.axes))
         kind = UNSIGNED if narrow else INT64
@@ -208,14 +215,15 @@ class WindowKernel:
         ]
 
     def _result(self) -> Term:
-        """The running result of the line and the column of the loops around."""
+        """The C++ variable with the running result of the line and column that the loops around the
+        statement are at."""
         found: Term = self.accumulator.name
         for slide, _ in self.several:
             found = found[Local(_line(slide))]
         return found[LANE]
 
     def _each_line(self, body: Sequence[Statement]) -> list[Statement]:
-        """The statements `body` in a loop over the patch's lines of results along each dimension."""
+        """`body` in loops over the patch's lines of results, one loop for each dimension in `several`."""
         found = list(body)
         for slide, number in reversed(self.several):
             found = [unrolled(_line(slide), number, found)]
@@ -227,8 +235,9 @@ class WindowKernel:
         return [a.declared(*(number for _, number in self.several), COLUMNS), *self._each_line([start])]
 
     def _over_lines(self) -> list[Statement]:
-        """Loops over the lines of the operand under the patch's windows, from the first dimension to the last
-        but one: reads each, and adds its elements to the results."""
+        """Loops over the lines of the operand that lie under the patch's windows, one loop for each
+        dimension other than that along memory. They read each line and add its elements to the running
+        results."""
         found = [*self._read_line(), *self._take_line()]
         for slide, number in reversed(self._patch):
             span = slide.span(number)
@@ -240,7 +249,9 @@ class WindowKernel:
         return found
 
     def _read_line(self) -> list[Statement]:
-        """Reads the elements of a line into the array `elements`, vector by vector."""
+        """Reads the elements of one line of the operand into the array `elements`, vector by vector. Where
+        the windows' tests fail, as beyond the operand's ends, elements get the value `outside` and nothing
+        is read."""
         window, column = self.windows, self.windows.column
         tests = [(test, column.place.name in used_names([test], [])) for test in window.tests]
         whole = all_of([self.reading.expression(test) for test, here in tests if not here])
@@ -278,7 +289,8 @@ class WindowKernel:
         return read(vector_pointer(vector_type(self.plan.buffers[load.buffer]), place))
 
     def _take_line(self) -> list[Statement]:
-        """Adds the elements of a line to the running results of all windows that it goes through."""
+        """Adds the elements of the line of the operand that was read last to the running results of all
+        windows that contain some of them."""
         column, a = self.windows.column, self.accumulator
         tap = Local(column.tap.name) if column.tap else None
         place: Term = LANE * column.stride
@@ -297,8 +309,8 @@ class WindowKernel:
         return self._lines_of_results(found)
 
     def _lines_of_results(self, body: Sequence[Statement]) -> list[Statement]:
-        """The statements `body` in loops over the lines of results whose windows the present line of the
-        operand goes through, with the number of the tap along each dimension."""
+        """`body` in loops over those lines of results whose windows contain the present line of the operand.
+        For each dimension it is declared which element of the window (tap) that line is."""
         found = list(body)
         used = used_names([self.windows.body], [])
         for slide, number in reversed(self._patch):
@@ -322,8 +334,8 @@ class WindowKernel:
         return found
 
     def _stored(self) -> list[Statement]:
-        """Computes what is stored for each result of the patch, and stores it, as vectors where it is
-        contiguous."""
+        """Computes what is stored from each running result of the patch, and stores it: as vectors in
+        tensors that are contiguous along the last axis."""
         stores = self.kernel.stores
         values: list[Expression] = [store.value for store in stores]
         column, a = self.windows.column.result, self.accumulator
@@ -360,7 +372,8 @@ class WindowKernel:
 
 
 def _patches(axis: Axis, length: Index) -> Axis:
-    """The axis that counts the patches of `length` results along `axis`."""
+    """An axis that counts the patches along `axis`, if each has `length` results there; the last may have
+    fewer."""
     extent = indices.divide(indices.add(axis.extent, indices.subtract(length, indices.ONE)), length)
     return Axis(f"{axis.name}_patch", extent)
 
@@ -370,10 +383,11 @@ def _start(axis: Axis) -> str:
 
 
 def _line(slide: Slide) -> str:
-    """The name of the loop over a patch's lines of results along a dimension."""
+    """The name of the variable that counts a patch's lines of results along a dimension."""
     return f"{slide.result.name}_line"
 
 
 def _operand_line(slide: Slide) -> str:
-    """The name of the loop over the operand's lines under a patch along a dimension."""
+    """The name of the variable that counts, along a dimension, the operand's lines under a patch's
+    windows."""
     return f"{slide.result.name}_under"

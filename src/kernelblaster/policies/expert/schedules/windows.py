@@ -1,5 +1,5 @@
-"""The schedule of reductions over sliding windows (poolings, depthwise convolutions) in which neighbouring
-results share what they read."""
+"""A schedule (layout on the GPU) for reductions over sliding windows, like poolings and depthwise
+convolutions: a thread computes several neighbouring results, and reads what their windows share once."""
 
 from dataclasses import dataclass
 from math import prod
@@ -12,10 +12,11 @@ from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, F
 
 @dataclass(frozen=True)
 class WindowPatches(Schedule):
-    """A thread computes a patch of neighbouring results: `lines` of them along each dimension in which
-    windows slide, but for the one along memory, where it computes `columns`. It reads the elements under all
-    of their windows once, as vectors of `vector_width` elements, and keeps the results in registers. At
-    sizes that leave vectors unaligned, it reads single elements and computes one column."""
+    """Each thread computes a patch of neighbouring results: `columns` of them along the dimension that is
+    contiguous in memory, and along the other dimensions in which windows slide as many as `lines` says, a
+    number for each. It reads the elements under all of their windows once, as vectors of `vector_width`
+    elements, and keeps the results in registers. At sizes where vectors would not be aligned, it reads
+    single elements and computes one column."""
 
     lines: tuple[int, ...]
     columns: int
@@ -28,12 +29,13 @@ class WindowPatches(Schedule):
 
     @property
     def results(self) -> int:
-        """How many results a thread computes."""
+        """How many results a patch has, which one thread computes."""
         return prod(self.lines) * self.columns
 
     def nest(self, patches: Axes, lines: Axes, column: Axis, reduced: Axes) -> Nest:
-        """Where each axis runs; `patches` count the patches along each axis of the results, `lines` are the
-        axes along which a patch has several."""
+        """Which loop, or which threads, run along each axis. `patches` count the patches and are spread over
+        the grid's threads; `lines` (those axes along which a patch has several results), `column` (along
+        memory) and `reduced` (the windows' elements) are loops of a thread."""
         several = [count for count in self.lines if count > 1]
         inside: list[tuple[Axis, Loop]] = [
             *((axis, Unrolled(count)) for axis, count in zip(lines, several, strict=True)),

@@ -38,5 +38,6 @@ def apply(plan: Plan, gpu: GpuSpec) -> Iterator[Plan]:
 
 
 def why_not(plan: Plan) -> str | None:
-    """None: the technique applies to every kernel whose schedule is of a type in APPLIES_TO."""
+    """Always None, which means that the technique applies: it does to every kernel whose schedule is of a
+    type in APPLIES_TO."""
     return None

@@ -43,8 +43,9 @@ def _on_each_kernel(apply: Apply, source: OwnSource) -> Iterator[OwnSource]:
 
 
 def _on(apply: Apply, source: OwnSource, name: str) -> Iterator[OwnSource]:
-    """What `apply`, a technique, makes of the kernel `name`: sources that differ from `source`, with `name`
-    added to the names of their `rewritten` kernels."""
+    """Applies the technique `apply` to the kernel named `name` of `source`, and yields each resulting source
+    that differs from `source`, with `name` added to its `rewritten`, the names of the kernels changed so
+    far."""
     kernel = source.tree.function(name)
     assert kernel is not None, name
     for new in apply(source, kernel):
