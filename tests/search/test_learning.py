@@ -165,3 +165,18 @@ def test_a_recipe_is_evidence_for_the_state_and_the_family_that_it_began_in(tmp_
     for entry in tried:
         assert list(entry.evidence.gains[HERE]) == ["family"]
         assert entry.prediction(HERE, (), "family").speedup > 1.8 / 100, "of the floor's speed"
+
+
+def test_a_recipe_of_which_one_part_applies_is_no_choice_beside_that_part(tmp_path: Path) -> None:
+    kb = with_priors({("plain", "absent + unroll"): 0.9})
+    steps = solve(kb, tmp_path, World(), choices=3, rollouts=2).steps
+    assert not any("absent" in step.technique for step in steps)
+    assert attempts(kb, "plain", "absent + unroll") == 0
+
+
+def test_a_recipe_is_recorded_as_those_of_its_parts_that_apply(tmp_path: Path) -> None:
+    kb = with_priors({("plain", "absent + fuse + tile"): 0.9})
+    steps = solve(kb, tmp_path, World(), choices=3, rollouts=2).steps
+    assert any(step.technique == "fuse + tile" and not step.before for step in steps)
+    assert not any("absent" in step.technique for step in steps)
+    assert attempts(kb, "plain", "fuse + tile") == 1 and attempts(kb, "plain", "absent + fuse + tile") == 0

@@ -36,6 +36,15 @@ class Recipe:
         """How many of this recipe's techniques are not among `applied` yet."""
         return len(set(self.techniques).difference(applied))
 
+    def done(self, applied: Collection[str], before: Collection[str]) -> str:
+        """The name of what was done where only `applied` could be applied of this recipe, after the
+        techniques `before`: the recipe of those of its parts that are in the result, or the name of the only
+        technique that was applied."""
+        if len(set(applied)) == 1:
+            return next(iter(applied))
+        kept = set(self.techniques).intersection({*applied, *before})
+        return str(Recipe.of(kept) or Recipe.of(applied) or self)
+
     def similarity(self, other: "Recipe") -> float:
         """How alike two recipes are, from 0 (nothing in common) to 1 (equal): techniques in both, divided by
         techniques in either (Jaccard)."""

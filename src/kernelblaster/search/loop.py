@@ -48,7 +48,7 @@ from kernelblaster.records import (
 from kernelblaster.records.outcome import CORRECT
 from kernelblaster.records.recipe import techniques_of
 from kernelblaster.search.strategy import Best
-from kernelblaster.search.tree import Branch, Rollout, SearchNode, node_behind, step_of
+from kernelblaster.search.tree import Branch, Rollout, SearchNode, done, node_behind, step_of
 from kernelblaster.sessions.log import Trial
 from kernelblaster.sessions.session import Advice, Session
 from kernelblaster.store.replay import Sample
@@ -213,7 +213,8 @@ class MaicRl:
         chosen = self._session.log.once("choice", key, lambda: self._choose(node, targets, key))
         for choice, option in enumerate(chosen["options"]):
             target = targets[chosen["target"]]
-            attempt = self._lowered(node, option["technique"], target, option["move"], key)
+            asked = option.get("asked", option["technique"])
+            attempt = self._lowered(node, asked, target, option["move"], key)
             self._tried.add(attempt.candidate.code)
             trial = Trial(
                 replace(at, choice=choice),
@@ -223,7 +224,7 @@ class MaicRl:
                 attempt.candidate,
             )
             certain = option.get("pinned", False) or (chosen["by_chance"] and choice == 0)
-            yield Branch(rollout, target, attempt, trial, option["promise"], option["payoff"], certain)
+            yield Branch(rollout, target, attempt, trial, asked, option["promise"], option["payoff"], certain)
         if not chosen["options"]:
             rollout.ended = True
             self._exhausted.add(node.code)
@@ -253,31 +254,47 @@ class MaicRl:
     def _options(
         self, node: SearchNode, target: Target, advice: Advice, random: Random, by_chance: bool
     ) -> list[dict[str, object]]:
-        """What can be tried on the kernel `target` of the candidate `node`: up to `choices` techniques of the
-        advice that lead to candidates that were not tried yet, as JSON data; in the order of the selection
-        rule, or at random if `by_chance`. Techniques that lead to the same candidate count as one, and all of
-        them learn from it."""
+        """Up to `choices` techniques of the advice that lead to candidates that were not tried yet, as JSON
+        data. Techniques that lead to the same candidate count as one, and all of them learn from it. A recipe
+        of which not all applies counts as what could be applied (`technique`, beside the recipe that was
+        `asked` for), and is passed over where that is offered by itself."""
         options: list[dict[str, object]] = []
         codes: set[str] = set()
+        names = {scored.optimization.technique for scored in advice.options}
         for scored in self._ordered(advice, random, by_chance):
-            technique = scored.optimization.technique
-            move = self._new_move(node, technique, target, random)
-            if move is not None:
-                number, attempt = move
-                codes.add(attempt.candidate.code)
-                options.append(
-                    {
-                        "technique": technique,
-                        "move": number,
-                        "predicted": exp(scored.prediction.mean),
-                        "promise": scored.promise,
-                        "payoff": scored.payoff,
-                        **({"pinned": True} if technique in self._session.steering.pinned else {}),
-                    }
-                )
+            asked = scored.optimization.technique
+            pinned = asked in self._session.steering.pinned
+            move = self._new_move(node, asked, target, random)
+            if move is None:
+                continue
+            number, attempt = move
+            technique = done(asked, attempt, node.applied)
+            if technique != asked:
+                if technique in names and not pinned:
+                    continue
+                names.add(technique)
+                scored = self._expected(node, target, technique)
+            codes.add(attempt.candidate.code)
+            options.append(
+                {
+                    "technique": technique,
+                    "move": number,
+                    "predicted": exp(scored.prediction.mean),
+                    "promise": scored.promise,
+                    "payoff": scored.payoff,
+                    **({"asked": asked} if technique != asked else {}),
+                    **({"pinned": True} if pinned else {}),
+                }
+            )
             if len(codes) == self._search.choices:
                 break
         return options
+
+    def _expected(self, node: SearchNode, target: Target, technique: str) -> Scored:
+        """What the knowledge base expects of one technique or recipe at a candidate `node`; unknown ones are
+        added to it."""
+        advice = self._session.ask(target, [technique], node.applied, node.attempt.candidate)
+        return next(one for one in advice.options if one.optimization.technique == technique)
 
     def _proposals(self, node: SearchNode, target: Target, again: int, key: str) -> list[str]:
         """Techniques that the policy offers for the kernel `target` of the candidate `node`, and those that a
@@ -361,12 +378,17 @@ class MaicRl:
         assert failed.evaluation is not None
         if not isinstance(failed.evaluation.outcome, RETRIED):
             return
-        parent, technique = failed.rollout.node.attempt, failed.trial.technique
-        attempt = self._policy.retry(parent, technique, failed.attempt, failed.evaluation)
+        node = failed.rollout.node
+        attempt = self._policy.retry(node.attempt, failed.asked, failed.attempt, failed.evaluation)
         if attempt is None or attempt.candidate.code in self._tried:
             return
         self._tried.add(attempt.candidate.code)
-        trial = replace(failed.trial, id=failed.trial.id.retried(retry), candidate=attempt.candidate)
+        trial = replace(
+            failed.trial,
+            id=failed.trial.id.retried(retry),
+            technique=done(failed.asked, attempt, node.applied),
+            candidate=attempt.candidate,
+        )
         yield replace(failed, attempt=attempt, trial=trial, evaluation=None)
 
     # Judge

@@ -1,12 +1,14 @@
 """The tree of a search: its nodes are correct candidates, its branches the techniques tried from them, and
 rollouts are walks through it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 
 from kernelblaster.policies.policy import Attempt
 from kernelblaster.records import Evaluation, Step, Target
 from kernelblaster.records.outcome import CORRECT
+from kernelblaster.records.recipe import Recipe
 from kernelblaster.records.step import compare
 from kernelblaster.sessions.log import Trial
 
@@ -58,7 +60,8 @@ class Rollout:
 @dataclass(frozen=True)
 class Branch:
     """A technique tried at a rollout's node. `target` is the kernel it is applied to; `attempt` the
-    candidate as the policy made it; `promise` its expected log speedup, failures and uncertainty
+    candidate as the policy made it; `asked` what the policy was asked to apply (a recipe, where the trial
+    names the part that it could apply); `promise` its expected log speedup, failures and uncertainty
     included; `payoff` the part of that which comes only from what it prepares; `certain`: it is tried
     whatever it promises, drawn by chance or pinned by a person. `evaluation` is None until it is judged."""
 
@@ -66,6 +69,7 @@ class Branch:
     target: Target
     attempt: Attempt
     trial: Trial
+    asked: str
     promise: float
     payoff: float
     certain: bool
@@ -76,6 +80,15 @@ class Branch:
         """The names of the techniques that this branch applies: the parts of a recipe, or the one
         technique."""
         return self.attempt.applied or (self.trial.technique,)
+
+
+def done(asked: str, attempt: Attempt, before: Sequence[str]) -> str:
+    """The name of what `attempt` does of the technique or recipe `asked`, after the techniques `before`
+    (`Recipe.done`): `asked` itself, unless a part of it did not apply."""
+    recipe = Recipe.parse(asked)
+    if recipe is None or not attempt.applied or recipe.beyond((*attempt.applied, *before)) == 0:
+        return asked
+    return recipe.done(attempt.applied, before)
 
 
 def node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:

@@ -22,7 +22,7 @@ from kernelblaster.knowledge.events import (
 )
 from kernelblaster.knowledge.evidence import platform
 from kernelblaster.knowledge.exemplar import LONGEST, Exemplar
-from kernelblaster.knowledge.guess import GUESS_WEIGHT, guesses
+from kernelblaster.knowledge.guess import GUESS_WEIGHT, UNKNOWN, guesses
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.payoff import payoffs
 from kernelblaster.knowledge.recipes import UNKNOWN_REACH, reach, recipes_for
@@ -145,14 +145,7 @@ class Memory:
         candidate to the best so far; a recipe unknown in its state is added. Has no effect if `key` was
         recorded before in this run."""
 
-        def record() -> dict[str, Any]:
-            now = self.now()
-            if step.technique not in now.entries.get(now.resolve(step.state), {}):
-                added = _guessed(step.state, step.technique, UNKNOWN_REACH)
-                self._knowledge.record([added], self._provenance(step))
-            return self._observe([step])
-
-        self._run.once("recipe", key, record)
+        self._run.once("recipe", key, lambda: self._observe([step]))
 
     def exemplify(self, key: str, state: str, exemplar: Exemplar) -> None:
         """Keep the source of a good candidate as an example in the performance state where its search began,
@@ -227,8 +220,13 @@ class Memory:
 
     def _observe(self, steps: Sequence[Step]) -> dict[str, Any]:
         """Teach the knowledge base the results of steps; returns the steps as JSON data. The same step of the
-        same run counts once, however often it is taught; steps that the device cannot judge are left out."""
-        seen = []
+        same run counts once, however often it is taught; steps that the device cannot judge are left out.
+        Techniques and recipes that are unknown in their state are added."""
+        seen, now = [], self.now()
+        for state, technique in dict.fromkeys((step.state, step.technique) for step in steps):
+            if technique not in now.entries.get(now.resolve(state), {}):
+                added = _guessed(state, technique, UNKNOWN_REACH if is_recipe(technique) else UNKNOWN)
+                self._knowledge.record([added], self._provenance())
         for step in steps:
             if step.failure not in TEACHES_NOTHING:
                 uid = f"{self._run.id}/{step.parent}/{step.child}/{step.technique}"
