@@ -261,8 +261,8 @@ class MaicRl:
         options: list[dict[str, object]] = []
         codes: set[str] = set()
         names = {scored.optimization.technique for scored in advice.options}
-        for scored in self._ordered(advice, random, by_chance):
-            asked = scored.optimization.technique
+        for offered in self._ordered(advice, random, by_chance):
+            scored, asked = offered, offered.optimization.technique
             pinned = asked in self._session.steering.pinned
             move = self._new_move(node, asked, target, random)
             if move is None:

@@ -40,6 +40,7 @@ from kernelblaster.policies.expert.schedules.products import (
 from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, ClusterRows, WarpRows
 from kernelblaster.policies.expert.schedules.scans import ScanColumns, ScanRows, ThreadPerScan
 from kernelblaster.policies.expert.schedules.schedule import Schedule
+from kernelblaster.policies.expert.schedules.windows import WindowPatches
 from kernelblaster.policies.expert.simplify import simplify
 from kernelblaster.policies.expert.technique_table import technique_table
 from kernelblaster.policies.expert.techniques import load_techniques
@@ -79,6 +80,8 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("packed", MmaProduct()),
     ("packed", WgmmaProduct()),
     ("gathered", GatheredProduct(64, 128, 16, 1, 8)),
+    ("halves", GatheredHalves(64, 128, 32, 1, 4, inner_terms=48)),
+    ("windows", WindowPatches((4,), 4, 4)),
     ("attention", OnlineAttention(1, 4, 32, 64, 64)),
 )
 
@@ -94,6 +97,11 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 def convolved() -> Plan:
     first = initial_plan(capture(load_task("core/level1/conv2d_3x3")))
     return next(load_techniques()["implicit_matrix_product"](first))
+
+
+@cache
+def depthwise() -> Plan:
+    return initial_plan(capture(load_task("core/level1/conv2d_depthwise")))
 
 
 @cache

@@ -21,10 +21,12 @@ FAMILIES = (
 )
 # Techniques that only kernels of some families can use.
 MADE_FOR = {
-    "implicit_matrix_product": "convolution",
-    "online_attention": "attention",
-    "tf32_operands": "convolution",
-    "parallel_scan": "scan",
+    "implicit_matrix_product": {"convolution"},
+    "online_attention": {"attention"},
+    "tf32_operands": {"convolution"},
+    "scaled_half_operands": {"convolution"},
+    "window_register_blocking": {"convolution", "pooling"},
+    "parallel_scan": {"scan"},
 }
 
 
