@@ -12,7 +12,7 @@ from kernelblaster.settings import settings
 
 TIMES = 10.0  # times the baseline's time: what takes longer is hopeless ...
 CHEAP_US = 50_000.0  # ... if a call takes longer than this, too: shorter ones cost little
-LEAST_LIMIT_S, LIMIT_TIMES = 2.0, 3000.0  # the limit of that call: at least, and in baseline times
+LEAST_LIMIT_S, LIMIT_TIMES = 5.0, 10_000.0  # the limit of that call: at least, and in baseline times
 UNSURE = 1.5  # by which one call may be off, either way
 LARGE_SHARE = 0.25  # of the primary workload's activations: workloads from there on are costly
 

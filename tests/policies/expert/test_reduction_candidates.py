@@ -153,6 +153,23 @@ def test_long_rows_in_pieces_are_right(
     assert isinstance(outcome, Verification), outcome
 
 
+@pytest.mark.parametrize("name", ["argmax_columns", "mean_middle"])
+def test_unaligned_columns_share_the_rows_of_a_block(judge: DeviceJudge, name: str, tmp_path: Path) -> None:
+    source = (suites_folder() / "core" / "level1" / f"{name}.py").read_text()
+    source, found = re.subn(r"^(cols|width|dim|features) = \d+$", r"\1 = 4095", source, flags=re.MULTILINE)
+    assert found >= 1
+    file = tmp_path / f"{name}.py"
+    file.write_text(source)
+    task = load_task(str(file))
+    plan = rewritten(initial_plan(capture(task)), "vectorized_memory_access")
+    schedule = plan.kernels[0].schedule
+    assert isinstance(schedule, Columns) and schedule.vector_width == 1
+    technique = load_techniques()["vectorized_memory_access"]
+    assert "unaligned" in technique.why_not(plan)[plan.kernels[0].name]
+    outcome = judge.check(task, Candidate(source=emit(plan))).outcome
+    assert isinstance(outcome, Verification), outcome
+
+
 def test_few_long_rows_fill_the_gpu(tmp_path: Path) -> None:
     file = tmp_path / "rows.py"
     file.write_text(FEW_ROWS.replace("COLUMNS", "1 << 22"))

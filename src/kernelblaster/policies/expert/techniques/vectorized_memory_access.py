@@ -3,8 +3,9 @@
 A pointwise kernel that walks all its tensors in memory order becomes a sequence of vectors: tensors and
 scratch buffers begin at multiples of 256 bytes, and elements after the last full vector are processed singly.
 Where operands are broadcast or looked up, and in reductions, vectors run along rows or across neighbouring
-columns; at sizes that leave them unaligned, the same kernel processes single elements. Of a pointwise kernel
-with few, long rows, several blocks share each row."""
+columns; at sizes that leave them unaligned, the same kernel processes single elements. Down columns the warps
+of a block then divide the rows among them, and all stages share one pass, unaligned or not. Of a pointwise
+kernel with few, long rows, several blocks share each row."""
 
 from dataclasses import replace
 from typing import get_args
@@ -74,11 +75,11 @@ def _columns(kernel: Kernel, schedule: ColumnReduction, plan: Plan) -> Columns |
     width = _width(access, plan)
     if width == 1:
         return NOTHING
-    if not access.possible(plan, width):
-        return No("the primary workload's sizes leave vectors unaligned")
+    aligned = access.possible(plan, width)
     if isinstance(schedule, Columns):
-        return replace(schedule, vector_width=width)
-    return Columns(width, schedule.threads, accumulate=schedule.accumulate)
+        found = replace(schedule, vector_width=width)
+        return found if aligned else No("the primary workload's sizes leave vectors unaligned")
+    return Columns(width if aligned else 1, schedule.threads, accumulate=schedule.accumulate)
 
 
 def _scan_columns(kernel: Kernel, plan: Plan) -> ScanColumns | No:
