@@ -22,6 +22,7 @@ from kernelblaster.records.signature import Dtype
 from kernelblaster.search.model_use import ModelUse, models_of
 from kernelblaster.sessions.log import Progress
 from kernelblaster.sessions.settings import Search
+from kernelblaster.store.control import raise_budget
 from kernelblaster.store.run import open_run
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def resume(
     run: str | Path,
     *,
     runs: str | Path | None = None,
+    budget: int | None = None,
     knowledge: str | None = None,
     usd: float | None = None,
     tokens: int | None = None,
@@ -110,9 +112,11 @@ def resume(
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
     """Continue a run where it stopped. It is given by its name, a unique prefix of it, its folder, or `last`.
+    `budget` are the candidates to judge in all, more than were judged: a run that has ended goes on with it.
     `knowledge` is the run's own URL again, if that has a password, which is not recorded; `usd` and `tokens`
     are new budgets for models; `fleet` is as for `optimize`."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
+        raise_budget(opened, budget, "python")
         models = models_of(opened, usd, tokens)
         search_run(opened, models, knowledge, StepWatch(on_step), fleet_named(fleet))
     return OptimizeResult(opened.folder)

@@ -12,6 +12,11 @@ SOURCE = Path(__file__).parent / "seed.toml"
 
 
 @cache
+def shipped_techniques() -> set[str]:
+    """The names of all techniques in the seed."""
+    return {*tomllib.loads(SOURCE.read_text())["techniques"]}
+
+
 def seed_document() -> str:
     """The seed as a JSON document for `import_changes`."""
     data = tomllib.loads(SOURCE.read_text())
