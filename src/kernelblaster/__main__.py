@@ -20,10 +20,13 @@ URL = re.compile(r"[a-z0-9+]+://")
 
 def main() -> None:
     """Run the command line. If there is anything to hide, the process first re-executes itself without it."""
-    if not keeper_address():
-        hide()
-    from kernelblaster.cli.main import main as command
-
+    try:
+        if not keeper_address():
+            hide()
+        from kernelblaster.cli.main import main as command
+    except KeyboardInterrupt:
+        print("stopped.", file=sys.stderr)
+        sys.exit(130)
     command()
 
 

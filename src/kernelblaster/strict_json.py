@@ -68,7 +68,8 @@ def first_problem(error: ValidationError) -> str:
     """The field (dotted path) and message of the first error in a pydantic ValidationError, without the
     offending value, which may be secret or long."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return f"`{'.'.join(str(part) for part in first['loc']) or 'the whole'}`: {first['msg']}"
+    words = str(first["msg"]).removeprefix("Value error, ")
+    return f"`{'.'.join(str(part) for part in first['loc']) or 'the whole'}`: {words}"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

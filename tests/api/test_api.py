@@ -1,5 +1,7 @@
 """What `import kernelblaster` offers, on the simulated world: from a task to a result, and ask and tell."""
 
+import io
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -97,6 +99,20 @@ def test_a_run_that_was_stopped_goes_on(places: dict[str, Any], tmp_path: Path) 
     assert not so_far.finished
     ended = kb.resume("last", runs=places["runs"])
     assert ended.run == so_far.run and ended.finished and ended.speedup >= so_far.speedup
+
+
+@pytest.mark.parametrize(("terminal", "listening"), [(True, False), (True, True), (False, False)])
+def test_a_terminal_is_told_of_each_step_unless_somebody_listens(
+    terminal: bool, listening: bool, places: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(sys, "stderr", written)
+    kb.optimize(tmp_path / "task.py", budget=4, on_step=(lambda _: None) if listening else None, **places)
+    lines = written.getvalue().splitlines()
+    assert bool(lines) == (terminal and not listening)
+    said = r"kernelblaster: \d of 4 judged: \w+ (\d\.\d\dx modelled|\w+); best [\d.]+ us modelled"
+    assert all(re.fullmatch(said, line) for line in lines)
 
 
 def test_a_start_that_fails_leaves_no_run(places: dict[str, Any], tmp_path: Path) -> None:

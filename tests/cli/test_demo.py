@@ -90,8 +90,17 @@ def test_the_demo_searches_twice_and_leaves_a_page_and_an_export(
     monkeypatch.setattr(demo, "_show_machine", lambda: None)
     monkeypatch.setattr(demo, "_show_race", lambda: None)
     folder = tmp_path / "demo"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "activate").touch()
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    monkeypatch.chdir(tmp_path)
     demo.demo(folder, "emulated")
     told = capsys.readouterr().out
+    assert "of 7 judged: " in told  # through a pipe, a line for each step
+    assert "  kernelblaster optimize core/level2/scale_mask_softmax --budget 10\n" in told
+    assert f"kernelblaster kb report --kb {folder / 'knowledge.db'}\n" in told
+    assert "  . bin/activate\n" in told
     assert "7.0x modelled over eager PyTorch" in told and "expected" in told
     figures = re.findall(r"\b\d[\d.]*(?:x| us)\b(.{0,9})", told)
     assert len(figures) > 8  # each time and each speedup says of which kind it is, on its own line

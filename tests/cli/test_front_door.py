@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -104,7 +105,11 @@ def test_ctrl_c_has_its_exit_code(capsys: Any, monkeypatch: pytest.MonkeyPatch) 
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kernelblaster.cli.runs.run_folders", stop)
-    assert whole_command(capsys, monkeypatch, "runs", "list")[0] == 130
+    kept: list[Any] = []
+    monkeypatch.setattr(main.atexit, "register", lambda *call: kept.append(call))
+    code, _, words = whole_command(capsys, monkeypatch, "runs", "list")
+    assert code == 130 and words == "stopped.\n"
+    assert (signal.signal, signal.SIGINT, signal.SIG_IGN) in kept  # a second one, while it tidies up
 
 
 def test_a_gpu_is_named_in_any_case() -> None:

@@ -1,5 +1,6 @@
 """What a person reads: nothing that is to be copied is broken, reasons are said once, mistakes are named."""
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -10,9 +11,14 @@ import pytest
 import kernelblaster as kb
 from kernelblaster.cli import export, options, runs, tasks
 from kernelblaster.cli.options import again_at
-from kernelblaster.errors import KernelBlasterError
+from kernelblaster.errors import BadTask, KernelBlasterError
+from kernelblaster.knowledge.knowledge_base import KnowledgeBase
+from kernelblaster.knowledge.seed import plant
 from kernelblaster.readiness import Readiness
 from kernelblaster.records import Fitness
+from kernelblaster.shortage import shortage
+from kernelblaster.store.run import open_run
+from kernelblaster.tasks import catalog
 from tests.api.test_api import places
 from tests.cli.test_front_door import command
 
@@ -68,8 +74,8 @@ def test_an_export_that_is_not_faster_says_so(places: dict[str, Any], tmp_path: 
     assert (
         "not found to be faster" in json.loads(command("export", "last", "--json", *root).stdout)["warning"]
     )
-    kb.optimize(tmp_path / "task.py", budget=20, **places)
-    assert "warning" not in command("export", "last", *root).stderr
+    faster = kb.optimize(tmp_path / "task.py", budget=20, **places).run
+    assert "warning" not in command("export", str(faster), *root).stderr
 
 
 @pytest.mark.usefixtures("exported")
@@ -88,3 +94,95 @@ def test_an_export_neither_makes_folders_anywhere_nor_takes_a_files_place(
     assert "not an earlier export" in str(refused.exception) and "mine" in mine.read_text()
     assert command(*words, "--force").exit_code == 0 and "optimized by" in mine.read_text()
     assert command(*words).exit_code == 0
+
+
+def test_a_run_that_has_ended_says_so_and_how_to_go_on(places: dict[str, Any], tmp_path: Path) -> None:
+    found = kb.optimize(tmp_path / "task.py", budget=3, **places)
+    root = ["--runs", str(places["runs"])]
+    told = command("resume", "last", *root)
+    assert told.exit_code == (found.verdict != "Accepted")
+    assert f"run {found.run.name} has ended: 3 candidates judged" in told.stdout
+    assert f"kernelblaster resume {found.run.name} --runs {places['runs']} --budget 6" in told.stdout
+    refused = command("resume", "last", "--budget", "3", *root)
+    assert "3 candidates are judged already" in str(refused.exception)
+    assert command("resume", "last", "--budget", "6", *root).exit_code in (0, 1)
+    with open_run(places["runs"], "last") as run:
+        assert sum(event.kind == "evaluation" for event in run.events) > 3
+
+
+def test_steering_that_comes_to_nothing_is_told_of(places: dict[str, Any], tmp_path: Path) -> None:
+    kb.optimize(tmp_path / "task.py", budget=2, **places)
+    words = ["runs", "steer", "last", "--runs", str(places["runs"])]
+    told = command(*words, "--pin", "vectorised_memory_access", "--forbid", "launch_bounds").stderr
+    assert "as vectorised_memory_access; did you mean vectorized_memory_access" in told
+    assert "launch_bounds" not in told and "the run has ended, and obeys once it goes on" in told
+    bad = command(*words, "--note", " ")
+    assert "Value error" not in str(bad.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["optimize", ""], "the name of the task is empty"),
+        (["tasks", "check", "swigllu.py"], "Did you mean swiglu.py?"),
+        (["kb", "show", "memory-bandwith"], "did you mean memory-bandwidth"),
+        (["kb", "show", "zzz"], "`kernelblaster kb show` lists all"),
+        (["report", "last"], "there is no run in"),
+        (["optimize", "core/level1/softmax", "--gpu", "h300"], "GPU h300 is not one of h200"),
+        (["evaluate", "core/level1/softmax", "none.cu"], "none.cu: there is no such file."),
+        (["profile", "core/level1/softmax", "."], ".: is a folder."),
+        (["optimize", "swiglu.py", "--dtype", "int8"], "int8 is none of float32, float16, bfloat16"),
+    ],
+)
+def test_a_mistake_is_named(
+    words: list[str], part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELBLASTER_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(catalog, "load_file", lambda *_, **__: pytest.fail("something slow was begun"))
+    Path("swiglu.py").touch()
+    if words[0] == "kb":
+        with KnowledgeBase(tmp_path / "data" / "knowledge.db") as knowledge:
+            plant(knowledge)
+    done = command(*words)
+    assert part in f"{done.exception} {done.stderr}" and done.exit_code
+
+
+def test_types_may_be_named_shortly() -> None:
+    assert options._dtype("bf16") == "bfloat16" and options._dtype("FP16") == "float16"
+    assert "[float32|float16|bfloat16]" in command("optimize", "--help").stdout
+
+
+def test_a_new_user_has_no_knowledge_base_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELBLASTER_DATA", str(tmp_path))
+    done = command("kb", "stats")
+    assert done.exit_code == 0 and f"no knowledge base in {tmp_path}" in done.stdout
+
+
+def test_what_cannot_be_read_is_not_called_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog.os, "access", lambda *_: False)
+    with pytest.raises(BadTask, match="this folder cannot be read"):
+        catalog.find(str(tmp_path))
+    denied = PermissionError(errno.EACCES, "Permission denied", "x.py")
+    monkeypatch.setattr(catalog, "read_bounded", lambda *_: (_ for _ in ()).throw(denied))
+    with pytest.raises(BadTask) as told:
+        catalog.load_file("x", tmp_path / "x.py")
+    assert str(told.value) == f"{tmp_path / 'x.py'}: cannot be read: Permission denied."
+    assert shortage(denied) == "x.py: permission is denied. Change its permissions, or name another."
+
+
+TAKES_TWO = """import torch
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return x + y
+"""
+
+
+def test_inputs_that_do_not_fit_are_those_of_the_option(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(TAKES_TWO)
+    with pytest.raises(BadTask) as told:
+        catalog.load_task(str(tmp_path / "two.py"), inputs="randn(8, 4)")
+    assert "--inputs must give a value for each" in str(told.value) and "get_inputs()" not in str(told.value)
+    with pytest.raises(BadTask) as told:
+        catalog.load_task(str(tmp_path / "two.py"), inputs="x=randn(8, 4), z=randn(8, 4)")
+    assert "two.py: forward() failed" in str(told.value)

@@ -72,6 +72,8 @@ def test_what_the_guards_let_through_is_computed(kernel: ExportedKernel) -> None
     model, x = Model(4), torch.randn(3, 8)
     assert kernel.why_not(model, (x, 2.0)) is None
     assert torch.equal(kernel.launch(model, (x, 2.0))[0], model(x, 2.0))
+    flat, reason = kernel.flat_inputs((x,), {"factor": 2.0})
+    assert reason is None and torch.equal(kernel.launch(model, flat)[0], model(x, factor=2.0))
 
 
 def test_sizes_that_only_the_module_knows_are_asked_of_it_once(kernel: ExportedKernel) -> None:

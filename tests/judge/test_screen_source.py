@@ -224,6 +224,11 @@ def test_honest(name: str) -> None:
     assert screen_source(HONEST[name]) == []
 
 
+def test_the_printed_declaration_need_not_be_included() -> None:
+    (found,) = screen_source('#include "softmax.h"\n')
+    assert "the declaration is included for you, remove this line" in found.detail and found.line == 1
+
+
 def test_a_finding_names_the_text_the_line_and_the_way_out() -> None:
     source = "/* two\nlines */ int a; \\\n  int b;\nvoid f() { void* p;\n  cudaMalloc(&p, 4); }\n"
     detail = "`cudaMalloc` may not be called: use cudaMallocAsync on the given stream."

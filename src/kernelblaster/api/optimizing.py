@@ -1,5 +1,6 @@
 """`optimize`, `resume` and `compile`: from a task to a faster kernel."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,11 +19,15 @@ from kernelblaster.errors import KernelBlasterError
 from kernelblaster.fleet.opening import fleet_named
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.opening import DeviceKind
+from kernelblaster.plain_text import printable
+from kernelblaster.quantities import speedup_text, time_text
 from kernelblaster.records import Task
 from kernelblaster.records.signature import Dtype
+from kernelblaster.records.step import Gained
 from kernelblaster.search.model_use import ModelUse, models_of
 from kernelblaster.sessions.log import Progress
 from kernelblaster.sessions.settings import Search
+from kernelblaster.store.control import raise_budget
 from kernelblaster.store.run import open_run
 
 if TYPE_CHECKING:
@@ -33,20 +38,43 @@ OnStep = Callable[[Progress], None]
 
 class StepWatch:
     """Implements `Watch` (who is told of a search's progress) for the Python API: calls `on_step` after each
-    step, and ignores the judge's stages and messages."""
+    step. Without one, and with a terminal, a line is written to standard error for each stage until the first
+    step, and then for each step; else nothing."""
 
     def __init__(self, on_step: OnStep | None) -> None:
         self._on_step = on_step
+        self._stages: set[str] | None = set()
 
     def __call__(self, progress: Progress) -> None:
-        if self._on_step is not None and progress.phase == "stepped":
+        if progress.phase != "stepped":
+            return
+        if self._on_step is not None:
             self._on_step(progress)
+        else:
+            self._stages = None
+            self.say(step_line(progress))
 
     def stage(self, stage: str) -> None:
-        pass
+        if self._stages is not None and stage not in self._stages:
+            self._stages.add(stage)
+            self.say(stage)
 
     def say(self, text: str) -> None:
-        pass
+        if self._on_step is None and sys.stderr.isatty():
+            print(f"kernelblaster: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def step_line(progress: Progress) -> str:
+    """A step of a search in a line: how many candidates were judged, the technique, what it gained and the
+    best time."""
+    judged = f"{progress.evaluations} of {progress.evaluations + progress.evaluations_left} judged"
+    result = progress.result
+    got = "" if result is None or isinstance(result, Gained) else result.kind
+    if isinstance(result, Gained):
+        got = speedup_text(result.speedup, progress.modelled)
+    line = f"{judged}: {progress.technique or 'first candidate'} {got}".rstrip()
+    best = time_text(progress.best_us, progress.modelled)
+    return f"{line}; best {best}" if best else line
 
 
 def optimize(
@@ -80,7 +108,8 @@ def optimize(
         compute-sanitizer those that are correct.
     fleet: whose devices judge: `local` (all of this machine), `auto`, `ray://HOST:PORT`; this machine's
         first one if left out.
-    on_step: called with a `Progress` after each step.
+    on_step: called with a `Progress` after each step; if left out, a terminal is told of each on standard
+        error.
 
     The run can be interrupted, and continued by `resume`.
     """
@@ -109,6 +138,7 @@ def resume(
     run: str | Path,
     *,
     runs: str | Path | None = None,
+    budget: int | None = None,
     knowledge: str | None = None,
     usd: float | None = None,
     tokens: int | None = None,
@@ -116,9 +146,11 @@ def resume(
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
     """Continue a run where it stopped. It is given by its name, a unique prefix of it, its folder, or `last`.
+    `budget` are the candidates to judge in all, more than were judged: a run that has ended goes on with it.
     `knowledge` is the run's own URL again, if that has a password, which is not recorded; `usd` and `tokens`
     are new budgets for models; `fleet` is as for `optimize`."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
+        raise_budget(opened, budget, "python")
         models = models_of(opened, usd, tokens)
         search_run(opened, models, knowledge, StepWatch(on_step), fleet_named(fleet))
     return OptimizeResult(opened.folder)

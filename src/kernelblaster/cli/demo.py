@@ -1,6 +1,8 @@
 """`kernelblaster demo`: a tour in five minutes. Everything that it shows is computed live."""
 
 import re
+import shutil
+import sys
 from difflib import unified_diff
 from pathlib import Path
 from textwrap import fill
@@ -119,9 +121,10 @@ def _show_race() -> None:
 
 
 def _search(task: str, folder: Path, device: DeviceName) -> "OptimizeResult":
-    """Searches for a faster kernel for `task` by `optimize`, with a small budget; run and knowledge base are
-    kept in the demo's `folder`. Shows progress on a status line."""
+    """`optimize` with a small budget, in the demo's own folders, with a status line; through a pipe, with a
+    line for each step."""
     from kernelblaster.api import Progress, optimize
+    from kernelblaster.api.optimizing import step_line
 
     budget = Search(iterations=1, rollouts=1, evaluations=BUDGETS[task])
     with show_status(False) as progress:
@@ -129,6 +132,8 @@ def _search(task: str, folder: Path, device: DeviceName) -> "OptimizeResult":
 
         def on_step(now: Progress) -> None:
             progress(f"{now.evaluations} of {BUDGETS[task]} candidates judged; {now.technique}")
+            if not out.is_terminal:
+                _print(step_line(now))
 
         return optimize(
             task,
@@ -263,22 +268,30 @@ def _show_remains(folder: Path, first: "OptimizeResult") -> None:
     module = folder / "cosine_similarity.py"
     first.export(module)
     first.report(folder / "report.html")
-    _print(f"page       {folder / 'report.html'}")
-    _print(f"export     {module}, a torch module that needs nothing of this", hang=11)
-    _print(f"knowledge  {folder / 'knowledge.db'}")
+    _print_whole(f"page       {folder / 'report.html'}")
+    _print_whole(f"export     {module}, a torch module that needs nothing of this")
+    _print_whole(f"knowledge  {folder / 'knowledge.db'}")
     _print_title("Go on with")
+    if shutil.which("kernelblaster") is None and (activate := Path(sys.prefix, "bin", "activate")).is_file():
+        here = activate.relative_to(Path.cwd()) if activate.is_relative_to(Path.cwd()) else activate
+        _print_whole(f". {here}")
     for command in (
         "kernelblaster optimize core/level2/scale_mask_softmax --budget 10",
         "kernelblaster optimize my_module.py           # or my_kernel.cu",
         f"kernelblaster kb report --kb {folder / 'knowledge.db'}",
     ):
-        _print(command)
+        _print_whole(command)
 
 
 def _print_title(title: str, sentence: str = "") -> None:
     out.print(f"\n{title}", style="bold", highlight=False)
     if sentence:
         out.print(sentence, highlight=False)
+
+
+def _print_whole(command: str) -> None:
+    """Print a command or a path in one line, whatever the width, so that it can be copied."""
+    out.print(f"  {command}", highlight=False, soft_wrap=True)
 
 
 def _print(text: str, style: str = "", hang: int = 0) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from kernelblaster.cli.confined import confine_command
 from kernelblaster.cli.groups import grouped
-from kernelblaster.cli.options import JsonOption, TaskOptions, show_status
+from kernelblaster.cli.options import JsonOption, TaskOptions, check_named, show_status
 from kernelblaster.cli.show import exit_code, out, print_counters, print_outcome
 from kernelblaster.cli.terminal import plain
 from kernelblaster.records import Verification
@@ -35,6 +35,7 @@ def emulate(
     named = [*first, *([task] if task else [])]
     if len(named) != 1:
         raise typer.BadParameter("name one task and one candidate: emulate TASK CANDIDATE.cu")
+    check_named(gpu, [Path(candidate)])
     confine_command(named, device="emulated", reads=[Path(candidate)])
     from kernelblaster.api import load_candidate, open_judge
 

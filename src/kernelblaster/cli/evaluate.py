@@ -7,7 +7,14 @@ import typer
 
 from kernelblaster.cli.confined import confine_command
 from kernelblaster.cli.groups import grouped
-from kernelblaster.cli.options import CheckOptions, DeviceOptions, JsonOption, TaskOptions, show_status
+from kernelblaster.cli.options import (
+    CheckOptions,
+    DeviceOptions,
+    JsonOption,
+    TaskOptions,
+    check_named,
+    show_status,
+)
 from kernelblaster.cli.show import exit_code, print_evaluation, print_sweep
 from kernelblaster.records import Evaluation
 
@@ -36,6 +43,7 @@ def evaluate(
     Exit codes: 0 accepted, 1 correct but not faster, 3 incorrect, 4 does not compile, 5 failed or
     timed out, 6 rejected, 2 the evaluation could not be done.
     """
+    check_named(where.gpu, [candidate])
     confine_command([task], device=where.device, reads=[candidate])
     from kernelblaster.api import load_candidate, open_judge
 

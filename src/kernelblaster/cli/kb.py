@@ -104,6 +104,11 @@ def search(
 @app.command("stats")
 def stats(kb: KbOption = None, json_: JsonOption = False) -> None:
     """Count states, techniques, attempts and failures, and show which technique pays after which."""
+    own = Path(knowledge_at(None))
+    if kb is None and not own.exists():  # that of somebody who has not optimized anything yet
+        told = f"no knowledge base in {own.parent}; the first `kernelblaster optimize` begins one"
+        print("null") if json_ else out.print(told, highlight=False, soft_wrap=True)
+        return
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         summary = summarize(opened.content())
     if json_:

@@ -1,6 +1,8 @@
 """The `kernelblaster` command: finds the verb, imports its module, runs it, and prints errors."""
 
+import atexit
 import json
+import signal
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -87,6 +89,12 @@ VERBS = {
 class Verbs(TyperGroup):
     """The group of all commands as click sees it: the module of a command is imported only when that one is
     called, so that listing them is fast."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # typer would end without a word
+            _stop()
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -180,6 +188,8 @@ def main() -> None:
         _fail(words)
     except KeyboardInterrupt:
         _stop()
+    finally:  # a second Ctrl-C does not disturb what is tidied up at the end
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -23,6 +23,7 @@ from kernelblaster.cli.options import (
     StoreOption,
     TaskOptions,
     again_at,
+    check_named,
     runs_folder,
 )
 from kernelblaster.cli.show import exit_code, out, print_evaluation
@@ -43,6 +44,8 @@ from kernelblaster.knowledge.address import opened as opened_address
 from kernelblaster.quantities import speedup_text
 from kernelblaster.records.outcome import CORRECT, Outcome
 from kernelblaster.search.model_use import ModelUse, models_of, retries_with
+from kernelblaster.store.control import asked_of, raise_budget
+from kernelblaster.store.history import History
 from kernelblaster.store.run import Run, open_run
 from kernelblaster.tasks.cuda_prepare import inferred_lines
 
@@ -94,6 +97,7 @@ def optimize(
     Exit codes: 0 faster than the baseline, 1 correct but not faster (with --fail-under, below that speedup),
     2 it could not be done, 130 stopped.
     """
+    check_named(where.gpu)
     use = models.use(strategy)
     limits = {"evaluations": budget, "wall_seconds": seconds, "gpu_seconds": gpu_seconds}
     search = far.search(**limits, retries=retries_with(use), seed=seed, quick=quick)
@@ -136,6 +140,10 @@ def _show_inferred(task: "Task") -> None:
 def resume(
     run: RunArgument,
     on: FleetOptions,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", help="Candidates to judge in all, those judged before included.", min=1),
+    ] = None,
     usd: UsdOption = None,
     tokens: TokensOption = None,
     kb: Annotated[
@@ -148,15 +156,37 @@ def resume(
 ) -> None:
     """Go on with a run exactly where it was; where a budget for models was spent, with a larger one.
 
-    Exit codes are those of `optimize`.
+    A run that has ended goes on with a larger --budget. Exit codes are those of `optimize`.
     """
     with open_run(runs_folder(runs), run, writing=True) as opened:
+        raise_budget(opened, budget, "cli")
+        ended = None if json_ else _ended(opened)
+        if ended is not None:
+            raise typer.Exit(_exit_code(ended, fail_under))
         use = models_of(opened, usd, tokens)
         reads, fills = model_folders(use)
         keeper.claim("knowledge", opened_address(opened.events[0].data["kb"], kb))
         confine_to_run(opened, reads=reads, fills=fills, network=on.network())
         optimized = _search(opened, use, kb, on, json_)
     raise typer.Exit(_exit_code(optimized.evaluation.outcome, fail_under, optimized.by_person))
+
+
+def _ended(run: Run) -> Outcome | None:
+    """The outcome of the best candidate of a run that has ended, with all its results, and of which nothing
+    more was asked; what it found and how to go on is printed. None if there is something to do."""
+    history = History(run)
+    whole = history.finished and history.learned is not None and (run.folder / "best.cu").is_file()
+    if not whole or not all(taken for _, taken in asked_of(run.folder)):
+        return None
+    outcome, judged = history.best_candidate()[1].outcome, len(history.judged)
+    assert isinstance(outcome, CORRECT)
+    found = f"{outcome.kind}, {speedup_text(outcome.speedup.estimate, history.modelled)}"
+    again = f"kernelblaster resume {run.name}{again_at(run.folder.parent)} --budget {2 * judged}"
+    told = f"run {run.name} has ended: {judged} candidates judged; {found}"
+    out.print(told, highlight=False, soft_wrap=True)
+    out.print(f"  kept       {run.folder / 'best.cu'}", highlight=False, soft_wrap=True)
+    out.print(f"  go on with {again}", highlight=False, soft_wrap=True)
+    return outcome
 
 
 def _search(run: Run, models: ModelUse | None, kb: str | None, on: FleetOptions, json_: bool) -> "Optimized":

@@ -1,16 +1,17 @@
 """Options that several commands share, some as groups (dataclasses, see groups.py)."""
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 
 from kernelblaster.building import telling
 from kernelblaster.cli.terminal import Terminal
+from kernelblaster.errors import KernelBlasterError
 from kernelblaster.records.selection import Selection
 from kernelblaster.sessions.settings import Search
 from kernelblaster.settings import settings
@@ -30,6 +31,18 @@ RunArgument = Annotated[
 
 def runs_folder(given: Path | None) -> Path:
     return given or settings().data / "runs"
+
+
+def check_named(gpu: str | None, files: Sequence[Path] = ()) -> None:
+    """Raise KernelBlasterError, before anything slow begins, for an unknown GPU or a missing file."""
+    from kernelblaster.devices.specs import gpu_named
+
+    if gpu is not None:
+        gpu_named(gpu)
+    for file in files:
+        if file.is_dir() or not file.exists():
+            what = "is a folder" if file.is_dir() else "there is no such file"
+            raise KernelBlasterError(f"{file}: {what}.")
 
 
 def again_at(folder: Path) -> str:
@@ -137,9 +150,26 @@ class CheckOptions:
     sanitize: SanitizeOption = False
 
 
+CastTo = Literal["float32", "float16", "bfloat16"]
+SHORT: dict[str, CastTo] = {"fp32": "float32", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}
+
+
+def _dtype(given: str) -> CastTo:
+    """The type that the user named, fp16 and bf16 included. Raises BadParameter for any other."""
+    named = SHORT.get(given.lower(), given.lower())
+    if named not in get_args(CastTo):
+        raise typer.BadParameter(f"{given} is none of {', '.join(get_args(CastTo))}.")
+    return cast(CastTo, named)
+
+
 DtypeOption = Annotated[
-    Literal["float32", "float16", "bfloat16"] | None,
-    typer.Option("--dtype", help="Cast the module and its inputs; else their types are those of the file."),
+    CastTo | None,
+    typer.Option(
+        "--dtype",
+        help="Cast the module and its inputs; else their types are those of the file.",
+        parser=_dtype,
+        metavar="[float32|float16|bfloat16]",
+    ),
 ]
 
 

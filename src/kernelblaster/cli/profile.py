@@ -8,7 +8,7 @@ import typer
 
 from kernelblaster.cli.confined import confine_command
 from kernelblaster.cli.groups import grouped
-from kernelblaster.cli.options import DeviceOptions, JsonOption, TaskOptions, show_status
+from kernelblaster.cli.options import DeviceOptions, JsonOption, TaskOptions, check_named, show_status
 from kernelblaster.cli.show import exit_code, print_outcome, print_profile
 from kernelblaster.records import Profile
 
@@ -25,6 +25,7 @@ def profile(
 
     Candidates are verified first; one that fails gets its outcome instead of a profile.
     """
+    check_named(where.gpu, candidates)
     confine_command([task], device=where.device, reads=candidates)
     from kernelblaster.api import load_candidate, open_judge
 

@@ -2,16 +2,26 @@
 
 import json
 import time
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption
+import kernelblaster
+from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption, again_at, runs_folder
 from kernelblaster.cli.show import out
+from kernelblaster.cli.terminal import Terminal
+from kernelblaster.records.recipe import techniques_of
+from kernelblaster.store.history import History
+from kernelblaster.store.run import Run, open_run
 from kernelblaster.store.steering import SteeringCommand, describe_action
+from kernelblaster.store.writer import writer_of
 
 Techniques = list[str] | None
 BY = "cli"
+POLICIES = Path(kernelblaster.__file__).parent / "policies"
 
 
 def stop(
@@ -68,11 +78,35 @@ def steer(
         by=BY,
     )
     asked = steering_of(run, runs=runs)
+    if not json_:
+        with open_run(runs_folder(runs), run) as opened:
+            waits = any(not taken for _, taken in asked)
+            for line in _cautions(opened, [*(pin or ()), *(forbid or ())], waits):
+                Terminal(stderr=True).print(f"note: {line}", style="yellow", highlight=False, soft_wrap=True)
     if json_:
         print(json.dumps([one.model_dump(mode="json") | {"taken": taken} for one, taken in asked], indent=1))
         return
     for one, taken in asked:
         out.print(_line(one, taken), highlight=False, soft_wrap=True)
+
+
+def _cautions(run: Run, techniques: list[str], waits: bool) -> Iterator[str]:
+    """Yields sentences on what will not happen as it was asked: techniques of which neither the run nor the
+    shipped knowledge has heard, and whatever waits (`waits`) in a run that has ended."""
+    from kernelblaster.knowledge.seed import shipped_techniques
+
+    offered = [event.data for event in run.events if event.kind in ("proposals", "choice")]
+    known = {item["technique"] for data in offered for item in (data.get("options") or ())}
+    known |= {name for data in offered for name in map(str, data.get("techniques") or ())}
+    known |= shipped_techniques() | {file.stem for file in POLICIES.glob("*/techniques/*.py")}
+    for name in dict.fromkeys(part for technique in techniques for part in techniques_of(technique)):
+        if name not in known:
+            near = get_close_matches(name, sorted(known), n=2)
+            advice = f"; did you mean {' or '.join(near)}?" if near else "."
+            yield f"no technique is known here as {name}{advice}"
+    if waits and History(run).state(writer_of(run.folder)) == "finished":
+        more = f"kernelblaster resume {run.name}{again_at(run.folder.parent)} --budget N"
+        yield f"the run has ended, and obeys once it goes on: {more}"
 
 
 def _line(command: SteeringCommand, taken: bool) -> str:

@@ -6,6 +6,7 @@ change as learning goes on.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from math import exp, log
 
 from kernelblaster.errors import KnowledgeError
@@ -137,7 +138,9 @@ class Content:
         """The name of the state that a state was merged into, or its own name if it was not. Raises
         KnowledgeError if it is unknown."""
         if state not in self.states:
-            raise KnowledgeError(f"{state}: the knowledge base has no such state; add it first.")
+            near = get_close_matches(state, sorted(self.states), n=3)
+            advice = f"did you mean {' or '.join(near)}?" if near else "`kernelblaster kb show` lists all."
+            raise KnowledgeError(f"{state}: the knowledge base has no such state; {advice}")
         while (into := self.states[state].merged_into) is not None:
             state = into
         return state
@@ -147,7 +150,9 @@ class Content:
         Raises KnowledgeError if the state or the technique in it is unknown."""
         name = self.resolve(state)
         if technique not in self.entries.get(name, {}):
-            raise KnowledgeError(f"{name}: has no technique {technique}; add it first.")
+            near = get_close_matches(technique, sorted(self.entries.get(name, {})), n=3)
+            advice = f"; did you mean {' or '.join(near)}?" if near else "."
+            raise KnowledgeError(f"{name}: has no technique {technique}{advice}")
         return self.entries[name][technique]
 
     def optimizations(

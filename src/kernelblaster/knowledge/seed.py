@@ -13,6 +13,11 @@ SOURCE = Path(__file__).parent / "seed.toml"
 
 
 @cache
+def shipped_techniques() -> set[str]:
+    """The names of all techniques in the seed."""
+    return {*tomllib.loads(SOURCE.read_text())["techniques"]}
+
+
 def seed_document() -> str:
     """The shipped knowledge (states, techniques, expected speedups) as a JSON document that `import_changes`
     takes."""

@@ -59,8 +59,22 @@ def steer_run(
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the command"
-        raise KernelBlasterError(f"{where}: {first['msg']}.") from error
+        words = str(first["msg"]).removeprefix("Value error, ").removesuffix(".")
+        raise KernelBlasterError(f"{where}: {words}.") from error
     return [append_command(folder, action, by) for action in actions]
+
+
+def raise_budget(run: Run, budget: int | None, by: str) -> None:
+    """Let the search of an opened run go on until `budget` candidates in all are judged; None leaves its
+    limit as it is. Raises KernelBlasterError if so many are judged already."""
+    if budget is None:
+        return
+    judged = sum(event.kind == "evaluation" for event in run.events)
+    if budget <= judged:
+        raise KernelBlasterError(
+            f"{run.name}: {judged} candidates are judged already, and a budget counts them all: give more."
+        )
+    steer_run(run.folder, budget=budget, by=by)
 
 
 def stop_run(folder: Path, *, now: bool, by: str) -> SteeringCommand | None:

@@ -263,6 +263,8 @@ def _folder_of(root: Path, name: str) -> Path:
         return Path(name).absolute()
     if matches and name:
         raise StoreError(f"{name} may mean {', '.join(folder.name for folder in matches)}.")
+    if name == LAST:
+        raise StoreError(f"there is no run in {root} yet; `kernelblaster optimize TASK` makes one.")
     raise StoreError(f"there is no run {name} in {root}.")
 
 

@@ -39,7 +39,11 @@ def find(name: str) -> list[tuple[str, Path]]:
     path = Path(name)
     if path.is_file():
         return [(name, path)]
+    if not name:
+        raise BadTask("the name of the task is empty; name a file, or a task of `kernelblaster tasks list`.")
     if path.is_dir():
+        if not os.access(path, os.R_OK | os.X_OK):
+            raise BadTask(f"{name}: this folder cannot be read: permission is denied.")
         tasks = [(str(file), file) for file in _task_files(path)]
         if not tasks:
             raise BadTask(
@@ -103,7 +107,7 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
     except UnicodeDecodeError as error:
         raise BadTask(f"{path}: cannot be read: {error}; save it as UTF-8.") from error
     except OSError as error:
-        raise BadTask(f"{path}: cannot be read: {error}{confinement_hint(error)}") from error
+        raise BadTask(f"{path}: cannot be read: {error.strerror or error}.") from error
     if path.suffix == ".cu":
         source = prepared(source, str(path))
         parsed = cuda_file.CudaFile(source, str(path))
@@ -211,9 +215,15 @@ def _problem_number(file: Path) -> int:
 
 
 def _similar(name: str) -> str:
-    """The sentence ' Did you mean …?' with shipped tasks of similar names; "" if there are none."""
+    """The sentence ' Did you mean …?' with files of similar names in the folder named, or else shipped
+    tasks; "" if there are none."""
     import difflib
 
+    path = Path(name)
+    beside: list[str] = []
+    if path.suffix in TASK_LIKE and path.parent.is_dir() and os.access(path.parent, os.R_OK):
+        files = [file.name for file in path.parent.iterdir() if file.suffix in TASK_LIKE]
+        beside = [str(path.with_name(near)) for near in difflib.get_close_matches(path.name, files, n=2)]
     known = [str(f.relative_to(suites_folder()).with_suffix("")) for f in _task_files(suites_folder())]
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    close = beside or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(close)}?" if close else ""

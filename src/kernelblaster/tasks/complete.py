@@ -13,11 +13,9 @@ from typing import Any
 from kernelblaster.errors import BadTask
 from kernelblaster.tasks.arguments import init_arguments, input_values
 from kernelblaster.tasks.first_layer import inferred_inputs
-from kernelblaster.tasks.flat_inputs import flattened
+from kernelblaster.tasks.flat_inputs import ADDED, flattened
 from kernelblaster.tasks.literals import lines_before
 from kernelblaster.tasks.module_file import REQUIRED, ModuleFile, execute, is_module_class
-
-ADDED = "\n\n# Added to make a task of the file.\n"
 
 
 @dataclass(frozen=True)

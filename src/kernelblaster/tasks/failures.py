@@ -8,6 +8,8 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from kernelblaster.plain_text import one_line
+from kernelblaster.tasks.flat_inputs import ADDED, FLATTENED
+from kernelblaster.tasks.literals import lines_before
 from kernelblaster.tasks.module_file import ModuleFile
 
 READS = "reads the values of a tensor to decide what to do"
@@ -27,7 +29,7 @@ def why_forward_failed(
     if isinstance(error, DataDependentOutputException) or unbacked:
         return f"{location}: forward() {READS}, which a kernel launch cannot; {_advice()}"
     text = one_line(str(error))[:300]
-    advice = _types(module, inputs) or _named(text)
+    advice = _types(module, inputs) or _named(text, file)
     return f"{location}: forward() failed on its own inputs: {text}{'; ' + advice if advice else ''}"
 
 
@@ -36,10 +38,15 @@ def _advice() -> str:
 
 
 def _line(error: Exception, file: ModuleFile) -> str:
-    """Where in the task's file the error was raised, as ":LINE" of the innermost traceback frame that is in
-    it; "" if there is none."""
+    """ ":LINE" of the innermost traceback frame that is in the task's file as the user wrote it; "" if there
+    is none. Lines that were added after its end, to make a task of it, are none of the file's."""
+    added = [file.source.find(mark) for mark in (ADDED, FLATTENED)]
+    own = file.source[: min((at for at in added if at >= 0), default=None)]
+    last = own.count("\n") + 1 - lines_before(file.source)
     lines = [
-        n for frame, n in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file.path
+        n
+        for frame, n in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == file.path and 1 <= n <= last
     ]
     return f":{lines[-1]}" if lines else ""
 
@@ -66,9 +73,11 @@ def _types(module: torch.nn.Module, inputs: Sequence[Any]) -> str:
     )
 
 
-def _named(text: str) -> str:
-    """Advice for the user on an error that is known by its message `text`; "" for any other."""
+def _named(text: str, file: ModuleFile) -> str:
+    """Advice for the user if the error message `text` is a known one; else ""."""
     if "missing" in text and "argument" in text:
+        if "def get_inputs" in file.source.partition(ADDED)[2]:
+            return "--inputs must give a value for each of forward()'s arguments."
         return "get_inputs() must return a value for each of forward()'s arguments."
     return ""
 

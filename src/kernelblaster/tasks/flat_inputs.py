@@ -13,6 +13,7 @@ from kernelblaster.errors import BadTask
 from kernelblaster.tasks.module_file import ModuleFile
 
 Path = tuple[Any, ...]
+ADDED = "\n\n# Added to make a task of the file.\n"
 FLATTENED = "\n\n# Added: the inputs as tensors and numbers, one after the other.\n"
 
 
