@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from math import log
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,17 @@ def test_stats(path: str) -> None:
     assert stats["failures"] == {"Incorrect": 1.0}
     assert stats["payoffs"][0]["after"] == "shared_memory_tiling"
     assert "shared_memory_tiling -> tensor_core_utilization: 2.46x" in run("stats", "--kb", path).stdout
+
+
+def test_stats_show_what_pays_after_what(path: str) -> None:
+    with KnowledgeBase(path) as kb:
+        for _ in range(2):
+            kb.observe(
+                "fp32-pipe", "tensor_core_utilization", log(0.78), Provenance(), before=("register_tiling",)
+            )
+    assert len(json.loads(run("stats", "--kb", path, "--json").stdout)["payoffs"]) == 2
+    shown = run("stats", "--kb", path).stdout
+    assert "register_tiling ->" not in shown and "attempts       6 (" in shown
 
 
 def test_log_diff_and_rollback(path: str) -> None:

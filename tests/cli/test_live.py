@@ -34,6 +34,13 @@ def on_a_console(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> io.StringIO
     return written
 
 
+def test_a_line_says_why_a_candidate_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = on_a_console(monkeypatch, terminal=False)
+    with show_search("run r", quiet=False) as view:
+        view(progress(result=Failed("Rejected"), why="race in kernel k, line 3"))
+    assert "got Rejected" in written.getvalue() and "race in kernel k, line 3" in written.getvalue()
+
+
 def test_the_bar_shows_the_best_between_the_first_and_the_floor_with_the_baseline() -> None:
     drawn = bar(progress(), 40)
     assert drawn.startswith("█" * 10 + "|" + "█" * 9 + "░" * 20) and "50%" in drawn

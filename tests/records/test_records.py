@@ -2,7 +2,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from kernelblaster.records import Accepted, Candidate, Outcome, Rejected, Tensor, TimedOut, Workload
-from kernelblaster.records.outcome import Speedup
+from kernelblaster.records.outcome import LONGEST_WHY, Speedup, why
 from kernelblaster.records.profile import MOST_KERNELS, KernelProfile, Metric, Profile
 
 
@@ -48,3 +48,12 @@ def test_a_profile_of_thousands_of_launches_is_shortened() -> None:
     assert len(found.kernels) == MOST_KERNELS + 1 and found.kernels[-2].duration_us == 2.0
     assert sum(kernel.duration_us or 0 for kernel in found.kernels) == 1001
     assert found.kernels[-1].name == "[744 further launches]" and found.shortened().kernels[-2].duration_us
+
+
+def test_why_a_candidate_failed_is_one_line() -> None:
+    finding = "uninitialized in k, line 3: nothing has written it"
+    assert why(Rejected(reason="uninitialized", evidence=f"small workload\n{finding}\nmore")) == finding
+    assert why(Rejected(reason="forbidden-import", evidence="cudaMalloc")) == "forbidden-import: cudaMalloc"
+    assert why(TimedOut(stage="verify", limit_s=20)) == "no answer within 20 s (verify)"
+    long = why(Rejected(reason="race", evidence="x" * 900))
+    assert len(long) == LONGEST_WHY and long.endswith("...")

@@ -32,7 +32,7 @@ def get_init_inputs():
 
 def judge(run: Run, source: str, speedup: float | None) -> Candidate:
     candidate = Candidate(source=source)
-    outcome: Any = Incorrect(reason="wrong", evidence="")
+    outcome: Any = Incorrect(reason="far off", evidence="by a half\nand more")
     if speedup is not None:
         found = Speedup(estimate=speedup, low=speedup, high=speedup, confidence=0.99)
         outcome = Slower(speedup=found)
@@ -42,7 +42,9 @@ def judge(run: Run, source: str, speedup: float | None) -> Candidate:
     return candidate
 
 
-def step(run: Run, place: str, technique: str, result: float | str, knowledge: KnowledgeBase) -> None:
+def step(
+    run: Run, place: str, technique: str, result: float | str, knowledge: KnowledgeBase, child: str = ""
+) -> None:
     made = Step(
         id=place,
         state="slow",
@@ -50,6 +52,7 @@ def step(run: Run, place: str, technique: str, result: float | str, knowledge: K
         predicted=1.5,
         result=result,
         taken=isinstance(result, float),
+        child=child,
     )
     run.once("steps", place, lambda: {"steps": [made.model_dump(mode="json")]})
     change = Observed.model_validate({"state": "slow", "technique": technique, "result": result})
@@ -62,8 +65,8 @@ def finished_run(root: Path, knowledge: KnowledgeBase, technique: str, seed: int
         judge(run, "first\n", 0.5)
         step(run, "0/0/0/0", technique, 0.4, knowledge)
         best = judge(run, f"better by {technique}\n", 0.8)
-        step(run, "0/0/1/0", "wrong", "Incorrect", knowledge)
-        judge(run, f"wrong {seed}\n", None)
+        failed = judge(run, f"wrong {seed}\n", None)
+        step(run, "0/0/1/0", "wrong", "Incorrect", knowledge, failed.code)
         gap = {"state": "slow", "technique": technique, "cause": "x", "sentence": "it was not bound by it."}
         run.once("update", "0", lambda: {"gaps": [gap], "changes": []})
         run.once("finished", "end", lambda: {"best": run.files.put(best.source)})
@@ -88,9 +91,10 @@ def test_a_run_leaves_the_best_the_way_and_what_was_learned(tmp_path: Path, know
     way = json.loads((folder / "trajectory.json").read_text())
     assert way["applied"] == ["tile"] and [s["technique"] for s in way["steps"]] == ["tile", "wrong"]
     assert way["steps"][0]["speedup"] == pytest.approx(1.4918, abs=1e-4)
-    assert way["steps"][1]["failure"] == "Incorrect"
+    assert way["steps"][1]["failure"] == "Incorrect" and way["steps"][1]["why"] == "far off: by a half"
     table = (folder / "trajectory.md").read_text()
     assert "| 0/0/0/0 | slow | tile | 1.50x | 1.49x | taken |" in table
+    assert "| Incorrect | far off: by a half |" in table
     learned = json.loads((folder / "learned.json").read_text())
     assert len(learned["events"]) == 2 and {t["technique"] for t in learned["techniques"]} == {
         "tile",

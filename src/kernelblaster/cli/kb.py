@@ -118,11 +118,13 @@ def stats(kb: KbOption = None, json_: JsonOption = False) -> None:
     out.print(f"states         {summary.states} ({summary.discovered} discovered)", highlight=False)
     tried = f"{summary.untried} untried, {summary.retired} retired"
     out.print(f"optimizations  {summary.optimizations} ({tried})", highlight=False)
-    out.print(f"attempts       {summary.attempts:g}{_counts(summary.evidence)}", highlight=False)
+    out.print(f"attempts       {summary.attempts:.0f}{_counts(summary.evidence)}", highlight=False)
     out.print(
-        f"failures       {sum(summary.failures.values()):g}{_counts(summary.failures)}", highlight=False
+        f"failures       {sum(summary.failures.values()):.0f}{_counts(summary.failures)}", highlight=False
     )
     for payoff in summary.payoffs:
+        if payoff.speedup <= max(1.0, payoff.speedup_without or 0.0):
+            continue  # it pays neither then, nor more than without
         alone = f"{payoff.speedup_without:.2f}x" if payoff.speedup_without else "never tried"
         clock = ", modelled" if payoff.modelled else ""
         line = f"{payoff.after} -> {payoff.technique}: {payoff.speedup:.2f}x (without: {alone}{clock})"
@@ -303,7 +305,7 @@ def _show_states(content: Content, json_: bool) -> None:
         expected = format_prediction(technique, speedup, modelled=modelled) if best else ""
         attempts = sum(row.evidence.total.attempts for row in rows)
         shown_name = break_name(out, name, out.width - BESIDE_STATE)
-        table.add_row(shown_name, str(len(rows)), f"{attempts:g}", technique, expected)
+        table.add_row(shown_name, str(len(rows)), f"{attempts:.0f}", technique, expected)
     out.show(table)
 
 
@@ -404,12 +406,11 @@ def _short(technique: str, expected: Score | None) -> str:
         "none"
         if expected is None
         else f"{format_prediction(technique, expected.speedup, modelled=expected.modelled)} "
-        f"({expected.attempts:g} attempts)"
+        f"({expected.attempts:.0f} attempts)"
     )
 
 
 def _counts(counts: dict[str, float]) -> str:
-    """Counts by name as text in parentheses, to follow their sum, the largest first; empty if there are
-    none."""
-    parts = [f"{name} {count:g}" for name, count in sorted(counts.items(), key=lambda pair: -pair[1])]
+    """The counts in parentheses, the largest first; empty if there are none."""
+    parts = [f"{name} {count:.0f}" for name, count in sorted(counts.items(), key=lambda pair: -pair[1])]
     return f" ({', '.join(parts)})" if parts else ""

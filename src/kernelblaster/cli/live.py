@@ -59,6 +59,8 @@ class SearchLines:
             taken = "taken" if progress.step.taken else "not taken"
             line = f"  {progress.step.id!s:10} {_tried(progress)}, got {_measured(progress):14} {taken:9}  "
             out.print(f"{line} {_times(progress)}; {progress.state}", highlight=False, soft_wrap=True)
+            if progress.why:
+                out.print(f"  {'':10} {progress.why}", markup=False, highlight=False, soft_wrap=True)
 
     def stage(self, stage: str) -> None:
         pass
@@ -121,7 +123,7 @@ class LiveSearch:
             technique = Text(step.technique or "")
             technique.truncate(LONGEST_TECHNIQUE, overflow="ellipsis")
             predicted = f"{step.predicted:.2f}x" if step.predicted else ""
-            state = Text(step.state or "", no_wrap=True, overflow="ellipsis")
+            state = Text("; ".join(filter(None, (step.state, step.why))), no_wrap=True, overflow="ellipsis")
             table.add_row(
                 f"  {_step_number(step)}", technique, predicted, _measured(step), state, style=style
             )

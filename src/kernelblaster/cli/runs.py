@@ -12,9 +12,10 @@ from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption, runs_
 from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import break_name, wrap_hanging
 from kernelblaster.errors import StoreError
+from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.quantities import speedup_text, time_text
 from kernelblaster.store.comparison import compare
-from kernelblaster.store.history import History
+from kernelblaster.store.history import History, why_of
 from kernelblaster.store.run import open_run, run_folders
 from kernelblaster.store.steering import STEERED, SteeringCommand, describe_action
 from kernelblaster.store.writer import writer_of
@@ -154,7 +155,8 @@ def _print_learned(rows: list[dict[str, Any]]) -> None:
     each of two runs; `rows` are as `store.comparison.compare` gives them."""
     table = _table("learned", "in", "A", "B")
     for row in rows:
-        table.add_row(row["technique"], row["state"], *map(_change, row["expected"]))
+        sides = (_change(row["technique"], pair) for pair in row["expected"])
+        table.add_row(row["technique"], row["state"], *sides)
     if rows:
         out.show(table)
 
@@ -168,12 +170,12 @@ def _step(step: dict[str, Any] | None, modelled: bool) -> tuple[str, str]:
     return step["technique"], measured + (" taken" if step["taken"] else "")
 
 
-def _change(pair: list[float | None] | None) -> str:
-    """What a run learned about a technique, as text: the expected speedup before and after; "not tried" if
-    `pair` is None."""
+def _change(technique: str, pair: list[float | None] | None) -> str:
+    """A technique's expected speedup before and after a run, as text, for a recipe its speed beside the
+    floor's; "not tried" if `pair` is None."""
     if pair is None:
         return "not tried"
-    before, after = ("unknown" if value is None else f"{value:.2f}x" for value in pair)
+    before, after = ("unknown" if value is None else format_prediction(technique, value) for value in pair)
     return f"{before} -> {after}"
 
 
@@ -206,7 +208,8 @@ def _event_text(kind: str, data: dict[str, Any]) -> str:
 
 
 def _verdict_text(verdict: dict[str, Any]) -> str:
-    """A recorded evaluation (JSON data) as text: the outcome, and the time if the candidate was timed."""
+    """The outcome of a recorded verdict, with its time if it was timed, and why if it is a failure."""
     timing = verdict["timing"]
     took = f", {time_text(timing['candidate_us'], timing.get('modelled', False))}" if timing else ""
-    return f"{verdict['outcome']['kind']}{took}"
+    reason = why_of(verdict)
+    return f"{verdict['outcome']['kind']}{took}" + (f": {reason}" if reason else "")

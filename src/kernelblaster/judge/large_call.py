@@ -8,7 +8,7 @@ drawn in secret; what they wrote is compared, and how much they wrote tells how 
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -178,7 +178,20 @@ class LargeCall:
     def run(self, draws: Draws, *, kept: bool = False) -> CallCoverage:
         """Run the call with the emulator set up as `draws` says, and report how much was run and written.
         `kept`: global variables are as the call before left them. Raises TooMuchWorkError if it takes more
-        than `draws.most_work`, Stop if it fails."""
+        than `draws.most_work`, Stop if it fails, or if all blocks ran and some element was not written."""
+        report = self._called(draws, kept)
+        for slab in self._slabs:
+            slab.outputs = [
+                taken(self._layout.view(t), t.dims, slab.box.chosen) for t in self._signature.outputs
+            ]
+        coverage = self._written(report)
+        if coverage.share < 1 or coverage.covered >= 1:
+            return coverage
+        self._stop_if_unwritten(draws, kept)
+        return replace(coverage, covered=1.0)
+
+    def _called(self, draws: Draws, kept: bool) -> CallReport:
+        """The report of one call, before which all outputs are filled with the poison. Raises as `run`."""
         for tensor in self._signature.outputs:
             self._layout.raw(tensor).fill_(self._poison)
         self._runner.draw(draws, restored=not kept)
@@ -187,11 +200,22 @@ class LargeCall:
         if self._runner.exhausted:
             raise TooMuchWorkError(self._where)
         stop_on_report(report, self._where)
-        for slab in self._slabs:
-            slab.outputs = [
-                taken(self._layout.view(t), t.dims, slab.box.chosen) for t in self._signature.outputs
-            ]
-        return self._written(report)
+        return report
+
+    def _stop_if_unwritten(self, draws: Draws, kept: bool) -> None:
+        """Raise Stop if some element was not written by a call of which all blocks ran. A right result may
+        look like the poison (-2.88 in float16, -1 in whole numbers), so the call is made once more with
+        another poison: what was not written has the new one then."""
+        tensors = self._signature.outputs
+        doubtful = [~self._is_written(self._layout.view(tensor)) for tensor in tensors]
+        self._poison = self._rng.choice([one for one in OUTPUT_POISONS if one != self._poison])
+        self._called(draws, kept)
+        for tensor, before in zip(tensors, doubtful, strict=True):
+            count = int(torch.count_nonzero(before & ~self._is_written(self._layout.view(tensor))))
+            if count:
+                share = count / self._workload.elements(tensor)
+                evidence = f"{self._where}: {share:.3%} of {tensor.name} was not written"
+                raise Stop(Incorrect(reason="unwritten output", evidence=evidence))
 
     def neighbourhood(self, places: Sequence[dict[str, int]]) -> Box:
         """The box (part of the workload) around output elements that were written, given by their
@@ -250,8 +274,7 @@ class LargeCall:
         return sum(sample.count for sample in samples if not sample.excused)
 
     def _written(self, report: CallReport) -> CallCoverage:
-        """How much of the call was run and how much it wrote, from the emulator's `report` and the output
-        tensors. Raises Stop if every block ran and some output element was not written."""
+        """How much of the launches was run, and how much of the outputs differs from the poison."""
         counts = [(work, work.counts) for work in report.work if work.counts is not None]
         blocks = sum(work.grid[0] * work.grid[1] * work.grid[2] for work, _ in counts)
         ran = sum(int(of["blocks"]) for _, of in counts)
@@ -261,12 +284,9 @@ class LargeCall:
             shares.append(count / max(1, self._workload.elements(tensor)))
             if ran < blocks and picked is not None:
                 places += places_of(tensor, self._workload, self._known.independent, picked)
-        covered = min(shares)
-        if ran >= blocks and covered < 1:
-            lacking = self._signature.outputs[shares.index(covered)].name
-            evidence = f"{self._where}: {1 - covered:.3%} of {lacking} was not written"
-            raise Stop(Incorrect(reason="unwritten output", evidence=evidence))
-        return CallCoverage(ran / max(1, blocks), covered, tuple(places), sum(_work(of) for _, of in counts))
+        return CallCoverage(
+            ran / max(1, blocks), min(shares), tuple(places), sum(_work(of) for _, of in counts)
+        )
 
     def _count(self, tensor: Tensor) -> tuple[int, torch.Tensor | None]:
         """How many elements of an output were written, and the flat indices of the first, the last and PICKED

@@ -120,5 +120,21 @@ Outcome = Annotated[
     | Abandoned,
     Field(discriminator="kind"),
 ]
+LONGEST_WHY = 200  # characters
+
+
+def why(outcome: Outcome) -> str:
+    """Why a candidate is not correct, or has no verdict, in one line of at most LONGEST_WHY characters: the
+    reason and the first line of evidence that tells more. Empty for a correct one."""
+    if isinstance(outcome, CORRECT):
+        return ""
+    if isinstance(outcome, TimedOut):
+        return f"no answer within {outcome.limit_s:g} s ({outcome.stage})"
+    reason, lines = outcome.reason, getattr(outcome, "evidence", "").splitlines()
+    told = next((line for line in lines if line.startswith(reason)), None)
+    text = told or ": ".join([reason, *lines[:1]])
+    return text if len(text) <= LONGEST_WHY else text[: LONGEST_WHY - 3] + "..."
+
+
 CORRECT = (Accepted, Inconclusive, Slower)
 TEACHES_NOTHING = frozenset({"Unsupported", "Abandoned"})  # no evidence on a technique: of the device

@@ -273,15 +273,15 @@ class MaicRl:
                 if technique in names and not pinned:
                     continue
                 names.add(technique)
-                scored = self._expected(node, target, technique)
+            known = scored if technique == asked else self._expected(node, target, technique)
             codes.add(attempt.candidate.code)
             options.append(
                 {
                     "technique": technique,
                     "move": number,
-                    "predicted": exp(scored.prediction.mean),
-                    "promise": scored.promise,
-                    "payoff": scored.payoff,
+                    "predicted": exp(known.prediction.mean),
+                    "promise": known.promise,
+                    "payoff": known.payoff,
                     **({"asked": asked} if technique != asked else {}),
                     **({"pinned": True} if pinned else {}),
                 }

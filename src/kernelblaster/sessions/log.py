@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kernelblaster.records import Candidate, Step, StepId, StepResult
+from kernelblaster.records.outcome import why
 from kernelblaster.sessions.judging import Judging
 from kernelblaster.sessions.steering import Steering
 from kernelblaster.store.run import Run
@@ -39,8 +40,9 @@ class Progress:
     (`stepped`; `step` is set), and after an iteration (`learned`).
 
     `id`, `state`, `technique` and `predicted` (a speedup) say what is tried, `result` what it gained over the
-    parent. `first_us`, `best_us`, `baseline_us` and `floor_us` are microseconds, None until something was
-    timed; `modelled`: they come from a model. What is left of a limit is None if there is no limit.
+    parent, and `why` in words what is wrong with a candidate that failed. `first_us`, `best_us`,
+    `baseline_us` and `floor_us` are microseconds, None until something was timed; `modelled`: they come from
+    a model. What is left of a limit is None if there is no limit.
     """
 
     phase: Phase
@@ -53,6 +55,7 @@ class Progress:
     technique: str | None = None
     predicted: float | None = None
     result: StepResult | None = None
+    why: str = ""
     step: Step | None = None
     best_us: float | None = None
     first_us: float | None = None
@@ -131,6 +134,7 @@ class Log:
             technique=about.technique if about else None,
             predicted=about.predicted if about else None,
             result=step.result if step else None,
+            why=why(self._judging.evaluations[step.child].outcome) if step else "",
             step=step,
             best_us=min((timing.candidate_us for timing in timings), default=None),
             first_us=timings[0].candidate_us if timings else None,

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from kernelblaster.errors import StoreError
-from kernelblaster.records import Candidate, Evaluation, Step
+from kernelblaster.records import Candidate, Evaluation, Outcome, Step
+from kernelblaster.records.outcome import why
 from kernelblaster.store.events import RunEvent
 from kernelblaster.store.run import ReadableRun
 from kernelblaster.store.steering import STOPPED
 
+_outcome: TypeAdapter[Outcome] = TypeAdapter(Outcome)
 RunState = Literal["running", "finished", "stopped", "interrupted"]
 GOES_ON = {"theta", "choice", "batch", "evaluation"}  # kinds of events by which a search goes on
 
@@ -32,6 +36,11 @@ class JudgedCandidate:
     def outcome(self) -> str:
         """What the judge decided, as the name of the outcome: "Accepted", "Slower", "Incorrect", ..."""
         return str(self.verdict["outcome"]["kind"])
+
+    @property
+    def why(self) -> str:
+        """Why the candidate is not correct, in a line; empty if it is."""
+        return why_of(self.verdict)
 
     @property
     def speedup(self) -> float | None:
@@ -132,6 +141,11 @@ class History:
         return Candidate(
             source=self.source_of(best), origin=f"run {self.name}", defines=evaluation.defines
         ), evaluation
+
+
+def why_of(verdict: dict[str, Any]) -> str:
+    """Why a recorded verdict is a failure, in a line; empty if the candidate is correct."""
+    return why(_outcome.validate_python(verdict["outcome"]))
 
 
 def conclusion(events: Sequence[RunEvent], kind: str) -> dict[str, Any] | None:

@@ -25,7 +25,8 @@ def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: 
         lambda: {"best": best.code, "applied": list(applied), "learned": _learned(run, knowledge)},
     )
     history = History(run)
-    steps = [_step(step) for step in history.steps]
+    reasons = {judged.code: judged.why for judged in history.judged}
+    steps = [_step(step, reasons.get(step.child, "")) for step in history.steps]
     trajectory = {
         "best": data["best"],
         "applied": data["applied"],
@@ -39,11 +40,13 @@ def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: 
     write_whole(run.folder / "learned.md", _learned_table(data["learned"]))
 
 
-def _step(step: Step) -> dict[str, Any]:
-    """A step for trajectory.json, as JSON data: with the speedup of its candidate, or the kind of its
-    failure."""
+def _step(step: Step, why: str) -> dict[str, Any]:
+    """A step as JSON data, with its speedup, or the kind of its failure and `why` it failed, instead of its
+    result."""
     data = step.model_dump(mode="json", exclude={"result"})
-    return data | ({"speedup": step.speedup} if step.failure is None else {"failure": step.failure})
+    return data | (
+        {"speedup": step.speedup} if step.failure is None else {"failure": step.failure, "why": why}
+    )
 
 
 def _trajectory_table(record: dict[str, Any]) -> str:
@@ -56,9 +59,10 @@ def _trajectory_table(record: dict[str, Any]) -> str:
     ]
     for step in record["steps"]:
         measured = f"{step['speedup']:.2f}x" if "speedup" in step else step["failure"]
+        remark = "taken" if step["taken"] else step.get("why", "")
         lines.append(
             f"| {step['id']} | {markdown(step['state'])} | {markdown(step['technique'])} "
-            f"| {step['predicted']:.2f}x | {markdown(measured)} | {'taken' if step['taken'] else ''} |"
+            f"| {step['predicted']:.2f}x | {markdown(measured)} | {markdown(remark)} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,59 @@
+"""Which elements of an output a large call counts as unwritten."""
+
+import random
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kernelblaster.devices.device import Arena, CallReport, Slot
+from kernelblaster.judge.compare_outputs import OUTPUT_POISONS
+from kernelblaster.judge.large_call import LargeCall
+from kernelblaster.judge.layout import slot_bytes
+from kernelblaster.judge.stop import Stop
+from kernelblaster.ptx.machine import Draws
+from kernelblaster.records import Incorrect, Signature, Tensor, Workload
+
+OUT = Tensor(name="out", role="output", dtype="float16", dims=("rows",))
+SIGNATURE = Signature(inputs=(), parameters=(), outputs=(OUT,), sizes=())
+WORKLOAD = Workload(name="above", sizes={"rows": 1000})
+# Every value that outputs are filled with before a call, as a number of half precision.
+POISONS = torch.tensor([p * 257 - 65536 * (p > 127) for p in OUTPUT_POISONS], dtype=torch.int16)
+
+
+def large_call(written: int) -> LargeCall:
+    """A call whose kernel writes the first elements of the output: right results that look like poison."""
+    size = slot_bytes(SIGNATURE, [WORKLOAD])
+    arena = Arena(torch.zeros(sum(size), dtype=torch.uint8), (Slot(0, size[0]),))
+    at = SimpleNamespace(scalars=[], with_scalars=lambda _: nullcontext())
+    known: Any = SimpleNamespace(
+        task=SimpleNamespace(signature=SIGNATURE), baseline=SimpleNamespace(at=lambda _: at)
+    )
+    names = ("total_warp_instructions", "blocks")
+    accesses = ("global_load", "global_store", "shared_load", "shared_store", "local")
+    counts = dict.fromkeys((*names, *(f"{name}_requests" for name in accesses)), 1)
+
+    def run(*_: object, **__: object) -> CallReport:
+        view = made._layout.view(OUT)
+        view[:written] = POISONS.repeat(1000)[:written].view(torch.float16)
+        work: Any = SimpleNamespace(grid=(1, 1, 1), counts=counts)
+        return CallReport(error="", violations=(), live_bytes=0, work=(work,))
+
+    runner: Any = SimpleNamespace(draw=lambda *_, **__: None, exhausted=False, call=run)
+    device: Any = None
+    made = LargeCall(device, known, runner, arena, WORKLOAD, random.Random(1))
+    return made
+
+
+def test_a_right_result_that_looks_like_poison_is_written() -> None:
+    assert large_call(1000).run(Draws()).covered == 1
+
+
+def test_what_no_call_writes_is_found() -> None:
+    with pytest.raises(Stop) as stopped:
+        large_call(990).run(Draws())
+    outcome = stopped.value.outcome
+    assert isinstance(outcome, Incorrect) and outcome.reason == "unwritten output"
+    assert "1.000% of out was not written" in outcome.evidence
