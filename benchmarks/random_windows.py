@@ -83,6 +83,8 @@ def window(random: Random, dimensions: int) -> str:
     results = random.choice([groups, 33 * groups if groups < 3 else 2 * groups, 64])
     results = -(-results // groups) * groups
     stride, dilation, padding = each(1, 1, 2, 3), each(1, 1, 2), each(0, 1, 2)
+    if dimensions == 3:
+        dilation = (1, *dilation[1:])  # volumes are three deep
     padding = tuple(min(p, (t - 1) * d) for p, t, d in zip(padding, taps, dilation, strict=True))
     further = ""
     if kind == "ConvTranspose":

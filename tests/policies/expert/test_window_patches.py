@@ -56,7 +56,10 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 @pytest.fixture(scope="module")
 def first(task: Task) -> Plan:
-    plan = initial_plan(simplify(capture(task)))
+    return fused(initial_plan(simplify(capture(task))))
+
+
+def fused(plan: Plan) -> Plan:
     while (following := next(load_techniques()["kernel_fusion"](plan), None)) is not None:
         plan = following
     return plan
@@ -122,3 +125,29 @@ def test_what_does_not_slide_is_refused_in_words(tmp_path: Path) -> None:
     assert list(technique(plan)) == []
     said = technique.why_not(plan)
     assert len(said) == 3 and "windows that slide" in "".join(said.values())
+
+
+def test_paddings_with_what_is_inside_are_lookups(judge: DeviceJudge, tmp_path: Path) -> None:
+    file = tmp_path / "padded.py"
+    file.write_text(
+        "import torch, torch.nn as nn\n"
+        "batch, height, width = 32, 12, 14\n"
+        'SMALL = {"batch": 2, "height": 5, "width": 6}\n'
+        "class Model(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        '        self.mirrored = nn.Conv2d(4, 8, 3, padding=(1, 2), padding_mode="reflect")\n'
+        '        self.continued = nn.Conv2d(4, 4, 3, padding=1, padding_mode="replicate", groups=4)\n'
+        "    def forward(self, x):\n"
+        "        return self.mirrored(x), self.continued(x), x[:, torch.tensor([3, -1, -4])]\n"
+        "def get_inputs():\n"
+        "    return [torch.randn(batch, 4, height, width)]\n"
+    )
+    task = load_task(str(file))
+    plan = initial_plan(simplify(capture(task)))
+    tuned = fused(plan)
+    for name in ("window_register_blocking", "vectorized_memory_access", "index_simplification"):
+        tuned = next(load_techniques()[name](tuned), tuned)
+    for found in (plan, tuned):
+        outcome = judge.check(task, Candidate(source=emit(found))).outcome
+        assert isinstance(outcome, Verification), outcome

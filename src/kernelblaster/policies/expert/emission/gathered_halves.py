@@ -105,8 +105,8 @@ PUT, MULTIPLY, RESCALE = (
 VALUES, COLUMN_STEP, FACTORS, CHANGED, FURTHER = local(
     "values", "column_step", "factors", "changed", "further"
 )
-FEW_RESULTS = 32  # of a thread, beside which half of an SM's registers suffice
-TWICE = 512  # threads of an SM that have half of its registers at most each
+FEW_RESULTS = 32  # of a thread, which leave registers for several blocks of an SM
+RESIDENT, RESIDENT_DEEP = 512, 384  # threads of an SM then, with up to 32 and with more terms of a tile each
 TOGETHER = (4, 2)  # results that are stored together, where sizes allow it
 
 
@@ -138,7 +138,8 @@ class HalvesKernel(GatheredKernel):
     def _blocks_per_sm(self) -> int:
         tile = self.tile
         few = tile.block_m * tile.block_n <= FEW_RESULTS * tile.threads
-        return TWICE // tile.threads if few else 0
+        resident = RESIDENT if tile.block_k <= FEW_RESULTS else RESIDENT_DEEP
+        return resident // tile.threads if few else 0
 
     def _gathered(self) -> list[Statement]:
         return [const(INT, "right_column", THREAD)]

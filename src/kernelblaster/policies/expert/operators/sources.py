@@ -1,5 +1,5 @@
 """Lowers operators that make a tensor of numbers or positions (full, arange), and look-ups by index
-(embedding, gather)."""
+(embedding, gather, indexing by a tensor)."""
 
 from kernelblaster.policies.expert.builder import Builder, Position, Value, kind_of, lowers
 from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, operation, to_kind
@@ -50,6 +50,29 @@ def gather(builder: Builder, node: Node) -> None:
     def make(position: Position) -> Expression:
         start = (*position[:axis], ZERO, *position[axis + 1 :])
         return _looked_up(node, source.at(start), axis, index.at(position))
+
+    builder.pointwise(node, make)
+
+
+@lowers("index.Tensor")
+def index(builder: Builder, node: Node) -> None:
+    """Adds the kernel that looks up elements along one dimension by a tensor of places (`x[:, places]`);
+    negative ones count from the end. Raises UncoveredOperators for several tensors, and for masks."""
+    source = builder.value(node.arguments["self"])
+    named = [(axis, given) for axis, given in enumerate(node.arguments["indices"]) if given is not None]
+    places = builder.value(named[0][1])
+    if len(named) != 1 or kind_of(places.dtype) != "whole":
+        raise UncoveredOperators((f"{node.operator} by several tensors, or by a mask",))
+    axis = named[0][0]
+
+    def make(position: Position) -> Expression:
+        behind = axis + places.rank
+        start = (*position[:axis], ZERO, *position[behind:])
+        place = to_kind(places.at(position[axis:behind]), "whole")
+        from_end = operation("add", place, Counted(source.shape[axis]), kind="whole")
+        negative = operation("lt", place, Counted(ZERO), kind="truth")
+        where = operation("where", negative, from_end, place, kind="whole")
+        return _looked_up(node, source.at(start), axis, where)
 
     builder.pointwise(node, make)
 

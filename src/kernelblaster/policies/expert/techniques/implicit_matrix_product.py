@@ -41,6 +41,7 @@ LEAST = 1 << 22  # multiplications below which packing costs more than it saves
 SHAPES = (
     (128, 256, 2, 4),
     (96, 256, 1, 8),
+    (96, 128, 1, 4),
     (64, 256, 1, 8),
     (128, 128, 2, 2),
     (32, 256, 1, 8),
@@ -124,7 +125,8 @@ def _ranked(found: Contraction, plan: Plan, gpu: GpuSpec) -> list[GatheredProduc
         blocks = batch * -(-rows // tile.block_m) * -(-columns // tile.block_n)
         rounds = -(-blocks // gpu.multiprocessors)
         traffic = 1 / tile.block_m + 1 / tile.block_n  # of shared memory, for each product
-        return rounds * tile.block_m * tile.block_n * (1 + 32 * traffic)
+        alone = 1 + tile.threads / 512  # of larger blocks fewer share an SM, and wait for memory in turn
+        return rounds * tile.block_m * tile.block_n * (1 + 32 * traffic) * alone
 
     fitting = [schedule(shape) for shape in SHAPES]
     fitting = [tile for tile in fitting if rows * 2 >= tile.block_m and columns * 2 >= tile.block_n]

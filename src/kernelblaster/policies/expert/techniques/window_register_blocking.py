@@ -25,7 +25,7 @@ MOST_STEPS = 2048  # of the unrolled loops of a thread
 FILLED = 512  # threads of an SM, at least
 LINES = (1, 2, 4, 8, 16)
 RANKS = 4  # patches that are offered
-RESULT_COST = 1 / 64  # of a further result in registers, against reading a line of the operand once more
+RESULT_COST = 1 / 12  # of a further result in registers, against reading a line of the operand once more
 
 
 def _blocked(kernel: Kernel, plan: Plan, gpu: GpuSpec, rank: int) -> Kernel | No:
