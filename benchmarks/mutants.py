@@ -36,7 +36,6 @@ from kernelblaster.devices.specs import GpuSpec, gpu_specs
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.judge import DeviceJudge
-from kernelblaster.ptx.machine import NotEmulated
 from kernelblaster.records import Candidate, Task, Verification
 from kernelblaster.testing.admissible import scalars_of
 from kernelblaster.testing.corpus import ROOT, Corpus
@@ -110,7 +109,7 @@ def study(job: Job) -> list[Result]:
         raise KernelBlasterError(f"{job.file}: the original is not accepted: {original.kind}")
     try:
         truth = MutantTruth(_device(), task, original.path, job.seed)
-    except NotEmulated as error:
+    except KernelBlasterError as error:
         return [_skipped(job, mutant, str(error)) for mutant in mutants]
     return [_study(job, task, mutant, judge, truth) for mutant in mutants]
 

@@ -46,13 +46,16 @@ class MutantTruth:
     """Decides whether mutants (copies of one kernel with one planted mistake each) are wrong, by running
     them in the emulator. `original` is the compiled kernel without a mistake; it is run first, on many
     inputs, and `known` are those for which its outputs are right, with these outputs. Not thread-safe.
-    Creating it raises KernelBlasterError if the original crashes or hangs."""
+    Creating it raises KernelBlasterError if the original crashes or hangs, or if no
+    input is small enough to be emulated."""
 
     def __init__(self, device: EmulatedDevice, task: Task, original: Path, seed: int) -> None:
         self._device = device
         self._task = task
         self._seed = seed
         inputs = inputs_of(task, seed)
+        if not inputs:
+            raise KernelBlasterError(f"{task.name}: no admissible input is small enough for the emulator")
         self._slots = slot_bytes(task.signature, [one.workload for one in inputs])
         self.known: list[_Known] = []
         try:
