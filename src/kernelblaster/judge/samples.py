@@ -64,9 +64,11 @@ def share(samples: Sequence[OutputSample]) -> float:
 
 
 def doubtful(samples: Sequence[OutputSample]) -> bool:
-    """Whether more draws of input values are needed to decide on one output: only for outputs of few
-    elements, while the pooled errors are near the bound. The range that counts as near narrows as more is
-    drawn: from 0.2 to 4 times the bound for one element, 0.5 to 4 for four, 0.8 to 1.6 for sixteen."""
+    """Whether more draws of input values are needed to decide on one output, compared in all draws so far
+    (`samples`). Never for an output of many elements (`OutputSample.few` is False). Else while the errors of
+    all draws, pooled as a root mean square, are within a range around their bound that narrows with the
+    number n of elements compared in all draws: from n / (n + 4) to its inverse square, at most 4. That is
+    0.2 to 4 for n = 1, 0.5 to 4 for 4, 0.8 to 1.6 for 16."""
     samples = [one for one in samples if not one.excused]
     if not samples or not samples[0].few:
         return False

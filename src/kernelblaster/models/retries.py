@@ -25,8 +25,9 @@ class Patience:
     draw: Callable[[], float] = field(default=random.random)
 
     def wait_s(self, failures: int, hint_s: float | None) -> float:
-        """Seconds to wait before the next try, after so many failures (1 or more) in a row. `hint_s` is
-        the server's wish, None if it gave none."""
+        """Seconds to wait before the next try, after `failures` (1 or more) in a row: random between half of
+        and the whole of `first_s` * 2**(failures-1), at most `longest_s`. If the server asked for a time
+        (`hint_s`, else None), that time and up to `first_s` more instead."""
         doubled: float = min(self.first_s * 2 ** (failures - 1), self.longest_s)
         spread = 0.5 + self.draw() / 2
         return doubled * spread if hint_s is None else hint_s + self.first_s * spread

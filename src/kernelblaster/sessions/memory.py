@@ -123,11 +123,11 @@ class Memory:
     def offer(
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
-        """Adds techniques (`optimizations`) to a performance state, which is matched as in `match`; known
-        ones are not changed. Their predicted speedups, over the candidate whose evaluation is `parent`, count
-        as GUESS_WEIGHT observations. For a recipe (techniques together) the prediction becomes its reach, the
-        log of its speed relative to the floor's; without a timing an unknown one is assumed. Returns the name
-        of the state."""
+        """Add `optimizations` (techniques with a predicted speedup over the candidate evaluated as `parent`)
+        to the known state that `state` matches (`match`), and return that state's name. Techniques that it
+        has are not changed; a prediction counts as GUESS_WEIGHT measurements. What is kept for a recipe
+        (techniques together) is how fast it gets relative to the floor, which follows from `parent`'s time;
+        if there is no such time (or no `parent`), a middling value."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:

@@ -124,8 +124,9 @@ class _Search:
         return grown if self._runs(grown) else replacements
 
     def _needed(self, replacements: dict[str, int]) -> dict[str, int]:
-        """The replacements without those that change no size: the module has as many elements without them,
-        and still runs."""
+        """`replacements` (numbers in the task file by name, with the smaller ones to take) without those
+        that make nothing smaller: one is dropped if the module runs without it and the tensors that go in and
+        out of it have as many elements in total."""
         for key in list(replacements):
             fewer = {other: value for other, value in replacements.items() if other != key}
             if self._elements(fewer) == self._elements(replacements) and self._runs(fewer):

@@ -127,7 +127,10 @@ class FakeRunner:
     def _run(
         self, arguments: Sequence[Argument], scratch_poison: int, timed: bool
     ) -> tuple[CallReport, FakeCall]:
-        """Call the function once; returns the report, and the FakeCall with what the function set in it."""
+        """Call the Python function that stands for the candidate on `arguments`. It finds in a FakeCall what
+        a kernel would (memory, arguments, the byte `scratch_poison` that scratch memory is filled with,
+        whether the call is `timed`), and sets there what it does wrong. Returns the report, and the
+        FakeCall."""
         call = FakeCall(self._device.memory, self._device.signature, arguments, timed)
         call.scratch_poison = scratch_poison
         self._body(call)

@@ -92,8 +92,10 @@ WORKERS = (Warps, Lanes, Threads)
 
 @dataclass(frozen=True)
 class BoundAxes:
-    """Axes that are walked as one running number, the last one fastest, and the loops into which it is split,
-    from the outside in. The first loop has as many steps as the others leave."""
+    """Axes walked as one running index (the last axis varies fastest), split into nested loops, listed from
+    the outermost to the innermost; each loop says where it runs: blocks, warps, lanes, registers. Inner loops
+    have fixed numbers of steps; the outermost has as many as are needed to cover all elements, so the index
+    may run beyond the last one, and emitted code must guard it."""
 
     axes: tuple[Axis, ...]
     loops: tuple[Loop, ...]
