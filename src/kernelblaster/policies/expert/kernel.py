@@ -42,7 +42,8 @@ class Store:
 @dataclass(frozen=True)
 class Kernel:
     """One planned kernel. With `constant_sizes` it has a variant in which the sizes of the primary workload
-    (the one that is timed) are compile-time constants."""
+    (the one that is timed) are compile-time constants. With `steps` it is launched once for every point of
+    that axis, in order, which its expressions may mention: a launch reads what earlier ones wrote."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -50,6 +51,7 @@ class Kernel:
     stages: tuple[Stage, ...] = ()
     schedule: Schedule = field(default_factory=ElementPerThread)
     constant_sizes: bool = False
+    steps: Axis | None = None
 
     @cached_property
     def reduced(self) -> tuple[Axis, ...]:
