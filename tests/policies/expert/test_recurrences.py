@@ -12,7 +12,7 @@ from kernelblaster.policies.expert.emit import emit
 from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.lower import initial_plan
 from kernelblaster.policies.expert.plan import Plan
-from kernelblaster.policies.expert.schedules.recurrences import StepPerLaunch
+from kernelblaster.policies.expert.schedules.recurrences import StepByWarps, StepPerLaunch
 from kernelblaster.policies.expert.simplify import simplify
 from kernelblaster.policies.expert.techniques import load_techniques
 from kernelblaster.records import Candidate, Task, Verification
@@ -41,7 +41,13 @@ SEVERAL = (
     "one, last = self.one(x); two, _ = self.two(one, last)\n"
     "        three, end = self.three(two); return three * 2, end",
 )
-TUNING = ("kernel_fusion", "vectorized_memory_access", "register_tiling", "index_simplification")
+TUNING = (
+    "kernel_fusion",
+    "warp_shuffle_reduction",
+    "vectorized_memory_access",
+    "register_tiling",
+    "index_simplification",
+)
 
 
 def task_of(folder: Path, parts: tuple[str, str]) -> Task:
@@ -65,7 +71,8 @@ def test_recurrences_are_right(
     task = task_of(tmp_path, parts)
     plan = initial_plan(simplify(capture(task)))
     plan = tuned(plan) if tune else plan
-    assert sum(isinstance(kernel.schedule, StepPerLaunch) for kernel in plan.kernels) == 4
+    expected = StepByWarps if tune else StepPerLaunch
+    assert sum(isinstance(kernel.schedule, expected) for kernel in plan.kernels) == 4
     outcome = judge.check(task, Candidate(source=emit(plan))).outcome
     assert isinstance(outcome, Verification), outcome
 

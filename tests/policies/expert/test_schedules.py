@@ -37,7 +37,7 @@ from kernelblaster.policies.expert.schedules.products import (
     TiledProduct,
     WgmmaProduct,
 )
-from kernelblaster.policies.expert.schedules.recurrences import StepPerLaunch
+from kernelblaster.policies.expert.schedules.recurrences import StepByWarps, StepPerLaunch
 from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, ClusterRows, WarpRows
 from kernelblaster.policies.expert.schedules.scans import ScanColumns, ScanRows, ThreadPerScan
 from kernelblaster.policies.expert.schedules.schedule import Schedule
@@ -82,6 +82,7 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("gathered", GatheredProduct(64, 128, 16, 1, 8)),
     ("attention", OnlineAttention(1, 4, 32, 64, 64)),
     ("lstm_0", StepPerLaunch()),
+    ("lstm_0", StepByWarps()),
 )
 
 
