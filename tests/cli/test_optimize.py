@@ -134,7 +134,7 @@ def test_two_runs_are_compared(whole: tuple[Path, dict[str, Any]]) -> None:
 
 
 def test_what_cannot_be_done_is_said(compiler: str, called: Called, tmp_path: Path) -> None:
-    task = "core/level3/gru"
+    task = str(Path(__file__).parents[1] / "tasks" / "data" / "users" / "moe_router.py")
     places = ["--kb", str(tmp_path / "kb.db"), "--runs", str(tmp_path / "runs")]
     refused = called("optimize", task, "--device", "emulated", *places)
     assert refused.returncode == 2 and "does not cover" in refused.stderr

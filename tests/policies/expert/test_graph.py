@@ -97,8 +97,7 @@ def test_copies_that_depend_on_the_sizes_are_left_out() -> None:
 def test_a_recurrence_is_named_as_the_module_calls_it(tmp_path: Path) -> None:
     file = tmp_path / "recurrence.py"
     file.write_text(RECURRENCE)
-    with pytest.raises(UncoveredOperators, match=r"gru\.input"):
-        capture(load_task(str(file)))
+    assert "gru.input" in {node.operator for node in capture(load_task(str(file))).nodes}
 
 
 def test_operators_that_change_their_operands_are_replaced() -> None:

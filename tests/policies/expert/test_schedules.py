@@ -37,6 +37,7 @@ from kernelblaster.policies.expert.schedules.products import (
     TiledProduct,
     WgmmaProduct,
 )
+from kernelblaster.policies.expert.schedules.recurrences import StepByWarps, StepPerLaunch
 from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, ClusterRows, WarpRows
 from kernelblaster.policies.expert.schedules.scans import ScanColumns, ScanRows, ThreadPerScan
 from kernelblaster.policies.expert.schedules.schedule import Schedule
@@ -83,6 +84,8 @@ EXAMPLES: tuple[tuple[str, Schedule], ...] = (
     ("halves", GatheredHalves(64, 128, 32, 1, 4, inner_terms=48)),
     ("windows", WindowPatches((4,), 4, 4)),
     ("attention", OnlineAttention(1, 4, 32, 64, 64)),
+    ("lstm_0", StepPerLaunch()),
+    ("lstm_0", StepByWarps()),
 )
 
 
@@ -111,11 +114,19 @@ def attended() -> Plan:
     return next(load_techniques()["online_attention"](fused))
 
 
+@cache
+def recurrent() -> Plan:
+    return initial_plan(capture(load_task("core/level3/lstm")))
+
+
 def place_of(plan: Plan, name: str) -> tuple[Plan, Kernel]:
     """The plan with a kernel of that name, and the kernel; `packed` is the product on packed operands,
-    `gathered` a convolution on a gathered one, `attention` one with online softmax."""
+    `gathered` a convolution on a gathered one, `attention` one with online softmax, `lstm_0` a
+    recurrent layer."""
     if name == "attention":
         plan, name = attended(), "bmm"
+    if name == "lstm_0":
+        plan = recurrent()
     if name == "gathered":
         plan, name = convolved(), "convolution_kernel"
     if name == "halves":

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from kernelblaster.policies.expert.capture import capture
-from kernelblaster.policies.expert.graph import UncoveredOperators
 from kernelblaster.policies.expert.tracing import TracedModule, trace_module
 from kernelblaster.policies.expert.unify import NotUniform
 from kernelblaster.tasks.catalog import load_source
@@ -68,9 +67,10 @@ def test_statistics_of_a_normalization_are_its_own() -> None:
     assert operators(trace) == ["native_batch_norm.default", "relu.default"]
 
 
-def test_a_recurrence_is_refused_before_it_is_unrolled() -> None:
-    with pytest.raises(UncoveredOperators, match=r"lstm\.input"):
-        traced(nn.LSTM(8, 8), 512, 4, 8)
+def test_a_recurrence_is_one_operator_whatever_its_length() -> None:
+    trace = traced(nn.LSTM(8, 8, num_layers=2, bidirectional=True), 512, 4, 8)
+    assert operators(trace)[-1] == "lstm.input" and operators(trace).count("lstm.input") == 1
+    assert [tuple(value.tensor.shape) for value in trace.outputs] == [(512, 4, 16), (4, 4, 8), (4, 4, 8)]
 
 
 LAYERS = """

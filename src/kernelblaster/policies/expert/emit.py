@@ -11,6 +11,7 @@ from functools import cache
 from types import ModuleType
 
 from kernelblaster.policies.expert import emission
+from kernelblaster.policies.expert.axis import Axis
 from kernelblaster.policies.expert.cuda.headers import in_order
 from kernelblaster.policies.expert.cuda.source import (
     Emitted,
@@ -19,9 +20,10 @@ from kernelblaster.policies.expert.cuda.source import (
     host_function_text,
     kernel_text,
 )
-from kernelblaster.policies.expert.cuda.statements import Do, If, Launch, Statement, declare, when
+from kernelblaster.policies.expert.cuda.statements import Do, If, Launch, Statement, declare, loop, when
 from kernelblaster.policies.expert.cuda.terms import (
     FALSE,
+    INT64,
     TRUE,
     CudaType,
     DeviceFunction,
@@ -102,14 +104,23 @@ _WRITTEN = _WrittenKernels(1024)
 
 
 def _kernel_code(kernel: Kernel, plan: Plan) -> KernelCode:
-    emitted: Emitted = load_emitters()[type(kernel.schedule)].emit(kernel, plan)
+    given = plan if kernel.steps is None else _with_step(plan, kernel.steps)
+    emitted: Emitted = load_emitters()[type(kernel.schedule)].emit(kernel, given)
     constants = plan.inner_sizes(kernel) if kernel.constant_sizes else {}
     text = kernel_text(kernel.name, emitted, _argument_types(kernel, plan), constants)
     used = {name: value for name, value in constants.items() if name in text.given}
     variants = _with_constants(emitted, used) if constants else emitted.variants
     arguments = tuple(Given(name) for name in text.given)
     launch = _launch(kernel.name, replace(emitted, variants=variants), arguments)
+    if kernel.steps is not None:
+        end = index_term(kernel.steps.extent, plan.sizes[0])
+        launch = (loop(kernel.steps.name, 0, end, launch, type_=INT64),)
     return KernelCode(text, _unless_empty(kernel, plan, launch))
+
+
+def _with_step(plan: Plan, steps: Axis) -> Plan:
+    """The plan in which the number of a step counts as a size: it is an argument of the kernel."""
+    return replace(plan, sizes=tuple({**sizes, steps.name: 0} for sizes in plan.sizes))
 
 
 def _argument_types(kernel: Kernel, plan: Plan) -> dict[str, str]:
@@ -118,7 +129,8 @@ def _argument_types(kernel: Kernel, plan: Plan) -> dict[str, str]:
     types = {name: f"{c_type(plan.buffers[name].dtype)}* __restrict__" for name in kernel.writes}
     for name in kernel.reads:
         types.setdefault(name, f"const {c_type(plan.buffers[name].dtype)}* __restrict__")
-    return types | {name: kind for kind, name in c_arguments(plan.signature) if name not in plan.buffers}
+    types |= {name: kind for kind, name in c_arguments(plan.signature) if name not in plan.buffers}
+    return types if kernel.steps is None else types | {kernel.steps.name: "int64_t"}
 
 
 def _with_constants(emitted: Emitted, sizes: Mapping[str, int]) -> tuple[Variant, ...]:

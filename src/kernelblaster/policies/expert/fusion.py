@@ -74,6 +74,8 @@ def _pushed(plan: Plan, producer: Kernel, allowed: Callable[[Plan, Kernel, Kerne
     consumers = plan.consumers(store.buffer)
     if not consumers or any(_gathers(kernel, {store.buffer}) for kernel in consumers):
         return None
+    if any(kernel.steps for kernel in consumers):  # every step would compute it again
+        return None
     if not all(allowed(plan, producer, kernel) for kernel in consumers):
         return None
     inlined = {kernel.name: _inlined(kernel, store) for kernel in consumers}
@@ -93,6 +95,8 @@ def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None
     if not producer.stages or consumer is producer or not written & set(consumer.reads):
         return None
     if any(axis.part for axis in producer.reduced) or _gathers(consumer, written):
+        return None
+    if producer.steps or consumer.steps:
         return None
     place, found = _place(plan, producer, consumer), match_loops(plan, producer, consumer)
     if place is None or found is None or not _takes_in(plan, producer, consumer, found):

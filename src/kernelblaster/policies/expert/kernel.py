@@ -44,7 +44,9 @@ class Store:
 class Kernel:
     """One planned kernel. For each point of its `axes`, its `stages` (reductions) combine elements, and its
     `stores` write what follows from their results. With `constant_sizes` it has a second variant in which the
-    sizes of the primary workload (the one that is timed) are compile-time constants."""
+    sizes of the primary workload (the one that is timed) are compile-time constants. With `steps` it is
+    launched once for every point of that axis, in order; its expressions may mention the axis, and a launch
+    reads what earlier ones wrote."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -52,6 +54,7 @@ class Kernel:
     stages: tuple[Stage, ...] = ()
     schedule: Schedule = field(default_factory=ElementPerThread)
     constant_sizes: bool = False
+    steps: Axis | None = None
 
     @cached_property
     def reduced(self) -> tuple[Axis, ...]:

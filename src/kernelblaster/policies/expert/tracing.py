@@ -108,8 +108,9 @@ def trace_module(
     """The operators that a module runs on these inputs, as core operators, none of which writes in place. The
     module's tensors and the inputs are without content: fake tensors, or on the meta device. `names` gives
     the inputs, parameters and buffers by name; the module's other tensors (a normalization's count of
-    batches) get names that begin with UNNAMED. Raises UncoveredOperators for PyTorch's own recurrences, which
-    would be unrolled, and if a tensor is used that is neither made by an operator nor the module's."""
+    batches) get names that begin with UNNAMED. PyTorch's own recurrences (LSTM, GRU, RNN) are one operator,
+    not unrolled. Raises UncoveredOperators for packed sequences, and if a tensor is used that is neither made
+    by an operator nor the module's."""
     try:
         return _traced(module, inputs, names, functional=False)
     except _Aliased:
@@ -134,7 +135,7 @@ def _traced(
     def call(state: dict[str, torch.Tensor], inputs: Sequence[Any]) -> Any:
         return functional_call(module, state, tuple(inputs))
 
-    with torch.no_grad(), _PlainNumbers(), recorder:
+    with torch.no_grad(), _PlainNumbers(recorder), recorder:
         results = (functionalize(call) if functional else call)(state, list(inputs))
     outputs = [recorder.value(leaf) for leaf in pytree.tree_leaves(results) if leaf is not None]
     return TracedModule(recorder.calls, outputs)
@@ -211,20 +212,19 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         results = tuple(found) if isinstance(found, tuple | list) else (found,)
         if not isinstance(results[0], torch.Tensor) or id(results[0]) in self._values:
             return found  # a number, or an operand itself
-        call = TracedCall(
-            self._name(func),
-            func,
-            self._traced(args),
-            {k: self._traced(v) for k, v in kwargs.items()},
-            results,
-        )
-        self.calls.append(call)
+        self.record(func, args, kwargs, results)
         if func.is_view:
             self._viewed |= {id(args[0]), *map(id, results)}
+        return found
+
+    def record(self, func: Any, args: Any, kwargs: Mapping[str, Any], results: tuple[Any, ...]) -> None:
+        """Records a call of the operator `func` that gave these results."""
+        traced = {name: self._traced(value) for name, value in kwargs.items()}
+        call = TracedCall(self._name(func), func, self._traced(args), traced, results)
+        self.calls.append(call)
         for place, result in enumerate(results):
             if isinstance(result, torch.Tensor):
                 self._values[id(result)] = TracedValue(call, place)
-        return found
 
     def _write(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Records the operator `func`, called with `args` and `kwargs`, which writes its first operand in
@@ -271,18 +271,34 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 class _PlainNumbers(TorchFunctionMode):
     """A context in which tensors that forward() makes of numbers (`torch.tensor(2.0)`) are made by traced
-    operators, so that their values are known. Raises UncoveredOperators for PyTorch's own recurrences (LSTM,
-    GRU, RNN)."""
+    operators, so that their values are known, and in which PyTorch's own recurrences (LSTM, GRU, RNN) are
+    recorded as one operator each. Raises UncoveredOperators for those of packed sequences."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name in RECURRENCES and type(func).__name__ == "builtin_function_or_method":
-            raise UncoveredOperators((f"{name}.input",))
+            return self._recurrence(name, args)
         if name in ("tensor", "as_tensor") and len(args) == 1 and _is_number(args[0]):
             dtype = kwargs.get("dtype") or _type_of(pytree.tree_leaves(args[0]))
             return _numbers(args[0], {"dtype": dtype, "device": kwargs.get("device")})
         return func(*args, **kwargs)
+
+    def _recurrence(self, name: str, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """Records the operator `name` (one of RECURRENCES), and returns its results: the output of all steps,
+        and the last states."""
+        states = args[1] if name == "lstm" else (args[1],)
+        if isinstance(args[1], torch.Tensor) == (name == "lstm") or isinstance(args[2], torch.Tensor):
+            raise UncoveredOperators((f"{name}.data",))
+        given, bidirectional = args[0], args[7]
+        features = states[0].shape[-1] * (2 if bidirectional else 1)
+        results = (given.new_empty((*given.shape[:-1], features)), *map(torch.empty_like, states))
+        self._recorder.record(getattr(torch.ops.aten, name).input, tuple(args), {}, results)
+        return results
 
 
 def _is_number(value: Any) -> bool:

@@ -19,19 +19,22 @@ from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.schedules.columns import ThreadPerColumn
 from kernelblaster.policies.expert.schedules.products import ThreadPerResult
+from kernelblaster.policies.expert.schedules.recurrences import StepPerLaunch
 from kernelblaster.policies.expert.schedules.rows import BlockPerRow
 
-SCHEDULES = (BlockPerRow, ThreadPerColumn, ThreadPerResult)
+SCHEDULES = (BlockPerRow, ThreadPerColumn, ThreadPerResult, StepPerLaunch)
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
     if isinstance(kernel.schedule, BlockPerRow):
         return _by_block(kernel, kernel.schedule, plan)
-    assert isinstance(kernel.schedule, ThreadPerColumn | ThreadPerResult)
+    assert isinstance(kernel.schedule, ThreadPerColumn | ThreadPerResult | StepPerLaunch)
     return _by_thread(kernel, kernel.schedule, plan)
 
 
-def _by_thread(kernel: Kernel, schedule: ThreadPerColumn | ThreadPerResult, plan: Plan) -> Emitted:
+def _by_thread(
+    kernel: Kernel, schedule: ThreadPerColumn | ThreadPerResult | StepPerLaunch, plan: Plan
+) -> Emitted:
     sizes, values = plan.sizes[0], values_of(plan)
     total = count((axis.extent for axis in kernel.axes), sizes)
     first, declared = running("i", kernel.axes, sizes)

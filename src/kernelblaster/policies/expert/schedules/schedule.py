@@ -9,7 +9,14 @@ from kernelblaster.policies.expert.axis import Axis
 Accumulate = Literal["float", "double"]
 Axes = tuple[Axis, ...]
 Family = Literal[
-    "pointwise", "row_reduction", "column_reduction", "full_reduction", "matrix_product", "pack", "scan"
+    "pointwise",
+    "row_reduction",
+    "column_reduction",
+    "full_reduction",
+    "matrix_product",
+    "pack",
+    "scan",
+    "recurrence",
 ]
 STATIC_SHARED_BYTES = 48 << 10  # of shared memory that a launch may have without asking
 

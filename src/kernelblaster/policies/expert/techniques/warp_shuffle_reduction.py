@@ -2,7 +2,8 @@
 one value per warp.
 
 A short row is reduced by one warp alone, without any barrier. If there are only a few rows, each gets a block
-of 1024 threads."""
+of 1024 threads. In a step of a recurrent layer, a warp shares the sums of one feature of several sequences,
+so that weights are read once for all of these."""
 
 from dataclasses import replace
 
@@ -10,9 +11,10 @@ from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.policies.expert.kernel import Kernel
 from kernelblaster.policies.expert.plan import Plan
 from kernelblaster.policies.expert.rewriting import No
+from kernelblaster.policies.expert.schedules.recurrences import StepByWarps, StepPerLaunch
 from kernelblaster.policies.expert.schedules.rows import BlockPerRow, BlockRows, WarpRows
 
-APPLIES_TO = (BlockPerRow, BlockRows)
+APPLIES_TO = (BlockPerRow, BlockRows, StepPerLaunch)
 SHORT = 2048  # elements of a row up to which a warp is enough
 MIDDLE = 8192  # and up to which half of the usual block is
 LONG = 65536  # up to which it is not worth while to cut a row into parts
@@ -21,6 +23,9 @@ FEW = 32  # rows, which leave most of the GPU idle
 
 def _shuffled(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
     old = kernel.schedule
+    if isinstance(old, StepPerLaunch):
+        whole = len(kernel.axes) == 2 and not any(axis.once for axis in (*kernel.axes, *kernel.reduced))
+        return replace(kernel, schedule=StepByWarps()) if whole else No("it has a single state or sequence")
     if isinstance(old, BlockPerRow):
         old = BlockRows(threads=old.threads, accumulate=old.accumulate)
     assert isinstance(old, BlockRows)

@@ -1,0 +1,43 @@
+"""Schedules of recurrences: kernels that are launched once for every time step."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from kernelblaster.devices.occupancy import WARP
+from kernelblaster.policies.expert.nest import BoundAxes, Grid, Lanes, Nest, Serial, Threads, Unrolled, Warps
+from kernelblaster.policies.expert.schedules.schedule import Axes, Family, Schedule
+
+
+@dataclass(frozen=True)
+class StepPerLaunch(Schedule):
+    """A recurrent layer as first written: a launch for each time step, and in it a thread for each element of
+    the new state, which sums up its gates one after another."""
+
+    threads: int = 256
+
+    family: ClassVar[Family] = "recurrence"
+    kind: ClassVar[str] = "recurrence"
+
+    def nest(self, axes: Axes, reduced: Axes) -> Nest:
+        return Nest((BoundAxes(axes, (Grid(), Threads(self.threads))), BoundAxes(reduced, (Serial(),))))
+
+
+@dataclass(frozen=True)
+class StepByWarps(Schedule):
+    """A launch for each time step, in which a warp computes one feature of the new state for `rows` sequences
+    of the batch: its lanes share the sums, and each weight is read once for all these sequences."""
+
+    rows: int = 8
+    threads: int = 256
+
+    family: ClassVar[Family] = "recurrence"
+    kind: ClassVar[str] = "recurrence"
+
+    def nest(self, batch: Axes, features: Axes, reduced: Axes) -> Nest:
+        return Nest(
+            (
+                BoundAxes(batch, (Grid(), Unrolled(self.rows))),
+                BoundAxes(features, (Grid(), Warps(self.threads // WARP))),
+                BoundAxes(reduced, (Serial(), Lanes())),
+            )
+        )
