@@ -43,7 +43,8 @@ def test_show(path: str) -> None:
     assert len(states) >= 16
     words = ("show", "fp32-pipe", "--architecture", "sm_90a", "--after", "shared_memory_tiling", "--kb", path)
     shown = json.loads(run(*words, "--json").stdout)
-    assert shown[0]["technique"] == "tensor_core_utilization" and shown[0]["weight"] == 4
+    tried = {entry["technique"]: entry for entry in shown[:3]}  # others promise as much untried
+    assert tried["tensor_core_utilization"]["weight"] == 4
     assert "TF32 is refused" in run(*words).stdout
     assert "fp32-pipe" in run("show", "--kb", path).stdout
 

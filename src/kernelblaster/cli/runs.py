@@ -12,7 +12,6 @@ from kernelblaster.cli.options import JsonOption, RunArgument, RunsOption, runs_
 from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import break_name, wrap_hanging
 from kernelblaster.errors import StoreError
-from kernelblaster.knowledge.recipes import format_prediction
 from kernelblaster.quantities import speedup_text, time_text
 from kernelblaster.store.comparison import compare
 from kernelblaster.store.history import History, why_of
@@ -175,6 +174,8 @@ def _change(technique: str, pair: list[float | None] | None) -> str:
     floor's; "not tried" if `pair` is None."""
     if pair is None:
         return "not tried"
+    from kernelblaster.knowledge.recipes import format_prediction  # it imports the database
+
     before, after = ("unknown" if value is None else format_prediction(technique, value) for value in pair)
     return f"{before} -> {after}"
 

@@ -221,10 +221,11 @@ class Memory:
     def _observe(self, steps: Sequence[Step]) -> dict[str, Any]:
         """Teach the knowledge base the results of steps; returns the steps as JSON data. The same step of the
         same run counts once, however often it is taught; steps that the device cannot judge are left out.
-        Techniques and recipes that are unknown in their state are added."""
+        Techniques and recipes that are unknown in their state are added; strategies without a memory have
+        steps without a state."""
         seen, now = [], self.now()
         for state, technique in dict.fromkeys((step.state, step.technique) for step in steps):
-            if technique not in now.entries.get(now.resolve(state), {}):
+            if state and technique not in now.entries.get(now.resolve(state), {}):
                 added = _guessed(state, technique, UNKNOWN_REACH if is_recipe(technique) else UNKNOWN)
                 self._knowledge.record([added], self._provenance())
         for step in steps:
