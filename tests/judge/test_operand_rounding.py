@@ -1,18 +1,14 @@
 """What PyTorch rounds to TF32: known from what it runs and how far off it is, not from words in a source."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from kernelblaster.devices.specs import gpu_named
-from kernelblaster.judge.baseline import ModuleBaseline
 from kernelblaster.judge.operand_rounding import (
     OperandRounding,
     RoundedOperands,
     decide,
     expected_rounding,
-    measured_rounding,
     to_tf32,
 )
 from kernelblaster.judge.precision import bound
@@ -110,22 +106,3 @@ def test_what_pytorch_rounds_at_its_own_size_may_be_rounded_where_it_does_not() 
     few, many = (bound(exact, exact, torch.float32, n, 256, coarse) for n in (100, 10_000))
     assert many.rms == pytest.approx(6e-4) and few.rms == pytest.approx(15e-4)
     assert bound(exact, exact, torch.float32, 10_000, 256).rms < 1e-5
-
-
-def test_parameters_are_where_the_module_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that holds no values stands for a GPU: the baseline's parameters lie on the host."""
-    conv = task("self.conv = torch.nn.Conv2d(16, 4, 3)", "return self.conv(x)")
-    device = SimpleNamespace(torch_device=torch.device("cpu"))
-    baseline = ModuleBaseline(conv, device, small=True)  # type: ignore[arg-type]
-    seen: list[str] = []
-
-    def computed(_: object, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor]:
-        seen.extend(value.device.type for value in [*inputs, *parameters])
-        return []
-
-    monkeypatch.setattr(ModuleBaseline, "torch_device", torch.device("meta"))
-    monkeypatch.setattr(ModuleBaseline, "computed", computed)
-    monkeypatch.setattr(ModuleBaseline, "wide", lambda *_: None)
-    monkeypatch.setattr("kernelblaster.judge.operand_rounding.fill", lambda *_: None)
-    assert measured_rounding(conv, baseline).products == "none"
-    assert seen == ["meta"] * 3

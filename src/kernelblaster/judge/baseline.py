@@ -101,12 +101,6 @@ class ModuleBaseline:
             self._fast = self._reference.compiled(mode)
 
     @property
-    def torch_device(self) -> torch.device:
-        """The PyTorch device that the module runs on. The tensors in `parameters` may be on another (the
-        host), since they are only copied from."""
-        return self._reference.device
-
-    @property
     def scalars(self) -> list[Any]:
         return self._reference.scalars
 

@@ -103,11 +103,11 @@ def _errors(task: Task, baseline: ModuleBaseline) -> tuple[float, float, float]:
     inputs = []
     for place, (tensor, pool) in enumerate(zip(task.signature.input_tensors, baseline.pools, strict=True)):
         value = torch.empty(
-            task.primary.shape(tensor), dtype=getattr(torch, tensor.dtype), device=baseline.torch_device
+            task.primary.shape(tensor), dtype=getattr(torch, tensor.dtype), device=pool.values.device
         )
         fill(value, pool, "written", task.primary, SEED + place)
         inputs.append(value)
-    parameters = [value.to(baseline.torch_device) for value in baseline.parameters]
+    parameters = list(baseline.parameters)
     own = baseline.computed(inputs, parameters)
     wide = [_wide(inputs), _wide(parameters)]
     truth = baseline.wide(*wide)

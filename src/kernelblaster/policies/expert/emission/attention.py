@@ -18,6 +18,7 @@ from kernelblaster.policies.expert.attention import (
     band,
 )
 from kernelblaster.policies.expert.axis import Axis
+from kernelblaster.policies.expert.contraction import extent
 from kernelblaster.policies.expert.cuda.headers import header
 from kernelblaster.policies.expert.cuda.source import Emitted
 from kernelblaster.policies.expert.cuda.statements import (
@@ -94,9 +95,6 @@ class AttentionKernel:
     def index(self, index: Index) -> Term:
         return index_term(index, self.plan.sizes[0])
 
-    def extent(self, axes: tuple[Axis, ...]) -> Index:
-        return indices.product(axis.extent for axis in axes)
-
     def emitted(self) -> Emitted:
         found = self.attention
         nest = self.tile.nest(found.batch, found.queries, found.columns, (found.keys,), (found.depth,))
@@ -121,8 +119,8 @@ class AttentionKernel:
         if band(found).last is not None:
             place = BLOCK_ROWS - 1 - place
         body: list[Statement] = [
-            const(INT64, "block_rows", self.index(indices.tiles(self.extent(found.queries), tile.block))),
-            const(INT64, "block_columns", self.index(indices.tiles(self.extent(found.columns), tile.width))),
+            const(INT64, "block_rows", self.index(indices.tiles(extent(found.queries), tile.block))),
+            const(INT64, "block_columns", self.index(indices.tiles(extent(found.columns), tile.width))),
             const(INT, "first_query", place * tile.block),
             const(INT, "first_column", BLOCK % BLOCK_COLUMNS * tile.width),
         ]
@@ -185,7 +183,7 @@ class AttentionKernel:
         """The C++ value of type `PackedMatrix` for this block's matrix of an operand."""
         name, *scales = self._packed(side)
         buffer = self.plan.buffers[name]
-        count = indices.round_up(self.extent(rows), PACKED_ROWS)
+        count = indices.round_up(extent(rows), PACKED_ROWS)
         tiles = indices.tiles(inner.extent, PACKED_DEPTH)
         terms: Term = Given(name)
         scaled: Term = LiteralTerm("nullptr")
@@ -203,7 +201,7 @@ class AttentionKernel:
     def _loop(self) -> Statement:
         """The loop over tiles of keys: their scores, what becomes of these, and the values."""
         found, tile = self.attention, self.tile
-        key, rows = found.keys.name, self.index(self.extent(found.queries))
+        key, rows = found.keys.name, self.index(extent(found.queries))
         used = used_names([found.score], [])
         place = SCORES[PART / 2][E / 2][PART % 2 * 2 + E % 2]
         value = values_of(self.plan).expression(found.score)
@@ -233,7 +231,7 @@ class AttentionKernel:
         """The type of the numbers of queries and keys in the expression of a score: 32 bits where they, and
         all positions that it reads at, fit."""
         found = self.attention
-        counts = [self.extent(found.queries), found.keys.extent]
+        counts = [extent(found.queries), found.keys.extent]
         counts += [indices.product(self.plan.buffers[load.buffer].shape) for load in loads(found.score)]
         return INT if all(fits(self.plan, count) for count in counts) else INT64
 
@@ -249,8 +247,8 @@ class AttentionKernel:
         """Statements that compute what is fused behind the attention, and store it."""
         found, tile, values = self.attention, self.tile, values_of(self.plan)
         used, sizes = self._used(), self.plan.sizes[0]
-        columns = self.index(self.extent(found.columns))
-        rows = self.index(self.extent(found.queries))
+        columns = self.index(extent(found.columns))
+        rows = self.index(extent(found.queries))
         inner: list[Statement] = [
             const(INT64, "column", FIRST_COLUMN + E / 2 * 8 + LANE % 4 * 2 + E % 2),
             when(COLUMN >= columns, CONTINUE),
