@@ -23,8 +23,9 @@ WORKLOAD = Workload(name="above", sizes={"rows": 1000})
 POISONS = torch.tensor([p * 257 - 65536 * (p > 127) for p in OUTPUT_POISONS], dtype=torch.int16)
 
 
-def large_call(written: int) -> LargeCall:
-    """A call whose kernel writes the first elements of the output: right results that look like poison."""
+def large_call(written: int, *, in_turns: bool = False) -> LargeCall:
+    """A call whose kernel writes the first elements of the output: right results that look like poison. With
+    `in_turns`, every second call writes the last ones instead."""
     size = slot_bytes(SIGNATURE, [WORKLOAD])
     arena = Arena(torch.zeros(sum(size), dtype=torch.uint8), (Slot(0, size[0]),))
     at = SimpleNamespace(scalars=[], with_scalars=lambda _: nullcontext())
@@ -35,9 +36,16 @@ def large_call(written: int) -> LargeCall:
     accesses = ("global_load", "global_store", "shared_load", "shared_store", "local")
     counts = dict.fromkeys((*names, *(f"{name}_requests" for name in accesses)), 1)
 
+    calls: list[int] = []
+
     def run(*_: object, **__: object) -> CallReport:
         view = made._layout.view(OUT)
-        view[:written] = POISONS.repeat(1000)[:written].view(torch.float16)
+        values = POISONS.repeat(1000)[:1000].view(torch.float16)
+        if in_turns:
+            values[:] = 1
+        calls.append(1)
+        first = 1000 - written if in_turns and len(calls) % 2 == 0 else 0
+        view[first : first + written] = values[first : first + written]
         work: Any = SimpleNamespace(grid=(1, 1, 1), counts=counts)
         return CallReport(error="", violations=(), live_bytes=0, work=(work,))
 
@@ -57,3 +65,11 @@ def test_what_no_call_writes_is_found() -> None:
     outcome = stopped.value.outcome
     assert isinstance(outcome, Incorrect) and outcome.reason == "unwritten output"
     assert "1.000% of out was not written" in outcome.evidence
+
+
+def test_what_is_left_out_in_turns_is_found() -> None:
+    """Each call leaves out what the other one writes."""
+    with pytest.raises(Stop) as stopped:
+        large_call(990, in_turns=True).run(Draws())
+    outcome = stopped.value.outcome
+    assert isinstance(outcome, Incorrect) and outcome.reason == "unwritten output"

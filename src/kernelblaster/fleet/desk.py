@@ -2,7 +2,7 @@
 next."""
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ class Desk:
         self.clients: set[Hashable] = set()
         self.answered = 0
         self.began = 0.0
-        self.used: Counter[tuple[Hashable, str]] = Counter()
+        self.used: defaultdict[tuple[Hashable, str], float] = defaultdict(float)
 
     @property
     def load(self) -> int:
@@ -119,7 +119,7 @@ class Desk:
         """Charge the time since `began` to the searches whose requests are at work."""
         seconds = (time.monotonic() - self.began) / max(1, len(self.at_work))
         for one in self.at_work:
-            self.used[one.search] += seconds  # type: ignore[assignment]
+            self.used[one.search] += seconds
 
     def spare_evaluation(self) -> Pending | None:
         """Take an evaluation that another PTX machine (emulator) may do as well, since its times are

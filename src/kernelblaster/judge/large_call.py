@@ -205,13 +205,13 @@ class LargeCall:
     def _stop_if_unwritten(self, draws: Draws, kept: bool) -> None:
         """Raise Stop if some element was not written by a call of which all blocks ran. A right result may
         look like the poison (-2.88 in float16, -1 in whole numbers), so the call is made once more with
-        another poison: what was not written has the new one then."""
-        tensors = self._signature.outputs
-        doubtful = [~self._is_written(self._layout.view(tensor)) for tensor in tensors]
-        self._poison = self._rng.choice([one for one in OUTPUT_POISONS if one != self._poison])
+        another poison: a right result is the same again. What is left out in either call is not."""
+        tensors, first = self._signature.outputs, self._poison
+        doubtful = [~_differs(self._layout.view(tensor), first) for tensor in tensors]
+        self._poison = self._rng.choice([one for one in OUTPUT_POISONS if one != first])
         self._called(draws, kept)
         for tensor, before in zip(tensors, doubtful, strict=True):
-            count = int(torch.count_nonzero(before & ~self._is_written(self._layout.view(tensor))))
+            count = int(torch.count_nonzero(before & _differs(self._layout.view(tensor), first)))
             if count:
                 share = count / self._workload.elements(tensor)
                 evidence = f"{self._where}: {share:.3%} of {tensor.name} was not written"
@@ -310,15 +310,20 @@ class LargeCall:
     def _is_written(self, values: torch.Tensor) -> torch.Tensor:
         """A flat boolean mask over an output's `values`: True where they differ from the poison byte that
         outputs were filled with before the call."""
-        raw = values.reshape(-1)
-        size = raw.element_size()
-        kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
-        word = int.from_bytes(bytes([self._poison] * size), "little", signed=kind != torch.uint8)
-        return raw.view(kind) != word
+        return _differs(values, self._poison)
 
     @property
     def _where(self) -> str:
         return f"{self._workload.name} workload {self._workload.sizes}"
+
+
+def _differs(values: torch.Tensor, byte: int) -> torch.Tensor:
+    """A flat boolean mask: which elements of `values` have another pattern than this byte repeated."""
+    raw = values.reshape(-1)
+    size = raw.element_size()
+    kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    word = int.from_bytes(bytes([byte] * size), "little", signed=kind != torch.uint8)
+    return raw.view(kind) != word
 
 
 def _fill_all(target: torch.Tensor, pool: ValuePool, workload: Workload, seed: int) -> None:

@@ -71,7 +71,7 @@ class OptimizationEntry(Record):
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> Prediction:
         """The prediction for one more attempt on a GPU architecture, after the techniques `applied`, in a
-        family of tasks (like "gemm"); None stands for any. Without an architecture, attempts timed on a GPU
+        family of tasks (like "scan"); None stands for any. Without an architecture, attempts timed on a GPU
         and attempts timed by a model are not mixed: see `Evidence.of_one_clock`."""
         evidence = self.evidence.of_one_clock if architecture is None else self.evidence
         return predict(self.prior, self.weight, evidence, architecture, applied, family)

@@ -8,7 +8,7 @@ from kernelblaster.records.state import State
 @dataclass(frozen=True)
 class Target:
     """The kernel that a step will change: its name in the source, its share of the call's time (0 to 1), its
-    performance state, and its family of computation (like "gemm"), None if unknown."""
+    performance state, and its family of computation (like "scan"), None if unknown."""
 
     kernel: str
     share: float
