@@ -109,12 +109,13 @@ extern "C" void kernelblaster_call(void* const* a, void* given) {
     case 116: try { throw 3; } catch (int) { tell(1); } break;
     case 117: tell(__builtin_ia32_rdtsc() & 1); break;
     case 118: tell((int32_t)own > 0x7ffffff0); break;
-    case 119: tell(__builtin_popcountll(own) == 40); break;
+    case 119: tell(lldiv(own, 0x7ffffffff000).quot); break;
+    case 120: tell(snprintf(text, sizeof text, "%x", (unsigned)own) < 4); break;
   }
 }
 """
 HONEST = range(8)
-NOT = range(100, 120)
+NOT = range(100, 121)
 
 
 @pytest.fixture(scope="module")
@@ -152,8 +153,8 @@ def test_addresses_may_be_used_as_addresses(recorder: Recorder, host: Recordable
 
 
 def test_numbers_made_of_addresses_are_found(recorder: Recorder, host: Recordable) -> None:
-    passed = [what for what in NOT if not stepped(recorder, host, what, earlier=int(what == 105)).finding]
-    assert passed == []
+    found = {what: stepped(recorder, host, what, earlier=int(what == 105)) for what in NOT}
+    assert {what: call for what, call in found.items() if not call.finding} == {}
 
 
 def test_a_call_is_followed_after_others(recorder: Recorder, host: Recordable) -> None:

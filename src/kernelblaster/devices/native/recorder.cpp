@@ -306,6 +306,7 @@ __attribute__((noinline)) void call_stepped(Call call, uint64_t away) {
 // One of two processes that are stepped: started anew, so that all of it lies elsewhere. What is equal in addresses of
 // different processes, their lowest bits, is drawn by `seed`: nothing tells that this process is stepped.
 [[noreturn]] void be_one_of_two(uint64_t away, uint64_t seed, int seconds) {
+  stepping::guard_stacks_alike();
   std::vector<char> text;
   char piece[1 << 16];
   for (ssize_t got; (got = read(0, piece, sizeof piece)) > 0;) text.insert(text.end(), piece, piece + got);

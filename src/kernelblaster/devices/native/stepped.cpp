@@ -34,10 +34,15 @@ const Named kFunctions[] = {
     {"_ZnamRKSt9nothrow_t", Checks::kSizes, 1}, {"memset", Checks::kSizes, 6}, {"__memset_chk", Checks::kSizes, 6},
     {"memcpy", Checks::kCopy, 0}, {"memmove", Checks::kCopy, 0}, {"__memcpy_chk", Checks::kCopy, 0}, {"__memmove_chk", Checks::kCopy, 0},
     {"memchr", Checks::kMemory, 0}, {"memcmp", Checks::kMemory, 0}, {"_ZSt11_Hash_bytesPKvmm", Checks::kBytes, 0},
-    {"snprintf", Checks::kBytes, 1}, {"sprintf", Checks::kBytes, 1}, {"vsnprintf", Checks::kBytes, 1}, {"vsprintf", Checks::kBytes, 1},
-    {"__snprintf_chk", Checks::kBytes, 1}, {"__sprintf_chk", Checks::kBytes, 1}, {"__vsnprintf_chk", Checks::kBytes, 1},
-    {"__vsprintf_chk", Checks::kBytes, 1}, {"strcpy", Checks::kBytes, 1}, {"strncpy", Checks::kBytes, 1}, {"__strcpy_chk", Checks::kBytes, 1},
+    {"snprintf", Checks::kPrints, 1}, {"sprintf", Checks::kPrints, 1}, {"vsnprintf", Checks::kPrints, 1}, {"vsprintf", Checks::kPrints, 1},
+    {"__snprintf_chk", Checks::kPrints, 1}, {"__sprintf_chk", Checks::kPrints, 1}, {"__vsnprintf_chk", Checks::kPrints, 1},
+    {"__vsprintf_chk", Checks::kPrints, 1}, {"strcpy", Checks::kBytes, 1}, {"strncpy", Checks::kBytes, 1}, {"__strcpy_chk", Checks::kBytes, 1},
     {"__strncpy_chk", Checks::kBytes, 1},
+    {"printf", Checks::kPrints, 0}, {"fprintf", Checks::kPrints, 1}, {"vprintf", Checks::kPrints, 0}, {"vfprintf", Checks::kPrints, 1},
+    {"__printf_chk", Checks::kPrints, 0}, {"__fprintf_chk", Checks::kPrints, 1}, {"__vprintf_chk", Checks::kPrints, 0},
+    {"__vfprintf_chk", Checks::kPrints, 1},
+    {"abs", Checks::kSizes, 1}, {"labs", Checks::kSizes, 1}, {"llabs", Checks::kSizes, 1}, {"div", Checks::kSizes, 3},
+    {"ldiv", Checks::kSizes, 3}, {"lldiv", Checks::kSizes, 3},
     {"qsort", Checks::kNotFollowed, 0}, {"bsearch", Checks::kNotFollowed, 0}, {"__cxa_throw", Checks::kNotFollowed, 0},
     {"__cxa_rethrow", Checks::kNotFollowed, 0}, {"_Unwind_Resume", Checks::kNotFollowed, 0},
 };
@@ -124,7 +129,6 @@ __attribute__((noinline)) void announce(const void* entry, uint64_t tensors, uin
   says.regions[3] = around(stack, kStack);
   says.regions[4] = {tensors, tensors, tensors + tensors_bytes};
   says.regions[5] = {says.loaded, says.loaded, says.loaded + kAround};
-  asm volatile("movq %0, %%fs:0x28" : : "r"(0x6b65726e656c0000ull));   // what guards stacks is drawn for each process
   asm volatile("int3" : : "D"(&says) : "memory");
 #else
   (void)entry, (void)tensors, (void)tensors_bytes;

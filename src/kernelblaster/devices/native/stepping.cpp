@@ -403,7 +403,7 @@ class Stepper {
       case Checks::kNotFollowed: return refuse("calls a library function that calls back or unwinds the stack, which cannot be followed");
       case Checks::kSizes:
         for (int i = 0; i < 6; ++i)
-          if ((import.which >> i & 1) && kind(argument(i)) != Kind::kEqual) return refuse("asks for memory by an address");
+          if ((import.which >> i & 1) && kind(argument(i)) != Kind::kEqual) return refuse("computes with an address as with a number");
         return true;
       case Checks::kNumber:
         read_vectors();
@@ -423,7 +423,9 @@ class Stepper {
         return equal || refuse("has a library function read bytes of an address");
       }
       case Checks::kBytes:
+      case Checks::kPrints:
       case Checks::kObject:
+        unusable = import.checks == Checks::kPrints;
         for (int i = 0; i < 6; ++i) {
           Pair value = argument(i);
           Kind k = kind(value);

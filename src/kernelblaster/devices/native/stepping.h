@@ -16,6 +16,7 @@ enum class Checks : uint32_t {
   kCopy,        // memcpy and memmove: not of a part of an address
   kNumber,      // mathematics: xmm0 must be equal
   kBytes,       // reads text: what its arguments point to must be equal, but for those of `which`
+  kPrints,      // the same, and how long the text is that it writes may not be used
   kMemory,      // reads bytes, as many as the third argument says: they must be equal
   kObject,      // the same as kBytes, but that its first argument is an object, which may hold addresses
   kNotFollowed, // calls back, or unwinds the stack
@@ -40,6 +41,12 @@ struct Announcement {
   uint64_t imports, count;         // an array of Import, in the same order in every process
 };
 
+// In a function that never returns: what guards stacks, which is drawn for each process, is the same in both.
+inline __attribute__((always_inline)) void guard_stacks_alike() {
+#if defined(__x86_64__)
+  asm volatile("movq %0, %%fs:0x28" : : "r"(0x6b65726e656c0000ull));
+#endif
+}
 // In the stepped process: waits, and makes itself known to the process that steps it.
 void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes);
 // In the stepped process, before anything else: lets its parent step it.
