@@ -1,8 +1,9 @@
 """Final measurements of a bench: the best candidate of each search, judged again against each baseline.
 
-Candidate and baseline alternate within one measurement (judge/timing.py). The search's first candidate is not
-a module that the judge could alternate with: it is judged against eager PyTorch too, and the ratio of the two
-speedups is the gain over it."""
+Candidate and baseline alternate within one measurement (judge/timing.py). Only PyTorch can be such a
+baseline, not another candidate. So the gain over the search's first candidate is computed: the first
+candidate is judged against eager PyTorch too, and the best one's speedup divided by the first one's.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress

@@ -96,9 +96,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Pace:
-    """Throughput of a bench's searches: candidates judged, wall-clock seconds, and by kind of work (those of
-    BUSY_WITH) the share of that time for which a shared device was busy (`busy`), on average over devices.
-    `ranking` is how well the emulator's model ranked what was measured."""
+    """Throughput of a bench's searches: candidates judged (`evaluations`), wall-clock `seconds`, and in
+    `busy` the fraction of that time for which a shared device was in use, by kind of work and averaged over
+    devices. `ranking` says how well the emulator's timing model ranked candidates that were then measured."""
 
     evaluations: int
     seconds: float

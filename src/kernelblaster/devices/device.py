@@ -151,12 +151,13 @@ class Runner(Protocol):
 
     @property
     def host_us(self) -> float:
-        """Microseconds that one call of the candidate's host code takes; 0 before anything was recorded."""
+        """Time in us that one call of the candidate's host code takes, without any GPU work; 0 before a call
+        was recorded."""
         ...
 
     def record(self, calls: "Sequence[Sequence[Argument]]") -> None:
-        """Record these calls (each a list of arguments) together, ahead of time. A call that was not recorded
-        so is recorded when it is needed, which is slower."""
+        """Record these calls, each given by its arguments, together and ahead of time. `call`, `time` and
+        `again` record a call that this was not done for when they need it, which is slower."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:
@@ -173,11 +174,11 @@ class Runner(Protocol):
         limit_s: float | None = None,
     ) -> CallReport:
         """Run one call and report what it did. `scratch_poison` is the byte that scratch memory is filled
-        with before, so that reads of uninitialized or freed memory show in the results; with -1 the
-        device chooses. With `accounting`, the duration of every launch is reported. With `kept`, global
-        variables are as the last call left them; otherwise they may have been reset to their initial
-        values. CandidateHung is raised after `limit_s` seconds, or after the usual limit of a call if
-        that is None."""
+        with before, so that reads of uninitialized or freed memory show in the results; with -1 the device
+        chooses one. With `accounting`, the duration of every launch is reported. With `kept`, `__device__`
+        variables have the values that the last call left in them; otherwise they may have been reset to their
+        initial values. CandidateHung is raised after `limit_s` seconds; if that is None, after the usual
+        limit of a call."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:

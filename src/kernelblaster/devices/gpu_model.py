@@ -1,10 +1,8 @@
 """The timing model: computes the time of a launch on a GPU from what the PTX machine, the emulator, counted
-on some of its blocks.
-
-A launch is bounded by its device memory traffic, its L2 traffic, and the SMs; an SM by its busiest pipe and
-by the latency of a block's dependent instructions, divided by the number of resident blocks that hide it.
-Bounds that are close to each other add up a little.
-"""
+on some of its blocks. The time of a launch is the largest of three bounds: its device memory traffic, its L2
+traffic, and the SMs. The bound of an SM is its busiest pipe, or the latency of a block's dependent
+instructions divided by the number of resident blocks that hide it. Where bounds are close to each other, the
+time is a little more than the largest."""
 
 import tomllib
 from collections.abc import Mapping

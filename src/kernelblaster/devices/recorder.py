@@ -34,8 +34,8 @@ class CallToRecord:
     """One call of a candidate's host code to record. `scratch` is the address where its scratch allocations
     (cudaMallocAsync) begin; with `scratch_at_end`, the first one lies at the end of its mapping and later
     ones alternate between begin and end. `stream` is the stream's handle. `filling` is the byte that new host
-    memory is filled with; 0: not filled. `before` are calls (times, arguments) that the same process makes
-    first, unrecorded."""
+    memory is filled with; 0: not filled. `before` are calls, as (how often, arguments), that the same process
+    makes first without recording them."""
 
     arguments: tuple[Argument, ...]
     scratch: int
@@ -46,8 +46,9 @@ class CallToRecord:
 
     @property
     def text(self) -> str:
-        """This call as one line of text, the form in which the recorder's executable reads it: addresses,
-        then for each call how often it is made, and its arguments."""
+        """This call as one line of text, the form in which the recorder's executable reads it: addresses
+        first, then the arguments of each call of `before` and of this one, with the number of times to make
+        it."""
         words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]

@@ -332,8 +332,8 @@ class ReplayRunner:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """The report of a call from its launch list and the player's `answer` to the command that replayed
-        it; {} if it was not replayed."""
+        """The report of a call from its launch list and `answer`, what the player said to the command that
+        replayed it; `answer` is {} if the call was not replayed."""
         kept = launches.kept_scratch
         return CallReport(
             error=launches.errors[0] if launches.errors else str(answer.get("error", "")),

@@ -36,7 +36,8 @@ Compiled = Binary | CompiledObject | Outcome
 
 class DeviceOwner:
     """Owns the GPU of this process, or a PTX machine (an emulator on the CPU), and answers requests one at a
-    time. Judges, and the reference modules of up to PREPARED tasks, are made when first needed and kept."""
+    time. Judges are opened when first needed and kept. What they prepare for a task (its reference module
+    among it) is kept too, for up to six tasks (PREPARED); one more frees that of all others."""
 
     def __init__(self) -> None:
         self._open = ExitStack()

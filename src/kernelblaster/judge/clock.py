@@ -76,7 +76,8 @@ class Clock(Protocol):
 
 
 class MeasuredClock:
-    """Times candidates on a GPU. `keep_samples`: timings hold every pair of times (baseline, candidate)."""
+    """Times candidates on a GPU. With `keep_samples`, a timing keeps every pair of times (baseline,
+    candidate), not only the speedup that follows from them."""
 
     stage = "timing"
     largest_bytes: int | None = None

@@ -84,8 +84,9 @@ def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
 
 
 def decide(own: float, convolutions: float, products: float) -> OperandRounding:
-    """Which rounding to TF32 explains the baseline's RMS error `own`, given the errors of operands rounded in
-    convolutions alone and in all products."""
+    """Which rounding to TF32 explains the RMS error `own` of the baseline (PyTorch or the user's kernel): no
+    rounding, that of the operands of convolutions, or that of all matrix products. `convolutions` and
+    `products` are the RMS errors of float64 runs in which these operands were rounded."""
     found: RoundedProducts = "none"
     if convolutions and own >= REACHED * convolutions:
         found = "convolutions"

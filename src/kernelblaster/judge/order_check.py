@@ -80,9 +80,10 @@ class OrderCheck:
         )
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate with this check's note added, or with its objection as
-        outcome and no timing. Evaluations that are not correct, or have such a note already, are returned as
-        they are."""
+        """The evaluation of a correct candidate after this check (for races and memory order): with a note
+        that says what was checked or, if it found an error, with that as its outcome and without a timing.
+        Evaluations that are not of a correct candidate, or have such a note already, are returned as they
+        are."""
         verification = evaluation.verification
         if not isinstance(evaluation.outcome, CORRECT) or verification is None or looked_at(verification):
             return evaluation

@@ -44,7 +44,7 @@ def baked_variants(source: str, most: int) -> list[str]:
 
 def variants(candidate: Candidate) -> list[Candidate]:
     """One candidate for each combination of the values of the source's tunable constants; only the candidate
-    itself where none are declared. Raises KernelBlasterError for more than MOST_VARIANTS."""
+    itself if it declares none. Raises KernelBlasterError for more than 64 combinations (MOST_VARIANTS)."""
     declared = tunables(candidate.source)
     combinations = list(itertools.product(*(t.values for t in declared)))
     if len(combinations) > MOST_VARIANTS:

@@ -73,7 +73,8 @@ class ClocksDisagree(Stop):
 
 
 class ClockChanged(Exception):
-    """The GPU's clock rate changed by more than DRIFT during the measurement, which is then repeated once."""
+    """The GPU's clock rate changed by more than 3 % (DRIFT) during a measurement. The measurement is then
+    repeated once."""
 
 
 class Timer:
@@ -378,8 +379,8 @@ def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
 
 
 def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> Speedup:
-    """The median of paired speedups (baseline over candidate), with a bootstrap confidence interval at level
-    CONFIDENCE. The lists are in us and of equal length; `seed` is for the resampling."""
+    """The median of paired speedups (baseline over candidate) with its 99 % bootstrap confidence interval.
+    The two lists are in us and of equal length, one entry for each pair; `seed` is for the resampling."""
     ratios = torch.log(torch.tensor(baseline_us, dtype=torch.float64))
     ratios -= torch.log(torch.tensor(candidate_us, dtype=torch.float64))
     generator = torch.Generator().manual_seed(seed)
@@ -392,8 +393,9 @@ def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> 
 
 
 def conclude(speedup: Speedup) -> Outcome:
-    """The outcome of a correct candidate: Accepted or Slower if the whole confidence interval is beyond the
-    timer's RESOLUTION on that side of 1, else Inconclusive."""
+    """The outcome of a correct candidate: Accepted if the whole confidence interval of its speedup lies above
+    1.01, Slower if it lies below 1 / 1.01, else Inconclusive. The timer resolves no less than 1 %
+    (RESOLUTION)."""
     if speedup.low > 1 + RESOLUTION:
         return Accepted(speedup=speedup)
     if speedup.high < 1 / (1 + RESOLUTION):

@@ -113,8 +113,8 @@ class Truth:
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
         """The float64 reference outputs of a case with every input perturbed by up to one rounding of its
-        type: the difference from `outputs` shows how well conditioned the case is. None if there is no
-        float64 reference."""
+        type: how far they are from `outputs` shows how much roundings of the inputs change the result (the
+        condition). None if there is no float64 reference."""
         return self._wide(case, seed, shake=True)
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
