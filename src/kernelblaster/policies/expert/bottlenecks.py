@@ -143,8 +143,8 @@ def _primary_unmeasured(s: Signals) -> Bottleneck:
 
 def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
     """Further words (such as "low-occupancy") that describe the kernel with the signals `s`, sorted, without
-    those that its bottleneck `primary` implies; only the most telling ones when there are many. Empty for
-    "launch-overhead"; only "copy" for a copy by the driver."""
+    those that its bottleneck `primary` implies; when there are many, only those that stand out most. Empty
+    for the bottleneck "launch-overhead"; only "copy" for a copy by the driver."""
     if primary == "launch-overhead":
         return ()
     if s.copy:

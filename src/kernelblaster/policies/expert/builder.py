@@ -1,5 +1,5 @@
-"""What the lowering of a PyTorch operator works with: its operands as values that can be indexed
-symbolically, and a `Builder` that collects the plan's kernels and buffers."""
+"""What the lowering of PyTorch operators to kernels works with: `Value`, an operand that can be indexed
+symbolically, and `Builder`, which collects the kernels and buffers of the plan."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -87,8 +87,8 @@ class Builder:
         return self.same(extent, ONE)
 
     def spread(self, value: Value, shape: Sequence[Index], position: Position) -> Expression:
-        """The expression of one element of `value` broadcast to `shape`: of that at `position`, which has an
-        index for each dimension of `shape`."""
+        """The expression of one element of `value` broadcast to `shape`, as PyTorch broadcasts: the element
+        at `position`, which has an index for each dimension of `shape`."""
         own = position[len(shape) - value.rank :]
         kept = tuple(
             ZERO if self.is_one(extent) and not self.is_one(whole) else place

@@ -1,7 +1,6 @@
-"""Splits an axis in two: one that counts pieces of a fixed length, and one within a piece.
-
-What a kernel computes from quotients and remainders of an axis (the group of a channel, the phase of a
-transposed convolution) then depends on only one of the two."""
+"""Splits an axis (loop) in two: an outer one that counts pieces of a fixed length, and an inner one within a
+piece. Quotients and remainders by that length (the group of a channel, the phase of a transposed convolution)
+then are plain loop variables, so that each value depends on only one of the two axes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

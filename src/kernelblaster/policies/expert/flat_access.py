@@ -10,9 +10,9 @@ from kernelblaster.records.signature import DTYPE_BYTES
 
 
 def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
-    """The tuple of a pointwise kernel's loop variables, if all tensors that it reads at exactly this
-    position, and all that it writes, have the shape of its loops, so that they are walked in memory order;
-    None otherwise."""
+    """The tuple of a pointwise kernel's loop variables, if its loops walk memory in order: every tensor that
+    it writes, and every one that it reads at exactly this position, has the shape of its loops. None
+    otherwise."""
     whole = tuple(axis.index for axis in kernel.axes)
     shape = tuple(axis.extent for axis in kernel.axes)
     flat = [load.buffer for load in kernel.loads if load.position == whole]

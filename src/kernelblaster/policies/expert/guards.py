@@ -1,8 +1,6 @@
-"""Finds loads that are made on one side of a boundary only, as where tensors were concatenated along a loop.
-
-Where the boundary is a multiple of the vector width, a whole vector lies on one side of it: it is then loaded
-as a whole or not at all, and need not wait for the branch that uses it.
-"""
+"""Finds loads that are needed on one side of a boundary only, as when tensors were concatenated along a loop.
+If the boundary is a multiple of the vector width, a whole vector lies on one side of it. The vector is then
+loaded or not as a whole, before the branch that uses it."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass

@@ -43,10 +43,10 @@ class Store:
 @dataclass(frozen=True)
 class Kernel:
     """One planned kernel. For each point of its `axes`, its `stages` (reductions) combine elements, and its
-    `stores` write what follows from their results. With `constant_sizes` it has a second variant in which the
-    sizes of the primary workload (the one that is timed) are compile-time constants. With `steps` it is
-    launched once for every point of that axis, in order; its expressions may mention the axis, and a launch
-    reads what earlier ones wrote."""
+    `stores` write values that are computed from their results. With `constant_sizes` it has a second variant
+    in which the sizes of the primary workload (the one that is timed) are compile-time constants. With
+    `steps` it is launched once for every point of that axis, in order, like the time steps of a recurrence:
+    expressions may use the axis, and a launch reads what earlier ones wrote."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -91,8 +91,8 @@ class Kernel:
         return tuple(load for expression in self.expressions for load in loads(expression))
 
     def changed(self, change: Callable[[Expression], Expression]) -> "Kernel":
-        """The kernel with `change` applied to the expression of every reduction and to the value of every
-        store; where it stores stays the same."""
+        """The kernel with the function `change` applied to the expression that each reduction combines and to
+        the value of every store; the positions that it stores to stay the same."""
         stages = tuple(replace(stage, body=change(stage.body)) for stage in self.stages)
         stores = tuple(replace(store, value=change(store.value)) for store in self.stores)
         return replace(self, stages=stages, stores=stores)

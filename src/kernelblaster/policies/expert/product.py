@@ -18,9 +18,9 @@ from kernelblaster.policies.expert.schedules.products import Product as ProductS
 @dataclass(frozen=True)
 class Operand:
     """A factor of a matrix product, with its `expression`. `axes` are its rows (of the right factor: its
-    columns). `along` is that of its axes (K included) along which it is contiguous in memory, None if there
-    is none; vectors along it are aligned if their width divides all of `aligned`. `plain` is the load if the
-    factor is a tensor as it is, None if it is computed."""
+    columns). `along` is the axis, among these and K, along which it is contiguous in memory; None if there is
+    none. Vectors along it are aligned if their width divides all of `aligned`. `plain` is the load if the
+    factor is read as it is from a tensor, None if it is computed."""
 
     expression: Expression
     axes: tuple[Axis, ...]

@@ -1,6 +1,6 @@
-"""Reads a kernel's profile into the same signals for every tier (where the numbers come from: Nsight Compute,
-a model, activity records, emulation). What a tier does not tell is None, so that nothing is concluded from
-it. Docs: docs/states.md."""
+"""Reads a kernel's profile into `Signals`, which are the same wherever the numbers come from (the profile's
+tier: Nsight Compute, a model of the GPU, durations alone, emulation). What a tier does not measure is None,
+so that nothing is concluded from it. Documented in docs/states.md."""
 
 import re
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 """Finds transposed reads of a pointwise kernel: loads of tensors that are contiguous along another axis than
-the result."""
+the kernel's result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

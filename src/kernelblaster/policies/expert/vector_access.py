@@ -129,8 +129,8 @@ def column_access(kernel: Kernel, plan: Plan) -> VectorAccess:
 
 
 def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str]:
-    """Names of the variables that the expressions use as values, or in the indices of those loads that are
-    not made as vectors (are not in `found`)."""
+    """Names of the variables that occur in the expressions as values, or in the indices of those loads that
+    `found` does not list as vector loads."""
     names: set[str] = set()
     for expression in expressions:
         for part in walk(expression):

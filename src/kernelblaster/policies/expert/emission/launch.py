@@ -1,5 +1,5 @@
-"""`launched`, by which every emitter gives a kernel's body its launch: grid and block size follow from the
-kernel's loops."""
+"""`launched`: adds to the body of an emitted kernel the parameters of its launch. Grid, cluster and block
+size are computed from where the kernel's loops run on the GPU."""
 
 from collections.abc import Collection, Sequence
 
