@@ -67,8 +67,8 @@ def is_running() -> bool:
 
 
 def use(serve: Serve) -> None:
-    """Set `serve` as the function that the keeper's process (the helper that holds keys and files) runs. The
-    process itself is started by the first request to it, or by `start`."""
+    """Set the function that the keeper's process runs (`serve`). The keeper is a helper process that holds
+    keys and files; it is started by the first request to it, or by `start`."""
     _way.serve = serve
 
 
@@ -106,7 +106,7 @@ def seal() -> None:
 def take_environment() -> None:
     """Restore, in this process, the environment variables that the command hid at its start, except API keys
     of model servers: for a command that talks to databases or other machines itself. Does nothing without a
-    keeper (the helper process that holds them), or after `seal`."""
+    keeper (the helper process that holds these variables), or after `seal`."""
     if is_running():
         os.environ.update(ask({"do": "environment"}, SHORT_S).get("variables", {}))
 
@@ -193,7 +193,7 @@ def send(connection: socket.socket, message: Data) -> None:
 
 def receive(connection: socket.socket) -> Data:
     """Read one message from a connected socket. Raises `ValueError` if the connection ends early, or if what
-    arrives is no JSON object or is larger than LARGEST_BYTES."""
+    arrives is no JSON object or is larger than 64 MiB (LARGEST_BYTES)."""
     (size,) = struct.unpack("!I", _exactly(connection, 4))
     if size > LARGEST_BYTES:
         raise ValueError("a message that is too large")
@@ -204,8 +204,8 @@ def receive(connection: socket.socket) -> Data:
 
 
 class Door:
-    """The way to the keeper, a helper process that holds keys and files, for a new process of
-    `multiprocessing`: it is passed as an argument (pickled) when that process is started, which then calls
+    """How a new process of `multiprocessing` reaches the keeper, a helper process that holds keys and files:
+    the object is passed to it (pickled) as an argument when it is started, and the new process calls
     `open`."""
 
     def __reduce__(self) -> tuple[Any, ...]:

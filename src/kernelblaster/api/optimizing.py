@@ -65,8 +65,8 @@ class StepWatch:
 
 
 def step_line(progress: Progress) -> str:
-    """A step of a search in a line: how many candidates were judged, the technique, what it gained and the
-    best time."""
+    """One line of text about a step of a search: how many candidates were judged, the technique, the speedup
+    it gained, and the best time."""
     judged = f"{progress.evaluations} of {progress.evaluations + progress.evaluations_left} judged"
     result = progress.result
     got = "" if result is None or isinstance(result, Gained) else result.kind
@@ -145,10 +145,11 @@ def resume(
     fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
-    """Continue a run where it stopped. It is given by its name, a unique prefix of it, its folder, or `last`.
-    `budget` are the candidates to judge in all, more than were judged: a run that has ended goes on with it.
-    `knowledge` is the run's own URL again, if that has a password, which is not recorded; `usd` and `tokens`
-    are new budgets for models; `fleet` is as for `optimize`."""
+    """Continue a run where it stopped. `run` is its name, a unique prefix of that, its folder, or `last`.
+    `budget` is a new limit on the candidates judged in all, those judged before included; with a larger one,
+    a run that had ended goes on. `knowledge` is the URL of the run's knowledge base again, if it has a
+    password, which is not recorded; `usd` and `tokens` are new budgets for language models; `fleet` is as for
+    `optimize`."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
         raise_budget(opened, budget, "python")
         models = models_of(opened, usd, tokens)

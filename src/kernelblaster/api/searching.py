@@ -50,9 +50,9 @@ RESTARTS = 1  # of a device that was lost, in one call
 
 
 class Watch(Protocol):
-    """Interface of what receives a search's progress: called with a `Progress` whenever a candidate goes to
-    the judge, a step has its result, or the knowledge base has learned from an iteration; `stage` is called
-    with what the judge is doing now, `say` with messages for a person."""
+    """Interface of what receives a search's progress. It is called with a `Progress` whenever a candidate
+    goes to the judge, a step has its result, or the knowledge base has learned from an iteration. Its `stage`
+    is called with what the judge is doing now, its `say` with messages for a person."""
 
     def __call__(self, progress: Progress) -> None: ...
 

@@ -33,9 +33,10 @@ def entry(kind: str, digest: str) -> Path:
 
 
 def is_stored(target: Path) -> bool:
-    """Whether the result in the folder `target` (from `entry`) exists and is intact. Marks it as used now,
-    for eviction. A damaged one is deleted, except a native part of this program seen by a confined process,
-    which may not change it. Raises Shortage if deleting fails."""
+    """Whether the result in the folder `target` (from `entry`) exists and is intact; marks it as used now,
+    for eviction. A damaged result is deleted, except that a confined process, which may not change the parts
+    that this program has built of itself, leaves a damaged one of these. Raises Shortage if deleting
+    fails."""
     if not target.is_dir():
         return False
     if settings().confined and target.parts[-3] in OWN:

@@ -1,6 +1,6 @@
-"""Records changes that each concern one technique in one state, without reading the rest of the content:
-these are most of what searches record, and searches that share a knowledge base wait for each other
-meanwhile."""
+"""Records changes that each concern one technique in one state without reading the rest of a knowledge base's
+content. Most of what searches record is of this kind, and searches that share a knowledge base wait for each
+other while one writes."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -51,9 +51,9 @@ class EntriesWritten:
 
 
 def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
-    """The (state, technique) pairs that changes are about, with merged states resolved by `known`, an earlier
-    content. None if a change concerns more than one entry (is not of SINGLE), or its state is not in
-    `known`."""
+    """The (state, technique) pairs that the changes `fresh` are about. States that were merged are replaced
+    by what they were merged into, by `known`, an earlier content. None if a change concerns more than one
+    pair (is not of a type in SINGLE), or its state is not in `known`."""
     keys: set[EntryKey] = set()
     for change, _, _ in fresh:
         if not isinstance(change, SINGLE) or change.state not in known.states:

@@ -185,8 +185,8 @@ class Hub:
         return topic
 
     def watched(self) -> list[Topic]:
-        """The topics that somebody looks at now. Those that nobody looked at for KEPT_S are closed and
-        forgotten."""
+        """The topics (pages) that somebody looks at now. Topics that nobody looked at for 60 s (KEPT_S) are
+        closed and forgotten."""
         with self._lock:
             now = time.monotonic()
             idle = [t for t in self._topics.values() if not t.clients]

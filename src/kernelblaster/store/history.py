@@ -149,8 +149,8 @@ def why_of(verdict: dict[str, Any]) -> str:
 
 
 def conclusion(events: Sequence[RunEvent], kind: str) -> dict[str, Any] | None:
-    """The data of the latest event of `kind`, if the search has not continued after it; None if there is
-    none, or it has. `kind` is one by which searches end, like "finished"."""
+    """The data of the latest event of a `kind` by which searches end, like "finished". None if there is no
+    such event, or if the search was continued after it."""
     for event in reversed(events):
         if event.kind == kind:
             return event.data

@@ -44,8 +44,8 @@ class LogTail(Generic[T]):
         self.damage = ""
 
     def read(self) -> list[TailedLine[T]]:
-        """The lines that are new, at most AT_ONCE bytes of them; empty if there are none or the file cannot
-        be read. A last line that is still being written is left for later."""
+        """The complete lines that are new since the last call, at most 8 MB of them (AT_ONCE); empty if there
+        are none or the file cannot be read. A last line that is still being written is left for later."""
         try:
             about = self._path.stat()
             now = (about.st_ino, about.st_size, about.st_mtime_ns)

@@ -1,9 +1,9 @@
 """Draws secret sizes for verification: workloads (values for all sizes of a task) smaller than, next to and
 larger than the task's own, which candidates cannot know.
 
-Which sizes a module accepts is found by trying, which costs milliseconds to seconds. So a pool of up to POOL
-accepted draws is made once per task and process, with an unpredictable random generator, and every evaluation
-uses some of them.
+Which sizes a module accepts is found by trying, which costs milliseconds to seconds. So a pool of up to 24
+accepted draws (POOL) is made once per task and process, with an unpredictable random generator, and every
+evaluation uses some of them.
 """
 
 import secrets
@@ -106,9 +106,9 @@ class SizeDraws:
 
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
-        """The pool, made at the first use: distinct draws of the kinds that the task allows, at most POOL,
-        and up to MOST_OCTAVES more in which each size takes values of every power of two. Fewer if the time
-        runs out; empty if the task lets no size vary."""
+        """The pool of drawn sizes, made at the first use: at most 24 distinct draws (POOL) of the kinds that
+        the task allows, and up to 32 more (MOST_OCTAVES), so that each size takes a value in every octave
+        (from a power of two to the next). Fewer if the time runs out; empty if the task lets no size vary."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()
@@ -162,9 +162,10 @@ class SizeDraws:
         return workloads
 
     def apart(self, names: Sequence[str]) -> Workload | None:
-        """The base workload with the free sizes `names` enlarged, all but the first, each by a different
-        amount, so that equal sizes become different; by the largest amounts of APART that the task accepts.
-        None if it accepts none."""
+        """The base workload with the free sizes `names` enlarged, all but the first, so that sizes that are
+        equal by chance become different: the second by k times the distance between values that the task
+        accepts, the third by 2k times, and so on. k is the largest of 13, 8, 5, 3, 2 and 1 (APART) that the
+        task accepts; None if it accepts none."""
         accept, steps = self._accepting
         for times in APART:
             larger = {n: self.base.sizes[n] + steps[n] * times * place for place, n in enumerate(names)}

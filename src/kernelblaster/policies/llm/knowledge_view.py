@@ -97,9 +97,9 @@ def meaning(optimization: Optimization) -> str:
 
 
 def results(precedents: Sequence[Precedent]) -> list[str]:
-    """Indented lines on what came of a technique in earlier attempts, for the first PRECEDENTS of the states
-    (the nearest first) in which it was tried or noted: the mean speedup, how many of how many attempts were
-    valid, the failures, and the latest notes."""
+    """Indented lines on the results of a technique in earlier attempts, for the first three (PRECEDENTS) of
+    the states in which it was tried or noted, the nearest first: the mean speedup, how many of how many
+    attempts were valid, the failures, and the latest notes."""
     told = [p for p in precedents if p.entry.evidence.total.attempts >= 1 or p.entry.notes]
     return [line for one in told[:PRECEDENTS] for line in _result(one)]
 

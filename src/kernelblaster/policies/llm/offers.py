@@ -34,8 +34,8 @@ class _Proposal:
 
 class Offers:
     """The techniques offered in one run. A technique that the model proposed and that was not tried yet stays
-    on offer for later candidates, whatever their performance state; one that it found inapplicable is left
-    out only for the code it was shown."""
+    on offer for later candidates, whatever their performance state; one that the model found inapplicable is
+    left out only for the code that it was shown."""
 
     def __init__(self, cast: Cast) -> None:
         self._cast = cast
