@@ -34,7 +34,8 @@ def steer(
         run:          its name, a unique prefix of it, its folder, or `last`; `runs` is the folder of runs.
         budget, seconds, gpu_seconds:
                       new limits in all: candidates to judge, seconds, seconds of the device.
-        pin:          techniques to try first wherever they apply; forbid: not to try at all; release: neither.
+        pin:          techniques to try first wherever they apply.
+        forbid:       techniques not to try at all; release: techniques to treat as any other again.
         note:         a text for the next questions to a language model, if one takes part; if `standing`, for
                       all further ones.
         by:           who asks, for the record.

@@ -6,7 +6,7 @@ candidate is judged against eager PyTorch too, and the best one's speedup divide
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.opening import open_device
-from kernelblaster.processes.workers import JobPipe, LostJob, run_jobs, run_with_retry
+from kernelblaster.processes.workers import JobPipe, LostJob, run_with_retry
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.outcome import CORRECT, Speedup
@@ -205,12 +205,12 @@ def quotient(one: Speedup, other: Speedup) -> Speedup:
 
 def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], workers: int) -> None:
     """Runs torch.compile in `workers` processes for the compiled baselines among `names`, so that its disk
-    cache is filled before anything is timed. `jobs` are (folder of runs, name of a run). Failures are ignored
-    here: they show again when measured."""
+    cache is filled before anything is timed. `jobs` are (folder of runs, name of a run). Failures and crashes
+    are ignored here: they show again when the baseline is measured."""
     wanted = [(folder, run, name) for folder, run in jobs for name in names if name in COMPILED]
     if wanted:
-        with suppress(ChildProcessError):
-            list(run_jobs(_warm, (), wanted, workers))
+        for _ in run_with_retry(_warm, (), wanted, min(workers, len(wanted))):
+            pass
 
 
 def _warm(pipe: JobPipe) -> None:

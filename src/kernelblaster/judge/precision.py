@@ -137,10 +137,9 @@ def bound(
     of output and inputs, where `terms` is the length of the longest sum.
 
     `condition` is the effect of one rounding of the inputs, None if unknown. `coarse` is the error that TF32
-    operands cause, given if PyTorch rounds operands so at the timed sizes: it then counts as PyTorch's own
-    error if that is smaller, and two times it is allowed (ROUNDED_OWN) unless the output has fewer than 512
-    elements. Without `baseline` there is no float64 reference, and the bound is what two orders of summation
-    may differ by.
+    operands cause, given if PyTorch rounds operands so at the timed sizes: the larger of it and PyTorch's own
+    error then counts, times two (ROUNDED_OWN), or times five for outputs of fewer than 512 elements. Without
+    `baseline` there is no float64 reference, and the bound is what two orders of summation may differ by.
     """
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}

@@ -1,4 +1,4 @@
-"""Worker processes that take jobs one after another and send back messages.
+"""The pool of worker processes, which take jobs one after another and send back messages.
 
 Each worker has a pipe of its own, and there is no lock between workers, so that none can wait forever for
 another that was killed: when one end of a pipe closes, the other end notices at once.
@@ -130,19 +130,6 @@ class Workers:
         """The exit codes of worker processes that have ended other than normally: not 0; negative if a signal
         ended them."""
         return [process.exitcode for process in self._processes if process.exitcode]
-
-
-def run_jobs(
-    work: Callable[..., None], arguments: tuple[Any, ...], jobs: Sequence[Any], workers: int
-) -> Iterator[Any]:
-    """Run the jobs in up to `workers` processes, each of which calls `work(pipe, *arguments)`; yields
-    their messages as they come. Raises ChildProcessError at the end if a process failed or a job was
-    lost."""
-    crew = Workers(work, [arguments] * min(workers, len(jobs)))
-    yield from _replies(crew, jobs)
-    codes = crew.failures + [one.code for one in crew.lost_jobs]
-    if codes:
-        raise ChildProcessError(f"a process ended with code {codes[0]}")
 
 
 def run_with_retry(
