@@ -54,7 +54,7 @@ class AskTell:
 
     @property
     def best(self) -> Evaluation | None:
-        """The judge's evaluation of the fastest correct candidate that was told so far; None if there is
+        """The judge's evaluation of the fastest correct candidate given to `tell` so far; None if there is
         none."""
         ranked = self._session.judging.ranked()
         return ranked[0][1] if ranked else None

@@ -37,7 +37,7 @@ OnStep = Callable[[Progress], None]
 
 
 class StepWatch:
-    """Implements `Watch` (who is told of a search's progress) for the Python API: calls `on_step` after each
+    """Implements `Watch` (what receives a search's progress) for the Python API: calls `on_step` after each
     step. Without one, and with a terminal, a line is written to standard error for each stage until the first
     step, and then for each step; else nothing."""
 

@@ -34,9 +34,9 @@ def entry(kind: str, digest: str) -> Path:
 
 def is_stored(target: Path) -> bool:
     """Whether the result in the folder `target` (from `entry`) exists and is intact; marks it as used now,
-    for eviction. A damaged result is deleted, except that a confined process, which may not change the parts
-    that this program has built of itself, leaves a damaged one of these. Raises Shortage if deleting
-    fails."""
+    for eviction. A damaged result is deleted, so that it is made again. Only parts that this program has
+    built of itself are never deleted by a confined process, which may not change them. Raises Shortage if
+    deleting fails."""
     if not target.is_dir():
         return False
     if settings().confined and target.parts[-3] in OWN:

@@ -1,8 +1,11 @@
 """The timing model: computes the time of a launch on a GPU from what the PTX machine, the emulator, counted
-on some of its blocks. The time of a launch is the largest of three bounds: its device memory traffic, its L2
-traffic, and the SMs. The bound of an SM is its busiest pipe, or the latency of a block's dependent
-instructions divided by the number of resident blocks that hide it. Where bounds are close to each other, the
-time is a little more than the largest."""
+on some of its blocks.
+
+The time of a launch is the largest of three bounds: its device memory traffic, its L2 traffic, and the SMs.
+The bound of an SM is its busiest pipe, or the latency of a block's dependent instructions divided by the
+number of resident blocks that hide it. Where bounds are close to each other, the time is a little more than
+the largest.
+"""
 
 import tomllib
 from collections.abc import Mapping

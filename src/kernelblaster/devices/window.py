@@ -1,7 +1,10 @@
 """The window of virtual addresses in which candidates get their memory, the same in every process that works
-for one judge. Tensors, scratch memory and `__device__` variables have a part of the window each. Positions in
-these parts are drawn at random for every call, with unmapped pages between mappings, so that addresses tell a
-candidate nothing about the call."""
+for one judge.
+
+Tensors, scratch memory and `__device__` variables have a part of the window each. Positions in these parts
+are drawn at random for every call, with unmapped pages between mappings, so that addresses tell a candidate
+nothing about the call.
+"""
 
 import random
 import secrets

@@ -1,7 +1,10 @@
-"""Hands the requests of many searches to the processes that own a fleet's devices. All requests of a search
-go to one device, so that its times are comparable. If that device is lost, the search moves to another one,
-where the task is prepared and its baseline measured again. Requests that were at work when a process was lost
-are sent once more; a candidate with which a process is lost twice gets the outcome `Abandoned`."""
+"""Hands the requests of many searches to the processes that own a fleet's devices.
+
+All requests of a search go to one device, so that its times are comparable. If that device is lost, the
+search moves to another one, where the task is prepared and its baseline measured again. Requests that were at
+work when a process was lost are sent once more; a candidate with which a process is lost twice gets the
+outcome `Abandoned`.
+"""
 
 import time
 from collections import Counter, deque

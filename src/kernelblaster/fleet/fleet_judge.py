@@ -71,8 +71,8 @@ class FleetJudge:
         return self._ask(ConfirmRequest(self._choice, task, candidate, evaluation))  # type: ignore[no-any-return]
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        """As `Judge.estimate`. Where the device is a GPU, this process has a PTX machine of its own for it,
-        so that the GPU does not wait meanwhile."""
+        """As `Judge.estimate`. If the judge's device is a GPU, the times are modelled by a PTX machine
+        (emulator) in this process, so that the GPU does not have to wait for it."""
         if self.device.modelled or settings().nvcc is None:
             return self._ask(EstimateRequest(self._choice, task, tuple(candidates)))  # type: ignore[no-any-return]
         return estimates(self._estimator, task, candidates, self.device.spec.architecture)

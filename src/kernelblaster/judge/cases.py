@@ -1,7 +1,10 @@
 """The plan of one verification: which kinds of values (huge, zero, NaN, sorted, ...) are tried at which
-sizes. Every candidate gets a plan of its own. All plans try the same kinds of values; drawn at random are the
-sizes at which each kind comes, the inputs that take it, and the order. Cheap cases come first, because most
-wrong candidates fail early."""
+sizes.
+
+Every candidate gets a plan of its own. All plans try the same kinds of values; drawn at random are the sizes
+at which each kind comes, the inputs that take it, and the order. Cheap cases come first, because most wrong
+candidates fail early.
+"""
 
 import secrets
 from dataclasses import dataclass, replace

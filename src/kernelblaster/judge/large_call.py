@@ -1,8 +1,11 @@
 """One call of a candidate at a large workload on the PTX machine (the emulator), and the comparison of what
-it wrote with the reference. Most of the inputs hold values like the task file's own; each of some slabs
-(slices of the workload, boxes.py) holds another kind of values. If the call is a single launch whose blocks
-are independent, only some of its blocks are run, drawn in secret; what these wrote is compared, and from the
-amount it follows how much all blocks would write."""
+it wrote with the reference.
+
+Most of the inputs hold values like the task file's own; each of some slabs (slices of the workload, boxes.py)
+holds another kind of values. If the call is a single launch whose blocks are independent, only some of its
+blocks are run, drawn in secret; what these wrote is compared, and from the amount it follows how much all
+blocks would write.
+"""
 
 import random
 from collections.abc import Mapping, Sequence

@@ -116,8 +116,9 @@ class Evidence(Record):
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
-        """Attempts on an architecture in one family of tasks. None if families are not to be distinguished:
-        `family` is None, or results depend on a preparation (a technique applied before) instead."""
+        """The attempts on an architecture at tasks of one family, as a tally. None if families are not to be
+        told apart: because `family` is None, or because results depend on a preparation (another technique
+        applied before), by which attempts are divided already."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())

@@ -99,7 +99,8 @@ class Topic:
                 client.put(messages, self.version)
 
     def page(self) -> tuple[int, list[PagePart]]:
-        """The page as it is now: its version, by which later changes are told, and all its parts."""
+        """The page as it is now: its version, from which a client later asks for changes, and all its
+        parts."""
         with self._lock:
             self.used = time.monotonic()
             self.refresh()

@@ -116,8 +116,8 @@ class History:
 
     @cached_property
     def steps(self) -> list[Step]:
-        """All steps of the search recorded so far, each a technique applied to a candidate with what came of
-        it, in the order of judging."""
+        """All steps of the search recorded so far (each is a technique applied to a candidate, with its
+        result), in the order of judging."""
         recorded = (event.data["steps"] for event in self._run.events if event.kind == "steps")
         return [Step.model_validate(step) for steps in recorded for step in steps]
 

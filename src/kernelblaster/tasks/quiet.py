@@ -1,6 +1,8 @@
-"""Keeps what a task's code prints, and what PyTorch logs and warns of meanwhile, off the terminal. This
-concerns only the thread that asks for it: output of other threads is shown as before, and contexts of several
-threads may overlap."""
+"""Keeps what a task's code prints, and what PyTorch logs and warns of meanwhile, off the terminal.
+
+This concerns only the thread that asks for it: output of other threads is shown as before, and contexts of
+several threads may overlap.
+"""
 
 import logging
 import sys

@@ -71,9 +71,11 @@ class SizeDraw:
 
 class SizeDraws:
     """A pool of drawn sizes for one task, around a base workload: the primary one (the sizes that are timed),
-    or with `small` the small one (for the emulator), which must then exist. `most_bytes` limits all tensors
-    of a draw together; `most_stretched` is the largest primary extent for which `stretched` draws are made;
-    `limit_s` is the time, in seconds, for trying. `rng` makes the draws repeatable, for tests."""
+    or with `small` the small one (for the emulator), which must then exist. `most_bytes` limits the bytes of
+    all tensors of a draw together; `limit_s` is the time, in seconds, for trying sizes. With `small`, some
+    draws are "stretched": one size is above that of the primary workload, all others are 1 to 3;
+    `most_stretched` is the largest primary extent for which these are made. `rng` makes the draws repeatable,
+    for tests."""
 
     def __init__(
         self,
@@ -192,13 +194,13 @@ class SizeDraws:
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
-        """The pool's workloads of the kinds `above` and `long` in which the size named `size` is larger than
-        in the base workload."""
+        """The pool's workloads in which the size named `size` is larger than in the base workload, a little
+        (kind `above`) or far (kind `long`)."""
         return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
 
     def stretched(self, size: str) -> list[Workload]:
-        """The pool's workloads of the kind `stretched` in which the size named `size` is larger than in the
-        primary workload."""
+        """The pool's workloads in which the size named `size` is larger than in the primary workload and all
+        other sizes are 1 to 3 (the kind `stretched`)."""
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:

@@ -3,9 +3,10 @@ independently of those that the judge uses. They show whether a mutant (a kernel
 wrong.
 
 For every input the module's float64 outputs are known, and how far one rounding of the inputs moves each
-output element. CUDA-source tasks have no module: both are then None. Inputs are small enough for the PTX
-machine (the emulator): all tensors together have at most 65,536 elements (MOST). In each set of sizes, at
-most one extent is longer than a block or above that of the primary workload.
+output element. CUDA-source tasks have no module: both are then None.
+
+Inputs are small enough for the PTX machine (the emulator): all tensors together have at most 65,536 elements
+(MOST). In each set of sizes, at most one extent is longer than a block or above that of the primary workload.
 """
 
 import contextlib

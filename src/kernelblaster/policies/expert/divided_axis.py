@@ -1,6 +1,9 @@
 """Splits an axis (loop) in two: an outer one that counts pieces of a fixed length, and an inner one within a
-piece. Quotients and remainders by that length (the group of a channel, the phase of a transposed convolution)
-then are plain loop variables, so that each value depends on only one of the two axes."""
+piece.
+
+Quotients and remainders by that length (the group of a channel, the phase of a transposed convolution) then
+are plain loop variables, so that each value depends on only one of the two axes.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,6 +1,8 @@
 """Finds loads that are needed on one side of a boundary only, as when tensors were concatenated along a loop.
+
 If the boundary is a multiple of the vector width, a whole vector lies on one side of it. The vector is then
-loaded or not as a whole, before the branch that uses it."""
+loaded or not as a whole, before the branch that uses it.
+"""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass

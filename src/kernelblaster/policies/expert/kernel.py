@@ -1,8 +1,10 @@
 """A kernel: what it computes, and how it is scheduled.
 
 Every kernel has one form. For each point of its `axes`, the `stages` combine elements one after another, each
-over axes of its own (a later stage may use the results of earlier ones), and the `stores` write what comes of
-it. Without stages it is a pointwise map. How it is laid out on the GPU is its schedule (schedules/)."""
+over axes of its own (a later stage may use the results of earlier ones), and the `stores` write values
+computed from the stages' results. Without stages it is a pointwise map. How it is laid out on the GPU is its
+schedule (schedules/).
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace

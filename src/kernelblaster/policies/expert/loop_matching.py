@@ -1,7 +1,10 @@
 """Loop matching for fusion: expresses the loops of a kernel that reads a tensor in the loop variables of the
-kernel that wrote it. The reader may see the tensor through views (reshapes, permutations), so a loop of the
-reader may be a part of a loop of the writer, or several of its loops together; what is required is that both
-run over the same points."""
+kernel that wrote it.
+
+The reader may see the tensor through views (reshapes, permutations), so a loop of the reader may be a part of
+a loop of the writer, or several of its loops together; what is required is that both run over the same
+points.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

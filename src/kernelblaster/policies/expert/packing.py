@@ -1,7 +1,10 @@
 """Rewrites a matrix product so that it reads packed operands: copies in the tiles and the number format that
-tensor cores read, which additional kernels make before it. An operand in float32 is split into two
-half-precision numbers, 22 bits in all, after pieces of its rows were scaled by powers of two to fit the
-range; the product scales its partial sums back. An operand in a half precision is only rearranged."""
+tensor cores read, which additional kernels make before it.
+
+An operand in float32 is split into two half-precision numbers, 22 bits in all, after pieces of its rows were
+scaled by powers of two to fit the range; the product scales its partial sums back. An operand in a half
+precision is only rearranged.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

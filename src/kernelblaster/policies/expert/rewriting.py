@@ -1,6 +1,8 @@
-"""Applies rewrites of single kernels to the kernels of a plan; techniques use it. A rewrite is a function
-that returns what a kernel becomes, or `No` with the reason why it does not apply. It is called only for
-kernels whose schedule (layout on the GPU) is of a type that the technique is for."""
+"""Applies rewrites of single kernels to the kernels of a plan; techniques use it.
+
+A rewrite is a function that returns what a kernel becomes, or `No` with the reason why it does not apply. It
+is called only for kernels whose schedule (layout on the GPU) is of a type that the technique is for.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

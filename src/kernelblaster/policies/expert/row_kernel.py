@@ -56,10 +56,10 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """Rewrites an address `place` that depends on the loops along a row only through their running
-        number: a value for each loop variable, which is the variable `j` (that running number) for the
-        innermost loop and 0 for the others. Empty if the address depends on them in another way, or if there
-        is only one loop."""
+        """Values for the loop variables along a row by which an address `place` can be written with one
+        variable less: `j`, the running number of the row's iterations, for the innermost loop and 0 for the
+        others. Empty if the address does not depend on these loops only through that number, or if there is
+        only one loop."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):

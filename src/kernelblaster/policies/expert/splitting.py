@@ -1,7 +1,9 @@
-"""Splits a reduction into parts. One kernel reduces each part, a second combines the parts' results, and if
-the reduction stores something for every element, a third does that. Reductions (stages) that need each
-other's results cannot be split. Parts are combined in a fixed order, so that every run gives the same
-result."""
+"""Splits a reduction into parts.
+
+One kernel reduces each part, a second combines the parts' results, and if the reduction stores something for
+every element, a third does that. Reductions (stages) that need each other's results cannot be split. Parts
+are combined in a fixed order, so that every run gives the same result.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,9 @@
 """Traces a module: records which core (aten) operators it runs, on tensors without content, and which results
-each of them reads. PyTorch's own tracers record the same, but spend milliseconds on each operator. Here an
-operator on operands of shapes and types that it was called with before (as in the next of several equal
-layers) costs a look-up."""
+each of them reads.
+
+PyTorch's own tracers record the same, but spend milliseconds on each operator. Here an operator on operands
+of shapes and types that it was called with before (as in the next of several equal layers) costs a look-up.
+"""
 
 import builtins
 from collections import Counter

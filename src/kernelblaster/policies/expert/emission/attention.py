@@ -1,7 +1,10 @@
 """Emits attention as one CUDA kernel that reads packed operands (device_code/online_attention.cuh): a block
-walks over the keys, tile by tile, and scores are never written to memory. The loop over keys is emitted and
-not part of the hand-written code, because what is applied to a score before the softmax (a scale, a mask, a
-bias) is written there. Tiles that a mask hides from all queries of a block are left out."""
+walks over the keys, tile by tile, and scores are never written to memory.
+
+The loop over keys is emitted and not part of the hand-written code, because what is applied to a score before
+the softmax (a scale, a mask, a bias) is written there. Tiles that a mask hides from all queries of a block
+are left out.
+"""
 
 from dataclasses import dataclass
 

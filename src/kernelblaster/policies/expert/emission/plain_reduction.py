@@ -1,7 +1,10 @@
 """Emits reductions and matrix products as they are first written, before any technique: each result is
-computed by one thread, or by the threads of a block together. The kernel loops over the elements once for
-each of its reductions (stages), and once more to compute values that are stored for every element. Techniques
-replace this layout by rows (rows.py), columns (columns.py) or tiles (tiled_product.py)."""
+computed by one thread, or by the threads of a block together.
+
+The kernel loops over the elements once for each of its reductions (stages), and once more to compute values
+that are stored for every element. Techniques replace this layout by rows (rows.py), columns (columns.py) or
+tiles (tiled_product.py).
+"""
 
 from kernelblaster.policies.expert.cuda.source import Emitted
 from kernelblaster.policies.expert.cuda.statements import Return, Statement, assign, const, loop, when

@@ -1,8 +1,11 @@
 """Emits reductions over sliding windows (poolings, depthwise convolutions) in which each thread computes a
-patch of neighbouring results. The thread loops over the lines of the operand (contiguous elements) that lie
-under the windows of its patch. It reads each line once, as aligned vectors, and adds an element to all
-results of the patch in whose windows it lies. These loops are unrolled, so that elements and results stay in
-registers. Elements outside of the operand are never read."""
+patch of neighbouring results.
+
+The thread loops over the lines of the operand (contiguous elements) that lie under the windows of its patch.
+It reads each line once, as aligned vectors, and adds an element to all results of the patch in whose windows
+it lies. These loops are unrolled, so that elements and results stay in registers. Elements outside of the
+operand are never read.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
