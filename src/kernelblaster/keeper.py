@@ -130,19 +130,19 @@ def keeps(knowledge: str) -> bool:
 def build(what: str, tell: Callable[[str], None], **options: str) -> None:
     """Has the keeper build one of this program's native parts, `what` (a name of `keeping/builds.py`) with
     `options`; `tell` is called with progress. Raises KernelBlasterError if it cannot be built."""
-    fail_by(ask({"do": "build", "what": what, **options}, BUILD_S, tell))
+    checked_reply(ask({"do": "build", "what": what, **options}, BUILD_S, tell))
 
 
 def write(path: Path, text: str, mode: int) -> None:
     """Have the keeper, the helper process that may write where this one may not, write `text` atomically to
     the file `path`, which was claimed before; `mode` is subject to the umask. Raises KernelBlasterError if it
     cannot be written."""
-    fail_by(ask({"do": "write", "file": str(path), "text": text, "mode": mode}, BUILD_S))
+    checked_reply(ask({"do": "write", "file": str(path), "text": text, "mode": mode}, BUILD_S))
 
 
-def fail_by(reply: Data) -> Data:
-    """Passes on the keeper's `reply` to a request, unless it reports a failure: then raises
-    KernelBlasterError with its message."""
+def checked_reply(reply: Data) -> Data:
+    """The keeper's `reply` to a request, returned unchanged. Raises KernelBlasterError, with the keeper's
+    message, if it reports a failure."""
     if "failure" in reply:
         raise KernelBlasterError(str(reply["failure"]["message"]))
     return reply

@@ -18,7 +18,7 @@ Say = Callable[[str], Awaitable[None]]
 _log = logging.getLogger(__name__)
 
 
-async def unheard(stage: str) -> None:
+async def ignore_progress(stage: str) -> None:
     """Does nothing with the progress message `stage`: for requests whose progress nobody watches."""
 
 
@@ -45,7 +45,7 @@ class JudgeProcess:
         self._jobs: queue.Queue[Any] = queue.Queue()
         self._news: asyncio.Queue[tuple[int, str, Any]] = asyncio.Queue()
 
-    async def ask(self, verb: str, say: Say = unheard, **arguments: Any) -> Any:
+    async def ask(self, verb: str, say: Say = ignore_progress, **arguments: Any) -> Any:
         """Have the method of `JudgeDesk` called `verb` run in the judge's process, after earlier requests,
         with these arguments; returns its data. `say` is called with what is being done. If the caller is
         cancelled, or the request takes longer than the limit, the process is ended. Raises KernelBlasterError
