@@ -2,9 +2,10 @@
 not do itself: call model servers (it has the keys), open the knowledge base, write the files that the user
 named, and build this program's native parts. Without one, `is_running` is false.
 
-Protocol: a connection is one end of a socket pair, handed to the keeper through its door, a socket that this
-process and its workers inherit. A message is a 4-byte big-endian length and a JSON object; the keeper answers
-each with one of its own, before which it may send any number of {"progress": TEXT}."""
+Protocol: a connection is one end of a socket pair. It is handed to the keeper through its door, a socket that
+this process and its workers inherit. A message is a 4-byte big-endian length and a JSON object. The keeper
+answers each message with one message; before that it may send any number of {"progress": TEXT}.
+"""
 
 import ctypes
 import json
@@ -74,8 +75,9 @@ def use(serve: Serve) -> None:
 
 def start() -> None:
     """Start the keeper, the helper process that holds keys and files, as a fork of this process, which must
-    have one thread. Does nothing if it runs already or this command has none. What the command hid is from
-    then on out of this process's reach. Raises KeeperLost if `use` was not called before."""
+    have one thread. Does nothing if it runs already or this command has none. From then on, this process
+    cannot read any more what the command hid at its start. Raises KeeperLost if `use` was not called
+    before."""
     if _way.door is not None or not is_running():
         return
     if _way.serve is None:

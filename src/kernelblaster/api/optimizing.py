@@ -94,7 +94,8 @@ def optimize(
     fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
-    """Make a task faster: profile, name the state, apply what paid in it, judge, and remember.
+    """Search for a faster CUDA kernel for a task: profile a candidate, name what bounds it (its state), apply
+    techniques that gained in this state before, judge the result, and remember it for later searches.
 
     task: a name of the shipped suites, a file, source text, or a module, which needs example `inputs`.
     device, gpu: where candidates run; without a GPU they run on the PTX machine, which stands for `gpu`,
@@ -108,8 +109,8 @@ def optimize(
         compute-sanitizer those that are correct.
     fleet: whose devices judge: `local` (all of this machine), `auto`, `ray://HOST:PORT`; this machine's
         first one if left out.
-    on_step: called with a `Progress` after each step; if left out, a terminal is told of each on standard
-        error.
+    on_step: called with a `Progress` after each step; if left out, and with a terminal, a line for each step
+        is written to standard error.
 
     The run can be interrupted, and continued by `resume`.
     """

@@ -34,13 +34,12 @@ def load_task(
     init: str | None = None,
     name: str | None = None,
 ) -> Task:
-    """The task, with its signature (arguments and types) and workloads (the sizes it is timed at) derived.
-    Raises BadTask if that is not possible, or the arguments do not go together.
-
-    A module needs example `inputs`, which also determine its types. Files and names have inputs of their
-    own, and are cast to `dtype` if given; for a file without inputs, `inputs` and `init` are Python
-    expressions (text) for the inputs and the constructor's arguments. `name` is for modules and source text.
-    """
+    """The task that `task` names (a name of a shipped suite, a file, a module, or source text), with its
+    signature (arguments and types) and workloads (choices of all sizes) derived. A module needs example
+    `inputs`, which also determine its types. Files and names have inputs of their own, and are cast to
+    `dtype` if given; for a file without inputs, `inputs` and `init` are Python expressions (text) for the
+    inputs and the constructor's arguments. `name` is for modules and source text. Raises BadTask if no task
+    can be derived, or the arguments contradict each other."""
     if isinstance(task, str | Path | Task):
         if inputs is not None and not isinstance(inputs, str):
             raise BadTask("example inputs go with a module; for a file, give them as text.")

@@ -112,9 +112,10 @@ class Job(Record):
 
 
 class Spent(Record):
-    """What a search cost, as it is recorded (`cost` gives it as a `Cost`): candidates judged, seconds that
-    the device was in use, wall-clock seconds, tokens, and dollars; `usd` is None if the price of a model is
-    unknown. `estimated` says that tokens were estimated, because no server counted them."""
+    """What a search cost, as it is recorded (`cost` converts it to a `Cost`): candidates judged
+    (`evaluations`), seconds that the device was in use, wall-clock seconds, tokens and dollars of language
+    models; `usd` is None if the price of a model is unknown. `estimated`: tokens were estimated, because no
+    server counted them."""
 
     evaluations: int
     device_seconds: float

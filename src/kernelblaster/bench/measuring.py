@@ -115,9 +115,10 @@ class Measuring:
 def open_judges(
     job: Job, baselines: Sequence[BaselineName], line: PipeLine | None
 ) -> "Iterator[Mapping[BaselineName, DeviceJudge | FleetJudge]]":
-    """A context that yields judges by the name of the baseline that each times candidates against (eager
-    PyTorch, torch.compile, ...), on the kind of device that `job` names. `line` is a connection to the
-    process that owns the devices, which the judges then share; None opens a device in this process."""
+    """A context that yields one judge for each of `baselines` (eager PyTorch, torch.compile, ...), by the
+    baseline's name; each times candidates against its baseline, on the kind of device that `job` names.
+    `line` is a connection to the process that owns the devices, which the judges then share; None opens a
+    device in this process."""
     setup = job.setup
     if line is not None:
         with closing(line):
@@ -145,9 +146,10 @@ def measure_all(
     workers: int = 1,
 ) -> Iterator[list[Measured]]:
     """Judges the best candidate of each result anew, against each of `baselines` (see `Measuring.measure`),
-    on the kind of device of `job`: one after another, or with a `dispatcher` by `workers` processes on the
-    devices of its fleet. With `apart`, another process does them too, because code of a task may crash it;
-    after two crashes on a result, its measurements have the outcome `Died`. `folder` is the bench's."""
+    on the kind of device that `job` names. With a `dispatcher`, `workers` processes do so on the devices of
+    its fleet, otherwise one result is done after another. With `apart`, they are done by another process than
+    this one, because code of a task may crash it; after two crashes on a result, its measurements have the
+    outcome `Died`. `folder` is the bench's."""
     if dispatcher is None and not apart:
         with open_judges(job, baselines, None) as judges:
             for result in results:

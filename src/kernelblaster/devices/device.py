@@ -275,10 +275,13 @@ class Device(Protocol):
 class ProfileJob:
     """One call of a candidate to profile: its shared object and the call's arguments, which point into the
     arena. `workload` is a name to record; `depth` selects which metrics are collected; `limit_s` is the time
-    allowed in seconds beyond the tool's start. Two fields are for a modelled device, which runs only some
-    blocks. With `shift`, it runs fewer of them, moved by this fraction of the grid; None for the usual ones.
-    With `model_limit_s`, CandidateHung is raised if the call takes more seconds; None for the usual limit of
-    a call."""
+    allowed in seconds, not counting the start of the profiler.
+
+    The other two fields are for a modelled device, which runs only some blocks of a launch. With `shift`, it
+    runs fewer blocks than usual, moved by this fraction (0 to 1) of the grid; None for the usual ones. With
+    `model_limit_s`, CandidateHung is raised if the call takes more seconds; None for the usual limit of a
+    call.
+    """
 
     binary: Path
     arguments: tuple[Argument, ...]

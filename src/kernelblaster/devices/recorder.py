@@ -57,10 +57,10 @@ class CallToRecord:
 
 @dataclass
 class Recordable:
-    """A compiled candidate whose host code is to be run by the recorder, which writes down its CUDA calls:
-    the `folder` it was compiled into, its device code, the GPU that its host code is told of, the `addresses`
-    of its global variables by name, and `facts`, the answers to what the host code has asked about the GPU so
-    far."""
+    """A compiled candidate whose host code is to be run by the recorder, which writes down its CUDA calls.
+    `folder` is where it was compiled, `code` its device code, `gpu` the properties that its host code is
+    given when it queries the GPU, `addresses` those of its global variables by name, and `facts` the answers
+    to other questions that the host code has asked about the GPU so far."""
 
     folder: Path
     code: DeviceCode

@@ -24,10 +24,10 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class JudgeChoice:
-    """Which judge answers: on a GPU (`cuda`) or the PTX machine (`emulated`); `gpu` is the short name of the
-    GPU that is wanted, or that the PTX machine stands for (None: any, the default one). Candidates are timed
-    beside `baseline`. `searching`: evaluations include a profile where that costs nothing. `filter` and
-    `sanitize` are as in `EvaluationOptions`."""
+    """Which judge answers a request. `kind` is the device: a GPU (`cuda`) or the PTX machine (`emulated`);
+    `gpu` is the short name of the GPU that is wanted, or that the PTX machine stands for (None: any GPU, or
+    the default one). Candidates are timed against `baseline`. `searching`: evaluations include a profile if
+    that costs no extra time. `filter` and `sanitize` are as in `EvaluationOptions`."""
 
     kind: OwnedKind
     gpu: str | None = None

@@ -46,8 +46,8 @@ class Timed:
 
 class Clock(Protocol):
     """How candidates are timed: measured or modelled. `stage` names it in progress messages. `largest_bytes`
-    is the most bytes that the tensors of a workload may have at which candidates are run, on the emulator;
-    it is None on a GPU, where they are run at the primary workload itself (the sizes that are timed)."""
+    limits the workloads that candidates are run at on the emulator: the most bytes of all tensors of one. It
+    is None on a GPU, where they are run at the primary workload itself (the sizes that are timed)."""
 
     stage: str
     largest_bytes: int | None

@@ -52,10 +52,11 @@ class LargeTask:
 
 @dataclass(frozen=True)
 class CallCoverage:
-    """What a large call did. `share` (0 to 1) of the blocks of its only launch were run (1: all of all
-    launches); `covered` is the least fraction of an output's elements that was written. `places` are
-    positions of some written elements, by size name; empty where all blocks ran. `work` is how much the
-    emulator did, in the units of `Draws.most_work` (warp instructions, memory accesses weighted)."""
+    """What a large call ran and wrote. `share` is the fraction (0 to 1) of the blocks of its only launch that
+    were run; 1 if all blocks of all its launches were. `covered` is the fraction of an output's elements that
+    was written, the least of all outputs. `places` are positions of some written elements, as indices by size
+    name; empty if all blocks ran. `work` is how much the emulator did, in the units of `Draws.most_work`
+    (warp instructions, memory accesses weighted)."""
 
     share: float
     covered: float

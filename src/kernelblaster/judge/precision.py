@@ -62,10 +62,10 @@ class Comparison:
 def compare(
     output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None, *, faint: float = FAINT
 ) -> Comparison:
-    """Compare an output with the truth, the float64 reference; tensors may be on different devices. An
-    element counts as lost if it is off by over half its value, unless PyTorch's own output `own` has it to
-    fewer than ten bits (a sum that cancels). Results below `faint` times the smallest normal number may be
-    zero. Integers must be equal."""
+    """Compare an output with the truth, the float64 reference, by all error measures; tensors may be on
+    different devices. An element counts as lost if it is off by over half its value; not, however, if
+    PyTorch's own output `own` has less than ten bits of it right (a sum that cancels). Results below `faint`
+    times the smallest normal number may be zero. Integers must be equal."""
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)

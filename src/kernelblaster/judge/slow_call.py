@@ -1,6 +1,6 @@
-"""Ends the judging of hopelessly slow candidates early. After the verification cases at small workloads, the
-kernels of one call at the primary workload (the sizes that are timed) are timed, and their sum is compared
-with the baseline's time: so the time that judging takes is bounded by the baseline's, not by the
+"""Ends the judging of hopelessly slow candidates early. After the verification cases at small workloads, one
+call at the primary workload (the sizes that are timed) is made, and the sum of its kernels' times is compared
+with the baseline's time. So the time that judging takes is bounded by the baseline's time, not by the
 candidate's."""
 
 from dataclasses import dataclass

@@ -32,7 +32,7 @@ EntryKey = tuple[str, str]
 class EntriesRead:
     """What is read from the database before entries (what is known about techniques in states) are changed:
     `about`, the row of kb_about; `latest_state`, the version at which any state was last changed; `entries`,
-    the rows to change; `recorded`, the identities among those of the changes that are recorded already."""
+    the rows to change; `recorded`, the identities of those changes that are recorded already."""
 
     about: Any
     latest_state: int

@@ -84,11 +84,12 @@ class Memory:
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """(name of the target's performance state, what `theta`, the knowledge base when the iteration began,
-        predicts there). Predictions are for these techniques and for known recipes (techniques that pay
-        together) that are not retired: log speedups over the candidate whose evaluation is `parent`, to which
-        the techniques in `applied` have led. What was not tried in that state is predicted from similar
-        states. Techniques unknown there are added to the knowledge base with a weak prior."""
+        """Returns (name of the target's performance state in the knowledge base, predictions there). They are
+        predictions of `theta`, the knowledge base as the iteration began, for these `techniques` and for
+        known recipes (techniques that pay together) that are not retired: log speedups over the candidate
+        whose evaluation is `parent`, to which the techniques in `applied` have led. What was not tried in
+        that state is predicted from similar states. Techniques unknown there are added to the knowledge base
+        with a weak prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))

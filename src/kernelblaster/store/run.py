@@ -61,10 +61,11 @@ class ReadableRun(Protocol):
 
 
 class Run:
-    """An open run in a folder: its `events`, and its `files` for large texts. Everything needed to
-    continue it is in its events: what is recorded (`once`) is not done again, so that a run that was
-    killed and continued ends like one that was not. One process at a time may open it for `writing`.
-    `opened` is the time at which this was opened, in seconds since 1970. Raises StoreError."""
+    """An open run in a folder: its `events`, and its `files` for large texts. Everything needed to continue
+    it is in its events: what is recorded (`once`) is not done again, so that a run that was killed and
+    continued ends like one that was not. One process at a time may open it for `writing`. `opened` is the
+    time of opening, in seconds since 1970. Raises StoreError if there is no run, it is damaged, or another
+    process is writing."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         self.folder = folder

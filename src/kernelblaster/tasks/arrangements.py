@@ -49,9 +49,10 @@ def whole(
     generator: torch.Generator,
     bound: int | None,
 ) -> torch.Tensor:
-    """The values of one piece of an integer or boolean tensor, all below `bound` if it is given: drawn from
-    the sorted `pool`, or for some distributions only its lowest and highest value, all equal, or counting up.
-    `rows` locates the piece in the tensor. `generator` is the source of all random numbers."""
+    """The values of one piece of an integer or boolean tensor, all below `bound` if it is given. They are
+    drawn from the sorted `pool`; some distributions take only its lowest and highest value, or one value for
+    all elements, or numbers that count up. `rows` locates the piece in the tensor. `generator` is the source
+    of all random numbers."""
     drawn = _drawn(pool, rows, generator)
     values, low, high = pool.index_select(0, drawn), pool[0], pool[-1]
     if bound is not None:

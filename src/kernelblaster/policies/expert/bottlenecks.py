@@ -209,10 +209,11 @@ def _busy_words(s: Signals) -> Iterator[str]:
 
 
 def headroom_of(s: Signals, primary: Bottleneck, launches: int) -> float | None:
-    """Fraction of the kernel's time (0 to 0.99) that could be saved; None when the signals `s` have neither
-    utilizations nor `floor_rate`. What cannot be saved: moving the bytes that the task needs at the reachable
-    DRAM rate, the arithmetic of active lanes, and one launch. If the bottleneck `primary` is launch overhead
-    and the call has several `launches`, this one can be merged away."""
+    """The fraction of the kernel's time (0 to 0.99) that could be saved; None when the signals `s` have
+    neither utilizations nor `floor_rate`. Counted as necessary are: moving the bytes that the task needs at
+    the reachable DRAM rate, the arithmetic of active lanes, and one launch. Not even the launch is necessary
+    if the bottleneck `primary` is launch overhead and the call has several `launches`, because this one could
+    be merged into another."""
     if primary == "launch-overhead":
         assert s.duration_us is not None
         return MOST_HEADROOM if launches > 1 else max(0.0, 1 - LAUNCH_US / max(s.duration_us, LAUNCH_US))

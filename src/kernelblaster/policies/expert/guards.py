@@ -27,9 +27,10 @@ Guards = tuple[Guard, ...]
 def guarded(
     expressions: Iterable[Expression], along: str, sizes: Collection[str]
 ) -> dict[Load | Gather, Guards]:
-    """Of the loads in `expressions`, those that are made only on one side of a boundary, with these
-    conditions (guards): the loop variable `along` compared with an expression of `sizes`. Left out are loads
-    that are unconditional, under further conditions, or under different guards in different places."""
+    """Finds those loads in `expressions` that are needed on one side of a boundary only, with the conditions
+    (guards) under which they are: comparisons of the loop variable `along` with an expression of `sizes`.
+    Left out are loads that are unconditional, that are also under conditions of another form, or that have
+    different guards in different places."""
     found: dict[Load | Gather, Guards | None] = {}
     for expression in expressions:
         for load, guards in _conditions(expression, along, sizes, ()):

@@ -45,10 +45,10 @@ class _Rewrite(NamedTuple):
 
 
 class ExpertPolicy(ExpertLearning):
-    """Implements `Policy` without a language model. It uses the techniques whose instructions the `gpu` has,
-    or the PTX machine (a simulator) if `emulated`; all of them if no GPU is given. An attempt's form is its
-    plan, or the source itself for a task that is CUDA. Candidates written for a task are kept, since a search
-    comes back to them."""
+    """Implements `Policy` without a language model. It uses the techniques whose instructions the `gpu` has
+    (with `emulated`, those that the PTX machine, an emulator, has); all of them if no GPU is given. What it
+    keeps of a candidate (`Attempt.form`) is its plan, or the source itself for a task that is a CUDA source.
+    Candidates written for a task are remembered, since a search comes back to them."""
 
     def __init__(self, gpu: GpuSpec | None = None, emulated: bool = False) -> None:
         self._gpu = gpu

@@ -205,9 +205,10 @@ class TensorKernel:
         return BATCH % self._index(self.product.extent(self.product.batch)) if self.product.part else BATCH
 
     def results(self, *, parts: int, row: Term, elements: int, column: Term, result: Term) -> Statement:
-        """The loops over the results that a thread has in registers, `parts` rows with `elements` results
-        each: they compute what is fused behind the product, and store it. `row` and `column` say which result
-        it is and `result` where its sum is, as C++ expressions of the loop variables `part` and `e`."""
+        """The C++ loops over the results that a thread has in registers, `parts` rows with `elements` results
+        each. For each result they compute what is fused behind the product, and store it. `part` and `e` are
+        the loop variables; `row` and `column` are C++ expressions of them for the position of the result in
+        the block's tile, `result` for its sum."""
         product = self.product
         inner: list[Statement] = [
             const(INT64, "column", column),
