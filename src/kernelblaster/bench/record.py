@@ -151,8 +151,9 @@ class BenchRecord:
 
     @property
     def pace(self) -> Pace:
-        """Throughput over all searches and all interruptions. The time of a process that was killed counts up
-        to its last result; the device's `busy` shares cover only processes that ended by themselves."""
+        """Throughput over all searches, interruptions left out. The time of a process that was killed counts
+        up to the last result that it recorded; the fractions of time in `busy` cover only processes that
+        ended by themselves."""
         busy: Counter[str] = Counter()
         seconds = known = mark = 0.0
         for event in self._events:

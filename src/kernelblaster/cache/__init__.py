@@ -65,8 +65,8 @@ def temporary(kind: str = "") -> Scratch:
 
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
-    """A context in which results of this kind are looked up and stored in a temporary folder instead of
-    the cache, by this process only: none made earlier is found, and new ones are deleted at the end."""
+    """A context in which this process keeps results of this kind in a temporary folder instead of the cache:
+    it does not see results made earlier, and those that it makes are deleted at the end."""
     with temporary(kind) as path:
         _elsewhere[kind] = path
         try:
@@ -117,9 +117,9 @@ def filling(target: Path) -> Iterator[Path]:
 
 
 def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
-    """The file that `find()` returns, remembered in this process under `kind` and `about` (all that the
-    file depends on): `find`, which checks or makes the result, is called again only if the file is
-    gone."""
+    """Calls `find()`, which checks or makes a file, and returns the file's path. The path is remembered in
+    this process under `kind` and `about` (everything that the file depends on), and `find` is called again
+    only if the file is gone."""
     key = (entry(kind, ""), *about)
     path = _known_files.get(key)
     if path is None or not path.is_file():

@@ -97,9 +97,9 @@ def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -
 
 @dataclass(frozen=True)
 class SampledBlocks:
-    """Which blocks of a launch are run to model its time: `spread` over the grid, moved by the fraction
-    `shift` of it; the `first` ones, one after the other, where a block needs what those before it did; or
-    `all`, interleaved, where blocks wait for each other."""
+    """Which blocks of a launch are run to model its time: `spread`, some over the whole grid, moved by the
+    fraction `shift` (0 to 1) of it; `first`, the first ones in turn, if a block needs what those before it
+    wrote; or `all`, interleaved, if blocks wait for each other."""
 
     which: Which = "spread"
     shift: float = 0.0

@@ -54,8 +54,8 @@ class _Mapped:
 
 class ReplayRunner:
     """Implements `Runner` for both kinds of device: `recorder` records the launches of host code, `player`
-    replays them. `answer` gives a fact about the GPU that host code asks for (the text of
-    `LaunchList.question`); `limit_s` is the time limit of one command in seconds."""
+    replays them. `answer` is called with a question about the GPU that host code asks (the text of
+    `LaunchList.question`) and returns the answer; `limit_s` is the time limit of one command in seconds."""
 
     def __init__(
         self,

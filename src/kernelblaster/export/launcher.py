@@ -1,5 +1,5 @@
-"""Calls an exported CUDA kernel on torch tensors. Its text, from the line below on, is part of every
-exported Python file, so it may use nothing but the standard library and torch."""
+"""Calls an exported CUDA kernel on torch tensors. The text of this file from the line below on is part of
+every exported Python file, so it may use nothing but the standard library and torch."""
 
 # fmt: off
 # --- from here on, in exported files ---

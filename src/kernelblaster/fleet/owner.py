@@ -71,9 +71,9 @@ class Fleet(Protocol):
         ...
 
     def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
-        """Start another owner for the device of one that was lost for the reason `why`, unless the device is
-        gone or was lost too often. `fruitful`: the lost one had answered something. Called by the thread that
-        called `start`."""
+        """Start another owner for the device whose owner was `lost` for the reason `why`, unless the device
+        is gone or was lost too often. `fruitful`: the lost owner had answered at least one request. Called by
+        the thread that called `start`."""
         ...
 
     def refuse(self, owner: Owner, why: str) -> None:

@@ -58,8 +58,9 @@ class Clock(Protocol):
         ...
 
     def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
-        """A function that gives the baseline's time in us on the values that a layout of the primary workload
-        (the sizes that are timed) holds, measured once for each task. None where times are modelled."""
+        """A function that, given a layout of the primary workload (the sizes that are timed) filled with
+        values, returns the baseline's time on them in us; it measures once for each task. None where times
+        are modelled."""
         ...
 
     def profiles(

@@ -46,8 +46,8 @@ class LaunchedSize:
     @property
     def most_blocks(self) -> int:
         """How many blocks of this size's only launch to run, so that the emulator does not take too long; 0
-        for all. Of several launches all blocks are run: a later one reads what every block of an earlier one
-        wrote."""
+        for all of them. If there are several launches, it is 0, because a later one reads what every block of
+        an earlier one wrote."""
         if self.speaking or not self.alone or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))

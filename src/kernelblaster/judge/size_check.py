@@ -74,9 +74,10 @@ class SizeCheck:
     def look(
         self, prepared: Prepared, binary: Binary, profile: Profile | None, seed: int
     ) -> Failure | SizesRun:
-        """Run a candidate that passed verification at small sizes: the outcome if it is wrong, else what was
-        run. `profile` is its modelled one at the primary workload (the timed sizes); `seed`, secret, draws
-        values and blocks."""
+        """Run a candidate, which passed verification at small sizes, at the sizes that its time was modelled
+        for. Returns the outcome if it is wrong, else what was run. `profile` is its modelled profile at the
+        primary workload (the timed sizes); `seed`, which the candidate must not know, draws values and
+        blocks."""
         where = "at the primary sizes"
         try:
             with one_thread():

@@ -111,9 +111,10 @@ class Timer:
         self._parameters = [p.to(device.torch_device) for p in baseline.parameters]
 
     def time(self, floor: Floor) -> Timing | Failure:
-        """The timing, or the outcome of a candidate that failed. Disagreeing clocks reject it only if they
-        disagree in a second measurement too, since a busy host can cause that. `floor` is the least work that
-        any kernel for the task needs: a time in which the GPU could not do that is rejected."""
+        """The timing, or the outcome of a candidate that failed. Clocks that disagree lead to a second
+        measurement, since a busy host can cause that; only if they disagree again is the candidate rejected.
+        `floor` is the least work that any kernel for the task needs: a time in which the GPU could not do
+        that is rejected."""
         try:
             try:
                 return self._time(floor)

@@ -125,8 +125,9 @@ class Evidence(Record):
 
     @cached_property
     def sides(self) -> "tuple[Side, Side]":
-        """(attempts made without the preparation, attempts made after it), where the preparation is the
-        earlier technique that matters most. If there is none, both are all attempts."""
+        """The attempts divided by whether the preparation was applied before: (without it, after it). The
+        preparation is the earlier technique that changes results most; if there is none, both are all
+        attempts."""
         if self.preparation is None:
             everything = Side(self.by_architecture, self.total, Tally())
             return everything, everything
@@ -137,8 +138,9 @@ class Evidence(Record):
 
 
 class Side(NamedTuple):
-    """Attempts without a preparation (a technique applied before that changes results), or attempts after it:
-    by architecture, in total, and the total of the opposite ones (`across`)."""
+    """The attempts made without a preparation (a technique applied before that changes results), or those
+    made after it. `by_architecture` and `total` are their tallies; `across` is the total of the other
+    side."""
 
     by_architecture: dict[str, Tally]
     total: Tally

@@ -107,9 +107,9 @@ class Gap:
 
 
 class Policy(Protocol):
-    """Who writes candidates, names performance states and proposes what to learn; the search calls it and
-    judges what it gives. Must be deterministic: the same question has the same answer every time. `depth` is
-    how much the profiler must count before `targets` is called."""
+    """Interface of what writes candidates, names performance states and proposes what to learn; the search
+    calls it and has its candidates judged. It must be deterministic: the same question has the same answer
+    every time. `depth` is how much the profiler must collect before `targets` is called."""
 
     depth: Depth
 

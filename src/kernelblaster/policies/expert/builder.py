@@ -24,9 +24,9 @@ Position = tuple[Index, ...]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor while operators are turned into kernels: its symbolic shape, and `at`, which gives the
-    expression of the element at a position (an index for each dimension). `buffer` is its name in memory;
-    None when it is only computed where it is used."""
+    """A tensor while operators are turned into kernels: its symbolic shape and dtype, and the function `at`,
+    which gives the expression of the element at a position (an index for each dimension). `buffer` is its
+    name in memory; None if it is not stored but computed wherever it is used."""
 
     shape: tuple[Index, ...]
     dtype: Dtype

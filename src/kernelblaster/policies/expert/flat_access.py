@@ -45,9 +45,9 @@ def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
 
 
 def variables(kernel: Kernel, whole: tuple[Index, ...] | None) -> set[str]:
-    """Names of the loop variables and sizes in the kernel's indices, except in accesses at the position
-    `whole` (in memory order): a kernel that counts elements with one running number must compute these by
-    divisions."""
+    """Names of the loop variables and sizes that occur in the kernel's indices. Accesses at the position
+    `whole` do not count, since they are in memory order and need only the running number of the element; all
+    variables that are returned must be computed from that number by divisions."""
     found: set[str] = set()
     for expression in kernel.expressions:
         for part in walk(expression):

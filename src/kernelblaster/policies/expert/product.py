@@ -108,8 +108,8 @@ def _operand(expression: Expression, axes: tuple[Axis, ...], inner: Axis, plan: 
 
 
 def contiguous(buffer: str, position: tuple[Index, ...], axis: Axis, plan: Plan) -> tuple[Index, ...] | None:
-    """The indices that must be divisible by a vector's width, so that vectors along `axis` are aligned where
-    `buffer` is accessed at `position` (an index for each dimension); None if neighbours along `axis` are not
-    side by side in memory."""
+    """Conditions for vectors along `axis`, where `buffer` is accessed at `position` (an index for each
+    dimension): the indices that must be divisible by the vector's width, so that vectors are aligned. None if
+    neighbours along `axis` are not contiguous in memory."""
     address = indices.row_major(position, plan.buffers[buffer].shape)
     return alignment(address, axis.name, plan.sizes[0])

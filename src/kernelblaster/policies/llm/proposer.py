@@ -83,9 +83,9 @@ class Inquiry:
 
 @dataclass(frozen=True)
 class Proposed:
-    """The model's answer: `new` techniques with predicted speedups, the last of them a recipe (several
-    techniques in one step) if it finds that some belong together; and names of known techniques that it found
-    `inapplicable` to this code or already done in it."""
+    """The model's answer: `new` techniques with predicted speedups; if it finds that some belong together,
+    the last one is a recipe (several techniques in one step). `inapplicable` are names of known techniques
+    that cannot be applied to this code, or are applied in it already."""
 
     new: list[Optimization]
     inapplicable: frozenset[str] = frozenset()

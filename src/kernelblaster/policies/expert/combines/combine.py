@@ -121,9 +121,9 @@ class Combine:
         return VectorTake(lambda value: self.take(running, running.name, value))
 
     def given(self, other: "Combine") -> str | None:
-        """The name of the C++ field of this combine's accumulator that equals the accumulator of `other` over
-        the same elements (online softmax also keeps the maximum), so that `other` need not be computed; None
-        when there is none."""
+        """The name of the C++ field of this combine's accumulator that has the same value as the accumulator
+        of `other` over the same elements would, so that `other` need not be computed (online softmax also
+        keeps the maximum); None when there is none."""
         return None
 
     def result(self, running: Running, of: Term) -> Declaration:

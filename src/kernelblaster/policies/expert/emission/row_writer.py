@@ -37,8 +37,8 @@ class RowWriter(RowKernel):
 
     @property
     def unaligned(self) -> Index | None:
-        """The offset of a row's first element in its tensors, as a symbolic index, if rows do not start at
-        aligned addresses and need the code of unaligned_rows.py; None where they do not."""
+        """The offset at which a row begins in its tensors, in elements, as a symbolic index, if rows do not
+        start at aligned addresses and need the code of unaligned_rows.py; None if they are aligned."""
         return self.start(self.schedule.vector_width)
 
     @property

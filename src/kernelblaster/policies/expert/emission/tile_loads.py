@@ -63,9 +63,9 @@ TAKES_BUFFER, TAKES_FIRST = LambdaParameter(INT, "buffer"), LambdaParameter(INT6
 
 @dataclass(frozen=True)
 class TileLoads:
-    """The loads of one operand of a matrix product, `name` being "left" or "right". Its tile in shared memory
-    has `block` rows of the left operand or columns of the right one (`line` is "row" or "column"), with
-    `tile.block_k` elements of each along the K axis."""
+    """The loads of one operand of a matrix product; `name` is "left" or "right". The operand's tile in shared
+    memory has `block` lines: rows of the left operand, or columns of the right one (`line` is the word for
+    them, "row" or "column"). Of each line it has `tile.block_k` elements along the K axis."""
 
     name: str
     line: str

@@ -33,9 +33,10 @@ FIRST, LANE = local("first", "lane")
 
 @dataclass(frozen=True)
 class VectorValues(Values):
-    """Turns a kernel's values into C++ like `Values`, but an element that is read or written as part of a
-    vector becomes an element of that vector's variable (`name_at.at[lane]`). `reads` gives the vector's name
-    for each such load, `writes` that for each position that is stored to so."""
+    """Turns a kernel's values into C++ like `Values`, except that an element which is read or written as part
+    of a vector is written as an element of that vector's variable (`name_at.at[lane]`). `reads` gives the
+    vector's name for each load that is part of one, `writes` for each (buffer, position) that is stored to as
+    part of one."""
 
     reads: Mapping[Load | Gather, str] = field(default_factory=dict)
     writes: Mapping[tuple[str, tuple[Index, ...]], str] = field(default_factory=dict)
