@@ -128,8 +128,8 @@ class ExportedKernel:
     def flat_inputs(
         self, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], str | None]:
-        """The inputs of a call of the module, in the order in which the kernel takes them, and None; or no
-        inputs, and why this call is not the one that was judged."""
+        """The inputs of a call of the module in the order in which the kernel takes them, with None: (inputs,
+        None). If the call is not of the form that was judged, no inputs and the reason why: ((), reason)."""
         if self.call is None and not named and len(inputs) == len(self.inputs):
             return inputs, None
         try:

@@ -48,8 +48,8 @@ class Truth:
         self._present = seed, [*inputs, *parameters]
 
     def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
-        """Take these inputs and parameters, whatever values they hold, for the values of the next case with
-        `seed`: the float64 reference reads them."""
+        """Take the values that these inputs and parameters hold at present as those of the next case with
+        `seed`: the float64 reference reads them from there, instead of values that `write` wrote."""
         self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:

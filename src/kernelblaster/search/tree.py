@@ -103,8 +103,8 @@ def node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
 
 
 def step_of(branch: Branch, parent: SearchNode, next_node: SearchNode) -> Step:
-    """The record of a judged branch at `parent`. It is `taken` if its candidate is that of `next_node`,
-    where the rollout is now."""
+    """The record of a judged branch at `parent`, as a Step. It is `taken` if the branch's candidate is the
+    one of `next_node`, where the rollout is now."""
     trial, target = branch.trial, branch.target
     assert branch.evaluation is not None
     return Step(

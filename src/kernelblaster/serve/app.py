@@ -380,8 +380,8 @@ class Pages:
 
 
 class PartsById(dict[str, str]):
-    """The HTML parts of a page by id; for one that is missing, an empty hidden element that it can replace
-    later."""
+    """The HTML of a page's parts by their ids. For an id that has no part, it gives an empty hidden element,
+    which a later part can replace."""
 
     def __missing__(self, id_: str) -> str:
         return Markup('<div id="{}" hidden></div>').format(id_)

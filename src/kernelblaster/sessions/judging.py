@@ -72,8 +72,8 @@ class Judging:
         return [e.timing for e in self.evaluations.values() if e.timing is not None]
 
     def judge(self, candidate: Candidate) -> Evaluation:
-        """The evaluation of one candidate, made now if there is none, even if the budget is spent (it is
-        charged)."""
+        """The evaluation of one candidate. If it was not judged in this run before, it is judged now and
+        charged to the budget, even if that is spent."""
         if candidate.code not in self.evaluations:
             self._judge_all([candidate])
         return self.evaluations[candidate.code]

@@ -64,8 +64,8 @@ def extents(source: CudaSource, entry: Function) -> Extents:
 
 
 def constant_size(name: str) -> str:
-    """The name of the size that stands for a named constant of the source: the constant's in lower case with
-    `_count` (its own name may be a macro)."""
+    """The name of the size that stands for a named constant of the source: the constant's name in lower case
+    with `_count` added, since the name itself may be a macro."""
     return f"{name.lower()}_count"
 
 

@@ -8,8 +8,8 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Part:
-    """Says that a loop is cut into pieces of `length` iterations (as in split-K), and that the kernel's loop
-    `name` counts the pieces."""
+    """Says that a loop is cut into pieces of `length` iterations (as in split-K); `name` is the kernel's loop
+    that counts the pieces."""
 
     name: str
     length: Index

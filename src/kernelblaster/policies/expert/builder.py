@@ -170,8 +170,8 @@ LOWERINGS: dict[str, Lowering] = {}
 
 
 def lowers(*operators: str) -> Callable[[Lowering], Lowering]:
-    """Decorator for a function that turns an operator into a kernel (or an index map): registers it for these
-    aten operators, named with their overload (`sum.dim_IntList`)."""
+    """Decorator that registers a function as the one that turns these aten operators into a kernel of the
+    plan (or, for views, into an index map). Operators are named with their overload (`sum.dim_IntList`)."""
 
     def register(lowering: Lowering) -> Lowering:
         LOWERINGS.update(dict.fromkeys(operators, lowering))

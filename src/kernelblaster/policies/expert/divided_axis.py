@@ -18,8 +18,9 @@ from kernelblaster.policies.expert.polynomial import ZERO, polynomial
 
 
 def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
-    """The index by which the kernel's reductions divide the variable of `axis` (with / or %), if it divides
-    the axis's extent evenly in every workload; None when there is none."""
+    """The number by which the kernel's reductions divide the variable of `axis` (with / or %), as a symbolic
+    index; None if they do not divide it, or if that number does not divide the axis's extent evenly in every
+    workload."""
     found = [index for stage in kernel.stages for index in _indices(stage.body)]
     for part in (part for index in found for part in _parts(index)):
         if part.operator in ("/", "%") and _rest(part.operands[0], axis) is not None:
@@ -31,8 +32,8 @@ def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
 
 
 def divided(kernel: Kernel, axis: Axis, by: Index) -> Kernel:
-    """The kernel with `axis` split in two, one over pieces of length `by` and one within a piece; `by` must
-    divide its extent."""
+    """The kernel with `axis` split in two loops, one over pieces of length `by` and one within a piece; `by`
+    must divide the axis's extent."""
     outer = Axis(f"{axis.name}_piece", indices.divide(axis.extent, by))
     inner = Axis(f"{axis.name}_within", by)
     whole = {axis.name: indices.add(indices.multiply(outer.index, by), inner.index)}

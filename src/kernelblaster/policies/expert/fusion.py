@@ -132,8 +132,8 @@ def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) 
 
 
 def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """Whether of the results of `producer` those that `consumer` reads are read by no other kernel and are no
-    outputs of the task."""
+    """Whether `consumer` is the only reader of those results of `producer` that it reads: no other kernel
+    reads them, and they are no outputs of the task."""
     read = [name for name in producer.writes if name in consumer.reads]
     return all(plan.buffers[name].scratch and plan.consumers(name) == [consumer] for name in read)
 

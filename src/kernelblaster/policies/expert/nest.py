@@ -65,8 +65,8 @@ class Vector:
 
 @dataclass(frozen=True)
 class Serial:
-    """A loop that each thread runs itself, with as many iterations as the other loops of its axes leave,
-    unrolled by the factor `unroll`."""
+    """A loop that each thread runs itself. It has as many iterations as are left of its axes after the other
+    loops that these are split into; it is unrolled by the factor `unroll`."""
 
     unroll: int = 1
 
@@ -123,7 +123,7 @@ class BoundAxes:
 @dataclass(frozen=True)
 class Leaf:
     """The innermost work of a kernel with matrix instructions: `instruction` is "mma" or "wgmma", and
-    `threads` threads do one tile together."""
+    `threads` is how many threads compute one tile together."""
 
     instruction: str
     threads: int

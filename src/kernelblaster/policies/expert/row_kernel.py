@@ -113,8 +113,8 @@ def row_kernel(kernel: Kernel, plan: Plan) -> RowKernel:
 
 
 def passes(kernel: Kernel) -> list[list[Stage]]:
-    """The kernel's reductions (stages) grouped into passes over the row, in order: a reduction is in a later
-    pass than those whose results it needs."""
+    """The kernel's reductions (stages) grouped into passes over the row, in order. A reduction that needs the
+    result of another one comes in a later pass."""
     depth: dict[str, int] = {}
     for stage in kernel.stages:
         needed = [part.stage for part in walk(stage.body) if isinstance(part, Reduced)]

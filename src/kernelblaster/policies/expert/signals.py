@@ -65,8 +65,8 @@ class Signals:
 
 
 def gpu_of(device: str) -> GpuSpec | None:
-    """The known GPU whose title is in the device's name (the longest such title), which may be the name of an
-    emulated one; None if there is none."""
+    """The GPU of specs.toml whose title occurs in `device`, a device's name as profiles have it (also that of
+    an emulated one); of several, the one with the longest title. None if there is none."""
     named = [spec for spec in gpu_specs().values() if _says(device, spec.title)]
     return max(named, key=lambda spec: len(spec.title), default=None)
 

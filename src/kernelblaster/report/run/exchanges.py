@@ -38,8 +38,8 @@ class ShownExchange:
 
     @property
     def name(self) -> str:
-        """The role that asked and the key of its question, as `role/key`: the name under which the run's log
-        has both."""
+        """`role/key`: the role that asked and the key of its question, as the run's log names question and
+        answer."""
         return f"{self.role}/{self.key}"
 
     @property

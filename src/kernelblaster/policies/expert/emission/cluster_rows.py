@@ -83,9 +83,9 @@ def head(schedule: ClusterRows, total: Term) -> list[Statement]:
 
 
 def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
-    """Statements that compute the number of the cluster's next row (`next`) and whether it is below `total`
-    (`more`), and if so arrive at the cluster barrier. `row` is the variable of the current row, `number` its
-    type."""
+    """C++ statements that compute the number of the row that the cluster processes next (`next`) and whether
+    there is one, being below `total` (`more`); if so, they arrive at the cluster barrier. `row` is the
+    variable of the present row, `number` its type."""
     return [
         const(number, NEXT.name, Local(row) + GRID / BLOCKS),
         const(BOOL, "more", NEXT < total),
@@ -94,7 +94,7 @@ def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
 
 
 def step_to_next_row(row: str) -> list[Statement]:
-    """Statements that end an iteration of the loop over rows: break if there is no next row, else set the
+    """C++ statements that end an iteration of the loop over rows: break if there is no next row, else set the
     variable `row` to it and wait at the cluster barrier."""
     return [
         when(Prefixed("!", MORE), BREAK),

@@ -159,8 +159,8 @@ class TensorKernel:
         ]
 
     def tile_range(self) -> tuple[Term, Term]:
-        """Two C++ expressions: how many tiles the whole K axis has, and how many of them this block
-        multiplies (fewer where the K axis is cut)."""
+        """Two C++ expressions: the number of tiles along the whole K axis, and the number of them that this
+        block multiplies (fewer if the K axis is cut into pieces)."""
         return cast(INT, TILES), cast(INT, Local("tile_count") if self.product.part else TILES)
 
     def operand_starts(self) -> tuple[Term, Term]:

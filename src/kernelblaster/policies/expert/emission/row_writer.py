@@ -1,5 +1,5 @@
-"""`RowWriter`: a kernel that works along rows, with all that the emitter of row kernels (rows.py) needs to
-write it as CUDA."""
+"""`RowWriter`: a kernel that works along rows, with everything that the emitter of row kernels (rows.py)
+needs to write it as CUDA."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -56,8 +56,8 @@ class RowWriter(RowKernel):
 
     @property
     def row(self) -> tuple[CudaType, str]:
-        """The C++ type and the name of the variable with the number of the row that a thread works on: the
-        loop variable if the kernel has a single loop over rows, else `row`."""
+        """(C++ type, name) of the variable that holds the number of the row that a thread works on: the loop
+        variable if the kernel has a single loop over rows, else `row`."""
         if len(self.kernel.axes) == 1:
             return INT64, self.kernel.axes[0].name
         total = indices.product(axis.extent for axis in self.kernel.axes)

@@ -121,8 +121,8 @@ class WindowKernel:
 
     @property
     def several(self) -> list[tuple[Slide, int]]:
-        """The dimensions, other than that along memory, in which a patch has more than one result, with the
-        number of results."""
+        """The dimensions (other than the one that is contiguous in memory) in which a patch has more than one
+        result, each with the number of results."""
         return [pair for pair in self._patch if pair[1] > 1]
 
     @property

@@ -111,8 +111,9 @@ def slice_scatter(builder: Builder, node: Node) -> None:
 
 @lowers("copy.default")
 def copy(builder: Builder, node: Node) -> None:
-    """Handles `copy_`, which overwrites a whole tensor or view by a source: the result is the source,
-    broadcast to the tensor's shape. It needs a kernel only to convert the dtype."""
+    """Handles `copy` (what `copy_` becomes when nothing is written in place), which overwrites a whole tensor
+    or view by a source: the result is the source, broadcast to the tensor's shape. It needs a kernel only to
+    convert the dtype."""
     source, found = builder.value(node.arguments["src"]), node.results[0]
     if source.dtype == found.dtype:
         builder.define(

@@ -103,7 +103,8 @@ def adaptive_window(builder: Builder, axis: str, result: Index, extent: Index, r
 
 
 def adaptive_bounds(result: Index, extent: Index, results: Index) -> tuple[Index, Index]:
-    """The indices of the first element of an adaptive pooling's window and of the one behind its last."""
+    """(index of the first element, index behind the last one) of the window of an adaptive pooling for the
+    result at index `result` of `results`, in an operand of `extent` elements."""
     first = indices.divide(indices.multiply(result, extent), results)
     return first, _rounded_up(indices.multiply(indices.add(result, ONE), extent), results)
 

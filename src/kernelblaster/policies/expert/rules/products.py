@@ -55,8 +55,8 @@ def chain(graph: Graph, node: Node) -> Found:
 
 
 def weighted_sum(graph: Graph, node: Node) -> Found:
-    """For a node that sums (A B)_ij v_j over j: the matrix-vector product (A B) v, which `chain` can reorder
-    to A (B v) with fewer multiplications. None otherwise."""
+    """For a node that sums (A B)_ij v_j over j: the product of the matrix A B and the vector v, because the
+    rule `chain` can then compute it as A (B v), with fewer multiplications. None otherwise."""
     scaled = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "sum.dim_IntList" or scaled is None or scaled.operator != "mul.Tensor":
         return None
