@@ -268,9 +268,10 @@ def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
 
 
 def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
-    """Whether the confidence interval of `ratio` agrees with a claim: "agrees" or "contradicts" if the whole
-    interval lies on one side of 1 (for a claim that there is `little` difference: of a factor of 1.1,
-    LITTLE), else "undecided"; "no claim" if the paper makes none."""
+    """Whether the confidence interval of `ratio` (the claim's first arm to its second) agrees with a claim:
+    "agrees" or "contradicts" if the whole interval lies above or below 1, as the claim says, else
+    "undecided". A claim that there is `little` difference agrees if the interval ends below a factor of 1.1
+    (LITTLE), and is contradicted if it begins above. "no claim" if the paper makes none."""
     if not claim.words:
         return "no claim"
     low, high = _as_claimed(claim, ratio)

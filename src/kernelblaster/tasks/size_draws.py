@@ -150,9 +150,10 @@ class SizeDraws:
         return accept, {name: self._step(name, accept) for name in free}
 
     def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
-        """New workloads, one for each free size: the base workload with that size a random multiple of `unit`
-        from `low` to `high`, but no larger than in the primary or base workload. Those that the task refuses,
-        or whose tensors are too large, are left out."""
+        """New workloads, one for each free size: the base workload with that size changed to a random
+        multiple of `unit` between `low` and `high`, but to no more than it is in the primary or the base
+        workload, whichever is larger. Those that the task refuses, or whose tensors are too large, are left
+        out."""
         accept, steps = self._accepting
         workloads = []
         for name, step in steps.items():
