@@ -9,6 +9,7 @@ import pytest
 
 from kernelblaster.devices.device import Argument, TimeReport
 from kernelblaster.devices.emulated import EmulatedDevice, EmulatedRunner
+from kernelblaster.judge.host_check import FOLLOWED
 from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.order_check import CHECKED, OrderCheck
@@ -91,7 +92,7 @@ def test_a_clean_candidate_goes_on_to_the_gpu(gpu: PlaysGpu, task: Task) -> None
     found = judge.evaluate(task, RIGHT)
     judge.close()
     assert isinstance(found.outcome, Accepted) and found.timing is not None and not found.timing.modelled
-    assert found.verification is not None and found.verification.notes == (CHECKED,)
+    assert found.verification is not None and found.verification.notes == (FOLLOWED, CHECKED)
 
 
 def test_a_finding_ends_the_evaluation(gpu: PlaysGpu, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +110,7 @@ def test_what_cannot_be_emulated_skips_the_filter(gpu: PlaysGpu, task: Task) -> 
     found = judge.evaluate(large, RIGHT)
     judge.close()
     assert isinstance(found.outcome, Accepted) and found.verification is not None
-    assert found.verification.notes[0].startswith("memory order: not checked: ")
+    assert found.verification.notes[1].startswith("memory order: not checked: ")
 
 
 def test_what_is_hopelessly_slow_has_a_modelled_profile(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kernelblaster.confinement.syscalls import FIRST_UNKNOWN, architecture, number
 
 REFUSED = (
-    *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd"),
+    *("process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd"),
     *("mount", "umount2", "pivot_root", "open_tree", "open_tree_attr", "move_mount", "mount_setattr"),
     *("fsopen", "fsconfig", "fsmount", "fspick", "unshare", "setns"),
     *("bpf", "perf_event_open", "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register"),
@@ -42,6 +42,10 @@ OF_OTHERS = {  # the position of a process's number in calls that are allowed fo
     "migrate_pages": 0,
     "move_pages": 0,
 }
+# Requests of ptrace that reach only processes which asked their parent to be traced (PTRACE_TRACEME):
+# memory and registers, going on, single steps, options. The recorder follows host code by them; to attach
+# to a process, or to seize it, is refused.
+OWN_CHILDREN = (0, 1, 2, 4, 5, 7, 9, 12, 13, 14, 0x4200)
 MISSING = ("openat2", "clone3")  # their flags are in memory, where a filter cannot look; others stand in
 NEW_NAMESPACES = 0x7E020080  # CLONE_NEW...
 TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
@@ -111,6 +115,7 @@ def _code(architecture: int, listening: bool) -> list[_Instruction]:
         code += _rule(name, errno.ENOSYS)
     for name in () if listening else ("bind", "listen"):  # others could connect to it
         code += _rule(name, errno.EACCES)
+    code += _rule("ptrace", errno.EPERM, Condition(0, OWN_CHILDREN))
     code += _rule("connect", errno.ECONNREFUSED)
     plain = Condition(0, (socket.AF_UNIX,))
     code += _rule("socket", errno.EACCES, plain, Condition(1, (socket.SOCK_STREAM,), KIND_OF_SOCKET))

@@ -143,6 +143,18 @@ class CandidateHung(Exception):
         self.limit_s = limit_s
 
 
+@dataclass(frozen=True)
+class SteppedCall:
+    """What following one call of host code, instruction by instruction in two processes, has shown.
+    `instructions` were executed in the candidate's own code; `finding` says in words what it does with an
+    address that only a number allows, empty if nothing; `missing` why this system cannot follow host code,
+    empty if it can."""
+
+    instructions: int = 0
+    finding: str = ""
+    missing: str = ""
+
+
 @runtime_checkable
 class Runner(Protocol):
     """A loaded candidate (a compiled CUDA source under test): its host code is recorded for given arguments,
@@ -158,6 +170,12 @@ class Runner(Protocol):
     def record(self, calls: "Sequence[Sequence[Argument]]") -> None:
         """Record these calls, each given by its arguments, together and ahead of time. `call`, `time` and
         `again` record a call that this was not done for when they need it, which is slower."""
+        ...
+
+    def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
+        """Follow the host code of one call, instruction by instruction in two processes, after `earlier`
+        calls that are not followed: does it compute or decide anything by addresses, its own or those of
+        tensors?"""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:

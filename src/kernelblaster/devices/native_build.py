@@ -17,7 +17,10 @@ from kernelblaster.settings import building_environment, settings
 NATIVE = Path(__file__).parent / "native"
 TITLES = {"emulated": "the emulator's player"}
 LIMIT_S = 900.0  # of building one of them
-HEADERS = ("device_properties.h", "launcher.h", "operations.h", "protocol.h", "recording.h")
+HEADERS = (
+    *("device_properties.h", "launcher.h", "operations.h", "protocol.h", "recording.h"),
+    *("instruction.h", "stepping.h"),
+)
 
 
 def recorder_executable() -> Path:
@@ -26,7 +29,8 @@ def recorder_executable() -> Path:
     # A C++ library of its own tells its own memory from the candidate's.
     options = ["-cudart", "none", "-Xcompiler", "-rdynamic,-static-libstdc++,-static-libgcc", "-ldl"]
     options += ["-Xlinker", "-z,now,--exclude-libs,ALL"]
-    return _built("recorder", ("recorder.cpp", "stand_in.cpp", "sandbox.cpp", "kept.cpp"), options)
+    sources = ("recorder.cpp", "stand_in.cpp", "sandbox.cpp", "kept.cpp")
+    return _built("recorder", (*sources, "stepping.cpp", "stepped.cpp", "instruction.cpp"), options)
 
 
 def launcher_executable(architecture: str) -> Path:

@@ -16,7 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelblaster.devices import window
-from kernelblaster.devices.device import Argument, CandidateDied, CandidateHung, GpuFacts, Pointer
+from kernelblaster.devices.device import (
+    Argument,
+    CandidateDied,
+    CandidateHung,
+    GpuFacts,
+    Pointer,
+    SteppedCall,
+)
 from kernelblaster.devices.device_code import OBJECT, DeviceCode
 from kernelblaster.devices.launch_list import InvalidLaunchList, LaunchList, parse
 from kernelblaster.devices.native_build import recorder_executable
@@ -117,21 +124,11 @@ class Recorder:
         `all_s`. Returns for each call its launch list, or the exception that says how its process ended.
         After a failure the remaining calls may be skipped; they get the same failure. Raises NoDevice where
         host code cannot be confined, DeviceLost if the recorder itself fails."""
-        process = self._started()
-        if self._gaps and not settings().unsafe:
-            raise NoDevice(
-                f"candidates cannot be confined on this system: {self._gaps}. Their host code is not run; "
-                "where you trust it, `kernelblaster --unsafe COMMAND` runs it as your own."
-            )
-        body = "\n".join([candidate.text, "jobs", *(call.text for call in calls)]) + "\n"
-        data = body.encode()
-        assert process.stdin and process.stdout
-        header = f"{len(data)} {limit_s:.3f} {len(calls)}\n".encode()
+        process = self._confining()
         rounds = -(-len(calls) // 2)  # at least two run side by side
         deadline = time.monotonic() + min(limit_s * rounds + MARGIN_S, all_s)
         try:
-            process.stdin.write(header + data)
-            process.stdin.flush()
+            _ask(process, candidate, calls, limit_s)
             answers = [self._answer(process, deadline) for _ in calls]
         except (OSError, ValueError) as error:
             ended = process.poll() is not None
@@ -145,6 +142,35 @@ class Recorder:
         results, skipped = iter(done), worst or CandidateDied("skipped")
         return [skipped if status == "skipped" else next(results) for status, _, _ in answers]
 
+    def step(
+        self,
+        candidate: Recordable,
+        call: CallToRecord,
+        moved: CallToRecord,
+        away: int,
+        seed: int,
+        limit_s: float,
+    ) -> SteppedCall:
+        """Follow one call of the candidate's host code, instruction by instruction, in two processes that are
+        loaded at different addresses (native/stepping.h). `moved` is the same `call` with all tensors `away`
+        bytes further on; `seed` (64 bits) draws where in its page the stack begins. It takes at most
+        `limit_s` seconds; more is a finding. Raises NoDevice and DeviceLost as `record` does."""
+        process = self._confining()
+        try:
+            _ask(process, candidate, (call, moved), limit_s, f" step {away} {seed}")
+            _, text, _ = self._answer(process, time.monotonic() + limit_s + MARGIN_S)
+        except (OSError, ValueError) as error:
+            self.close()
+            raise DeviceLost(f"the recorder ended: {error}") from error
+        kind, _, rest = text.decode("ascii", "replace").partition(" ")
+        if kind == "steps":
+            return SteppedCall(instructions=int(rest))
+        if kind == "finding":
+            offset, _, what = rest.partition(" ")
+            where = f"at 0x{int(offset):x} of {OBJECT}"
+            return SteppedCall(finding=f"{what} {where}" if what.endswith(":") else f"{what}, {where}")
+        return SteppedCall(missing=rest)
+
     def close(self) -> None:
         if self._process is not None:
             self._process.kill()
@@ -155,6 +181,17 @@ class Recorder:
                         stream.close()
             self._process = None
         self._buffer = b""
+
+    def _confining(self) -> "subprocess.Popen[bytes]":
+        """The recorder's process, started first if there is none. Raises NoDevice where it cannot confine
+        host code, unless the user allowed that (--unsafe)."""
+        process = self._started()
+        if self._gaps and not settings().unsafe:
+            raise NoDevice(
+                f"candidates cannot be confined on this system: {self._gaps}. Their host code is not run; "
+                "where you trust it, `kernelblaster --unsafe COMMAND` runs it as your own."
+            )
+        return process
 
     def _started(self) -> "subprocess.Popen[bytes]":
         """The recorder's process (which runs candidates' host code in a sandbox), started first if there is
@@ -207,6 +244,21 @@ class Recorder:
         if not piece:
             raise ValueError("it ended")
         self._buffer += piece
+
+
+def _ask(
+    process: "subprocess.Popen[bytes]",
+    candidate: Recordable,
+    calls: Sequence[CallToRecord],
+    limit_s: float,
+    further: str = "",
+) -> None:
+    """Send the recorder's process a request: these calls of the candidate, each with `limit_s` seconds;
+    `further` words of its first line say what to do with them (native/recorder.cpp)."""
+    data = ("\n".join([candidate.text, "jobs", *(call.text for call in calls)]) + "\n").encode()
+    assert process.stdin is not None
+    process.stdin.write(f"{len(data)} {limit_s:.3f} {len(calls)}{further}\n".encode() + data)
+    process.stdin.flush()
 
 
 def _result(status: str, text: bytes, limit_s: float) -> "LaunchList | CandidateDied | CandidateHung":

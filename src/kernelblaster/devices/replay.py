@@ -23,6 +23,7 @@ from kernelblaster.devices.device import (
     LaunchedWork,
     Nondeterministic,
     Pointer,
+    SteppedCall,
     TimeReport,
 )
 from kernelblaster.devices.device_code import device_code
@@ -33,6 +34,7 @@ from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder
 MOST_QUESTIONS = 16
 RECORD_LIMIT_S = 5.0  # for host code that does nothing but plan launches
 RECORDINGS_LIMIT_S = 30.0  # for all recordings of one candidate
+STEPPING_LIMIT_S = 60.0  # for following one call of host code
 COLD = 0.3  # share of verified calls before which the L2 cache is emptied, as it is before timed ones
 RESTORED = 0.3  # share of verified calls before which global variables are reset to their initial values
 MANY_TIMES = 500  # calls of host code before the recorded one, for one call of each set
@@ -152,6 +154,17 @@ class ReplayRunner:
     def threads(self, arguments: Sequence[Argument]) -> int:
         return sum(prod(launch.grid) * prod(launch.block) for launch in self.recorded(arguments).launches)
 
+    def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
+        self.recorded(arguments)  # its questions about the GPU are answered
+        call = replace(self._call(_key(arguments)), filling=self._rng.randrange(256))
+        pages = self._pages_elsewhere()
+        there = _moved(call.arguments, pages)
+        if earlier:
+            call = replace(call, before=((earlier, call.arguments),))
+        moved = replace(call, arguments=there, before=tuple((n, there) for n, _ in call.before))
+        away, seed = pages * window.PAGE, self._rng.getrandbits(63)
+        return self._recorder.step(self._candidate, call, moved, away, seed, STEPPING_LIMIT_S)
+
     def _call(self, key: tuple[Argument, ...]) -> CallToRecord:
         """The call to record for these arguments (in the form that `_key` makes), with a random address for
         scratch memory."""
@@ -220,8 +233,11 @@ class ReplayRunner:
     def _elsewhere(self, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
         """The same arguments with all tensors at other addresses, where no memory is mapped: for a recording
         that shows whether host code depends on addresses."""
-        away = window.ELSEWHERE - window.BEGIN + window.PAGE * self._rng.randint(1, 1 << 10)
-        return tuple(replace(a, address=a.address + away) if isinstance(a, Pointer) else a for a in arguments)
+        return _moved(arguments, self._pages_elsewhere())
+
+    def _pages_elsewhere(self) -> int:
+        """By how many pages tensors are moved to where no memory is mapped; drawn anew each time."""
+        return (window.ELSEWHERE - window.BEGIN) // window.PAGE + self._rng.randint(1, 1 << 10)
 
     @staticmethod
     def _ways(here: tuple[Argument, ...], there: tuple[Argument, ...]) -> list[tuple[int, int, int]]:
@@ -348,6 +364,12 @@ class ReplayRunner:
 
     def close(self) -> None:
         self._player.kill()
+
+
+def _moved(arguments: tuple[Argument, ...], pages: int) -> tuple[Argument, ...]:
+    """The same arguments with all tensors `pages` pages further on."""
+    away = pages * window.PAGE
+    return tuple(replace(a, address=a.address + away) if isinstance(a, Pointer) else a for a in arguments)
 
 
 def _arguments(key: tuple[Any, ...]) -> tuple[Argument, ...]:

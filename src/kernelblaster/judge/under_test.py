@@ -10,11 +10,14 @@ from kernelblaster.devices import activity
 from kernelblaster.devices.device import CandidateDied, CandidateHung, Device, Runner
 from kernelblaster.judge.baseline import KernelBaseline
 from kernelblaster.judge.cases import SecretDraw
-from kernelblaster.judge.clock import Clock, VerifiedCandidate
+from kernelblaster.judge.clock import Clock, Timed, VerifiedCandidate
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.emulate import counters
+from kernelblaster.judge.host_check import check_host_code
 from kernelblaster.judge.layout import Layout, slot_bytes, spare_bytes
 from kernelblaster.judge.options import Progress, silent
+from kernelblaster.judge.order_check import with_note
+from kernelblaster.judge.order_sizes import primary_call
 from kernelblaster.judge.prepare import Prepared
 from kernelblaster.judge.profile import with_resources
 from kernelblaster.judge.slow_call import SlowCall
@@ -22,7 +25,7 @@ from kernelblaster.judge.stop import failure
 from kernelblaster.judge.timing import conclude, floor_us
 from kernelblaster.judge.verify import Verifier
 from kernelblaster.ptx.machine import NotEmulated
-from kernelblaster.records import Outcome, Profile, Timing, Unsupported, Verification
+from kernelblaster.records import Accepted, Outcome, Profile, Timing, Unsupported, Verification
 from kernelblaster.records.profile import MOST_KERNELS
 
 
@@ -94,13 +97,26 @@ class CandidateUnderTest:
                 timed = self._clock.time(
                     VerifiedCandidate(self._prepared, self._binary, runner, verifier, self._draw)
                 )
+                return self._concluded(runner, checked.outcome, timed, checked.counters)
         except NotEmulated as error:
             return Judged(Unsupported(reason=str(error)))
-        profile = timed.profile.shortened() if timed.profile else None
-        if isinstance(timed.result, Timing):
-            outcome = conclude(timed.result.speedup)
-            return Judged(outcome, checked.outcome, timed.result, checked.counters, profile)
-        return Judged(timed.result, checked.outcome, None, checked.counters, profile)
+
+    def _concluded(
+        self, runner: Runner, verification: Verification, timed: Timed, counted: Profile | None
+    ) -> Judged:
+        """The verdict on a verified candidate that was `timed`, while it is still loaded in `runner`; the
+        host code of one that is faster is followed first. `counted` are the emulator's counts."""
+        result, profile = timed.result, timed.profile.shortened() if timed.profile else None
+        if not isinstance(result, Timing):
+            return Judged(result, verification, None, counted, profile)
+        outcome = conclude(result.speedup)
+        if isinstance(outcome, Accepted):
+            prepared = self._prepared
+            found = check_host_code(runner, primary_call(prepared.task, prepared.baseline.scalars))
+            if not isinstance(found, str):
+                return Judged(found, verification, None, counted, profile)
+            verification = with_note(verification, found)
+        return Judged(outcome, verification, result, counted, profile)
 
     @contextmanager
     def _loaded(self) -> Iterator[Runner | Outcome]:

@@ -23,6 +23,7 @@ from kernelblaster.devices.device import (
     Pointer,
     ProfileJob,
     Slot,
+    SteppedCall,
     TimeReport,
 )
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
@@ -91,6 +92,9 @@ class FakeRunner:
 
     def record(self, calls: Sequence[Sequence[Argument]]) -> None:
         pass
+
+    def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
+        return SteppedCall(instructions=1)
 
     def threads(self, arguments: Sequence[Argument]) -> int:
         return 1

@@ -7,6 +7,8 @@
 //   first on standard output:    ready GAPS\n, where GAPS says what of the sandbox is not to be had here
 //   answer on standard output:   for each job, in order: STATUS BYTES SECONDS\n (of a processor) and the list. STATUS is what waitpid told, or
 //                                "late" where the limit had passed, or "skipped" where another one did not end well.
+//   to step a call (stepping.h): BYTES LIMIT_S 2 step AWAY SEED\n and the same text, with two jobs that differ in where their tensors
+//                                are, by AWAY bytes; the answer is: step BYTES 0\n and a line of step().
 // Common lines: folder PATH / object NAME / memory BYTES / gpu MEMORY NAME / attribute NUMBER VALUE / window BEGIN BYTES / elsewhere BEGIN BYTES /
 // kernel NAME REGISTERS SHARED LOCAL CONSTANT THREADS (OFFSET BYTES)... / global NAME ADDRESS BYTES / fact VALUE QUESTION.
 #include <dlfcn.h>
@@ -14,6 +16,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -30,12 +33,14 @@
 #include <string_view>
 
 #include "recording.h"
+#include "stepping.h"
 
 using namespace recording;
 
 namespace {
 
 bool unsafe = false;   // goes on where a child cannot be confined
+const char* program = "";
 constexpr size_t kMostAnswer = kMostBytes + (1 << 20);
 
 double now_s() {
@@ -112,18 +117,20 @@ __attribute__((noinline)) void clear_stack() {
   _exit(1);
 }
 
-// The child: everything that it must not see is gone before the candidate is loaded.
-[[noreturn]] void record(char* text, size_t common_bytes, const std::string& line, size_t bytes, int out, int seconds) {
+using Call = void (*)(void* const*, cudaStream_t);
+
+// In a child: everything that it must not see is gone before the candidate is loaded. Its list goes to `out`.
+Call load(char* text, size_t common_bytes, const std::string& line, size_t bytes, int out, int seconds, bool stepped) {
   signal(SIGPIPE, SIG_DFL);
   int nowhere = open("/dev/null", O_RDWR);
-  int held = fcntl(out, F_DUPFD, 10);
+  int held = fcntl(out < 0 ? nowhere : out, F_DUPFD, 10);
   for (int fd = 0; fd < 3; ++fd) dup2(nowhere, fd);
   dup2(held, 3);
   syscall(SYS_close_range, 4u, ~0u, 0u);
   Common common = read_common(text, common_bytes);
   read_job(line);
   memset(text, 0, bytes);
-  std::string gaps = confine(common.folder.c_str(), common.memory_bytes, seconds);
+  std::string gaps = confine(common.folder.c_str(), common.memory_bytes, seconds, stepped);
   if (!gaps.empty() && !unsafe) leave(gaps);
   // Its folder is the root now, unless only Landlock was to be had.
   std::string path = "/" + common.object;
@@ -131,7 +138,7 @@ __attribute__((noinline)) void clear_stack() {
   if (there >= 0) close(there);
   else path = common.folder + path;
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  auto call = library ? (void (*)(void* const*, cudaStream_t))dlsym(library, "kernelblaster_call") : nullptr;
+  auto call = library ? (Call)dlsym(library, "kernelblaster_call") : nullptr;
   if (!call) {
     const char* why = dlerror();
     put(std::string("unloadable ") + (why ? why : "it has no kernelblaster_call"));
@@ -140,8 +147,26 @@ __attribute__((noinline)) void clear_stack() {
   }
   gaps = close_sandbox();
   if (!gaps.empty() && !unsafe) leave(gaps);
+  return call;
+}
+
+// The same for every call of one: what is on the stack and in memory from malloc tells nothing.
+void one_call(Call call, const std::vector<uint64_t>& values) {
+  std::vector<uint64_t> own = values;
+  std::vector<void*> pointers;
+  for (uint64_t& value : own) pointers.push_back(&value);
+  clear_stack();
+  call(pointers.data(), (cudaStream_t)(uintptr_t)request.stream);
+}
+
+void settle() {
   mallopt(M_PERTURB, request.filling);
   for (FILE* stream : {stdout, stderr}) setvbuf(stream, nullptr, _IONBF, 0);   // a buffer's fill could count calls
+}
+
+[[noreturn]] void record(char* text, size_t common_bytes, const std::string& line, size_t bytes, int out, int seconds) {
+  Call call = load(text, common_bytes, line, bytes, out, seconds, false);
+  settle();
   bool keeps = false;
   const std::vector<uint64_t>* before = nullptr;
   size_t alike = 0;   // calls with the same arguments, one after the other
@@ -150,11 +175,7 @@ __attribute__((noinline)) void clear_stack() {
     for (size_t i = 0; i < times; ++i) {
       bool last = i + 1 == times && &values == &request.calls.back().second;
       begin_call(last);
-      std::vector<uint64_t> own = values;
-      std::vector<void*> pointers;
-      for (uint64_t& value : own) pointers.push_back(&value);
-      clear_stack();
-      call(pointers.data(), (cudaStream_t)(uintptr_t)request.stream);
+      one_call(call, values);
       alike = before && *before == values ? alike + 1 : 1;
       before = &values;
       if (alike < 2 || (alike > 3 && !last)) continue;
@@ -270,13 +291,89 @@ void serve(char* text, size_t bytes, double limit_s, size_t count) {
   }
 }
 
+// The last call, where stepping::step() looks on.
+__attribute__((noinline)) void call_stepped(Call call, uint64_t away) {
+  for (auto& [times, values] : request.calls)
+    for (size_t i = 0; i < times; ++i) {
+      bool last = i + 1 == times && &values == &request.calls.back().second;
+      begin_call(last);
+      if (last) stepping::announce((const void*)call, request.window + away, request.window_bytes);
+      one_call(call, values);
+    }
+  __builtin_trap();
+}
+
+// One of two processes that are stepped: started anew, so that all of it lies elsewhere. What is equal in addresses of
+// different processes, their lowest bits, is drawn by `seed`: nothing tells that this process is stepped.
+[[noreturn]] void be_one_of_two(uint64_t away, uint64_t seed, int seconds) {
+  std::vector<char> text;
+  char piece[1 << 16];
+  for (ssize_t got; (got = read(0, piece, sizeof piece)) > 0;) text.insert(text.end(), piece, piece + got);
+  text.push_back('\0');
+  char* mark = (char*)memmem(text.data(), text.size(), "\njobs\n", 6);
+  if (!mark) _exit(2);
+  std::string line(mark + 6);
+  Call call = load(text.data(), (size_t)(mark - text.data()), line, text.size(), -1, seconds, true);
+  settle();
+  for (uint64_t bits = seed >> 16; bits; bits >>= 8) {
+    volatile char* kept = (char*)malloc(16 + 16 * (bits & 0xff));
+    kept[0] = 0;
+  }
+  volatile char* room = (char*)__builtin_alloca(((uintptr_t)__builtin_frame_address(0) & 0xffff) + (seed & 0xfff0) + 64);
+  room[0] = 0;
+  call_stepped(call, away);
+  _exit(2);
+}
+
+void serve_stepped(const char* text, size_t bytes, double limit_s, uint64_t away, uint64_t seed) {
+  const char* mark = (const char*)memmem(text, bytes, "\njobs\n", 6);
+  if (!mark) _exit(2);
+  const char *first = mark + 6, *stop = (const char*)memchr(first, '\n', (size_t)(text + bytes - first));
+  if (!stop) _exit(2);
+  const char *second = stop + 1, *last = (const char*)memchr(second, '\n', (size_t)(text + bytes - second));
+  if (!last) _exit(2);
+  const std::string common(text, (size_t)(first - text));
+  const std::string jobs[2] = {std::string(first, stop), std::string(second, last)};
+  const std::string seconds = std::to_string((int)std::ceil(limit_s) + 1);
+  int processes[2] = {-1, -1};
+  for (int i = 0; i < 2; ++i) {
+    int file = memfd_create("job", MFD_CLOEXEC);
+    std::string whole = common + jobs[i];
+    if (file < 0 || write(file, whole.data(), whole.size()) != (ssize_t)whole.size()) _exit(2);
+    lseek(file, 0, SEEK_SET);
+    pid_t recorder = getpid();
+    processes[i] = fork();
+    if (processes[i] < 0) _exit(2);
+    if (processes[i] == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != recorder || !stepping::be_stepped()) _exit(2);
+      dup2(file, 0);
+      char moved[32], drawn[32];   // as long in both, so that memory is used alike
+      snprintf(moved, sizeof moved, "%020llu", i ? (unsigned long long)away : 0ull);
+      snprintf(drawn, sizeof drawn, "%020llu", (unsigned long long)seed);
+      const char* words[] = {program, "stepped", moved, drawn, seconds.c_str(), unsafe ? "unsafe" : "safe", nullptr};
+      char* const nothing[] = {nullptr};
+      execve(program, (char* const*)words, nothing);
+      _exit(2);
+    }
+    close(file);
+  }
+  std::string found = stepping::step(processes, now_s() + limit_s);
+  for (int process : processes) {
+    kill(process, SIGKILL);
+    waitpid(process, nullptr, __WALL);
+  }
+  answer("step " + std::to_string(found.size()) + " 0\n");
+  answer(found);
+}
+
 // Whether a child can be confined here at all, tried before there is any candidate; what is missing, in words.
 std::string sandbox_gaps() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return "no pipe";
   pid_t pid = fork();
   if (pid == 0) {
-    std::string gaps = confine("/", 4ull << 30, 5);
+    std::string gaps = confine("/", 4ull << 30, 5, false);
     if (gaps.empty()) gaps = close_sandbox();
     if (write(ends[1], gaps.data(), gaps.size()) < 0) _exit(1);
     _exit(gaps.empty() ? 0 : 1);
@@ -295,9 +392,12 @@ std::string sandbox_gaps() {
 
 int main(int count, char** words) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  unsafe = count > 1 && !strcmp(words[1], "unsafe");
+  program = words[0];
+  unsafe = !strcmp(words[count - 1], "unsafe");
   // What candidates link against is loaded before they are confined, so that nothing else needs to be opened then.
   for (const char* name : {"libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"}) dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+  if (count == 6 && !strcmp(words[1], "stepped"))
+    be_one_of_two(strtoull(words[2], nullptr, 10), strtoull(words[3], nullptr, 10), atoi(words[4]));
   setvbuf(stdin, nullptr, _IONBF, 0);   // nothing of a request stays behind in a buffer, nor in memory (kept.cpp)
   answer("ready " + sandbox_gaps() + "\n");
   char* line = nullptr;
@@ -305,10 +405,13 @@ int main(int count, char** words) {
   while (getline(&line, &capacity, stdin) > 0) {
     size_t bytes = 0, count = 0;
     double limit_s = 0;
-    if (sscanf(line, "%zu %lf %zu", &bytes, &limit_s, &count) != 3) return 2;
+    unsigned long long away = 0, seed = 0;
+    int words_read = sscanf(line, "%zu %lf %zu step %llu %llu", &bytes, &limit_s, &count, &away, &seed);
+    if (words_read < 3) return 2;
     std::vector<char> text(bytes + 1);
     if (fread(text.data(), 1, bytes, stdin) != bytes) return 2;
-    serve(text.data(), bytes, limit_s, count);
+    if (words_read == 5) serve_stepped(text.data(), bytes, limit_s, away, seed);
+    else serve(text.data(), bytes, limit_s, count);
     std::fill(text.begin(), text.end(), '\0');
   }
   _exit(0);

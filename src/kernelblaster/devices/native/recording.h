@@ -70,6 +70,7 @@ uint64_t kept_by(const void* function);
 
 // Takes away from this process what host code has no business with, in two steps: before the candidate is loaded,
 // all but loading it from `folder`, which becomes the root where possible; then all but computing and writing to
-// descriptors that are open. Each returns what could not be put in place, in words; empty if all is.
-std::string confine(const char* folder, uint64_t memory_bytes, int seconds);
+// descriptors that are open. Each returns what could not be put in place, in words; empty if all is. The memory of one that
+// is `stepped` may be read by the process that steps it.
+std::string confine(const char* folder, uint64_t memory_bytes, int seconds, bool stepped);
 std::string close_sandbox();

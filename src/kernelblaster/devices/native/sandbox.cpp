@@ -138,7 +138,7 @@ bool may_change_user() {
 
 }  // namespace
 
-std::string confine(const char* folder, uint64_t memory_bytes, int seconds) {
+std::string confine(const char* folder, uint64_t memory_bytes, int seconds, bool stepped) {
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, 0);
   limit(RLIMIT_NOFILE, 16);
@@ -155,7 +155,7 @@ std::string confine(const char* folder, uint64_t memory_bytes, int seconds) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2] = {};
   syscall(SYS_capset, &header, none);
-  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  prctl(PR_SET_DUMPABLE, stepped ? 1 : 0, 0, 0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);   // again: a change of user takes it back
   Filter filter;
   for (int call : kComputing) filter.allow(call);
