@@ -145,10 +145,11 @@ class CandidateHung(Exception):
 
 @dataclass(frozen=True)
 class SteppedCall:
-    """What following one call of host code, instruction by instruction in two processes, has shown.
-    `instructions` were executed in the candidate's own code; `finding` says in words what it does with an
-    address that only a number allows, empty if nothing; `missing` why this system cannot follow host code,
-    empty if it can."""
+    """What was seen when one call of host code was executed instruction by instruction, in two processes that
+    differ in their addresses only. `instructions` is how many were executed in the candidate's own code.
+    `finding` says in words which use of an address is not allowed (arithmetic or a decision that depends on
+    its value), empty if there is none; `missing` why this system cannot execute host code so, empty if it
+    can."""
 
     instructions: int = 0
     finding: str = ""
@@ -173,9 +174,9 @@ class Runner(Protocol):
         ...
 
     def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
-        """Follow the host code of one call, instruction by instruction in two processes, after `earlier`
-        calls that are not followed: does it compute or decide anything by addresses, its own or those of
-        tensors?"""
+        """Execute the host code of one call instruction by instruction, in two processes that differ in their
+        addresses only, and report whether it computes or decides anything by addresses (its own or those of
+        tensors). Each process makes `earlier` calls before it, without looking at them."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:

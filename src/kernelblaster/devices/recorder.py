@@ -151,10 +151,10 @@ class Recorder:
         seed: int,
         limit_s: float,
     ) -> SteppedCall:
-        """Follow one call of the candidate's host code, instruction by instruction, in two processes that are
-        loaded at different addresses (native/stepping.h). `moved` is the same `call` with all tensors `away`
-        bytes further on; `seed` (64 bits) draws where in its page the stack begins. It takes at most
-        `limit_s` seconds; more is a finding. Raises NoDevice and DeviceLost as `record` does."""
+        """Execute one call of the candidate's host code instruction by instruction, in two processes that are
+        loaded at different addresses (native/stepping.h). `moved` is the same call as `call` with all tensors
+        `away` bytes further on; `seed` (64 bits) draws where in its page the stack begins. Taking more than
+        `limit_s` seconds is a finding. Raises NoDevice and DeviceLost as `record` does."""
         process = self._confining()
         try:
             _ask(process, candidate, (call, moved), limit_s, f" step {away} {seed}")
