@@ -66,11 +66,11 @@ class ModelledTimer:
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
 
     def slowest(self, binary: Binary, profile: Profile, rng: random.Random) -> Profile:
-        """Model a candidate's time again, and return the longest of the new profiles if it is at least 1.2
-        times (AGREE) as long as `profile`, the one at hand; otherwise `profile`. Each new profile is modelled
-        from other blocks, with other values of the GPU's clocks and other contents of fresh memory: one
-        profile, or 16 (AGAIN_BY_CLOCK) if the device code reads a clock, since it might do less work at some
-        times than at others. Raises CandidateDied, CandidateHung or NotEmulated."""
+        """Model a candidate's time again, and return the longest of the new profiles if it takes more than
+        1.2 times (AGREE) as long as `profile`, the one at hand; otherwise `profile`. Each new profile is
+        modelled from other blocks, with other values of the GPU's clocks and other contents of fresh memory:
+        one profile, or 16 (AGAIN_BY_CLOCK) if the device code reads a clock, since it might do less work at
+        some times than at others. Raises CandidateDied, CandidateHung or NotEmulated."""
         text = (binary.path.parent / PTX).read_text()
         times = AGAIN_BY_CLOCK if READS_CLOCK.search(text) else 1
         jobs = [replace(job, shift=rng.random()) for job in self._jobs([binary.path] * times)]

@@ -58,9 +58,9 @@ def recipes_for(
     computation) in any state, and those that are known in this state and were never tried.
 
     First comes the recipe of the family's usual techniques, then the recipe with the best result in this
-    state, then the others by an optimistic prediction (mean plus one standard deviation); results in this
-    state override those in others. Recipes that would add fewer than two techniques to `applied` are left
-    out. `content` is the knowledge base's, `architecture` the GPU's.
+    state, then the others by an optimistic prediction (mean plus one standard deviation, lowered where
+    attempts fail); results in this state override those in others. Recipes that would add fewer than two
+    techniques to `applied` are left out. `content` is the knowledge base's, `architecture` the GPU's.
     """
     hoped: dict[Recipe, float] = {}
     here: dict[Recipe, float] = {}

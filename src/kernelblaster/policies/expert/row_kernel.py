@@ -57,9 +57,9 @@ class RowKernel:
 
     def straight(self, place: Index) -> dict[str, Index]:
         """Values for the loop variables along a row by which an address `place` can be written with one
-        variable less: `j`, the running number of the row's iterations, for the innermost loop and 0 for the
-        others. Empty if the address does not depend on these loops only through that number, or if there is
-        only one loop."""
+        variable instead of several: `j`, the running number of the row's iterations, for the innermost loop,
+        and 0 for the others. Empty if the address depends on these loops in another way than through that
+        number, or if there is only one loop."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):

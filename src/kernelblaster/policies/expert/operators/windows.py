@@ -129,8 +129,8 @@ def known(builder: Builder, extent: Index) -> Index:
 def over_windows(builder: Builder, node: Node, single: Single, stage: Stage, value: Expression) -> None:
     """Adds to `builder` the kernel of `node`, an operator on windows such as a pooling: each element of its
     result is `value`, computed from the result of the reduction `stage` over that element's window. `single`
-    is the schedule in which one thread computes each element. If there are few results (up to 16384) with
-    large windows (256 elements or more), a block computes each instead; if windows have one element, the
+    is the schedule in which one thread computes each element. If there are few results (fewer than 16384)
+    with large windows (256 elements or more), a block computes each instead; if windows have one element, the
     kernel is pointwise."""
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)

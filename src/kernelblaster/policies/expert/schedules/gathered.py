@@ -66,8 +66,8 @@ class GatheredHalves(_Gathered):
     """A convolution as a product of operands that are rounded to half precision after exact scaling: each row
     of the packed operand, and each column of the gathered one, is divided by a power of two. One thread
     gathers all elements of a column and increases its power of two when an element would overflow. Two tiles
-    of each operand are in shared memory at once. The innermost K axes, as many as have `inner_terms` elements
-    together, are walked together as inner ones; the other K axes are outer loops."""
+    of each operand are in shared memory at once. The longest K axes, as few as have `inner_terms` elements
+    together, are walked as one inner loop; the other K axes are outer loops."""
 
     inner_terms: int = 16
 
