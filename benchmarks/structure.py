@@ -7,6 +7,7 @@ With --source, another checkout's sources are counted; the step is traced in the
 
 import argparse
 import ast
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -19,7 +20,8 @@ from publish import publish
 
 ROOT = Path(__file__).parent.parent
 TASK = "core/level1/softmax"
-LARGEST = 5
+GLOSSARY = ROOT / "docs" / "glossary.md"
+LARGEST, FREQUENT = 5, 10
 
 
 def trees(source: Path) -> Iterator[tuple[Path, ast.Module]]:
@@ -74,6 +76,19 @@ def lines_by_package(source: Path) -> Counter[str]:
     return counted
 
 
+def frequent_words(source: Path) -> list[tuple[int, str]]:
+    """The words of the glossary that docstrings use most, singular and plural together, with how often; names
+    in backticks do not count."""
+    rows = [line.split("|")[1] for line in GLOSSARY.read_text().splitlines() if line.startswith("| ")]
+    terms = {term.strip() for row in rows for term in row.split(",")} - {"word"}
+    nodes = (node for _, tree in trees(source) for node in ast.walk(tree))
+    documented = (node for node in nodes if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef))
+    text = " ".join(ast.get_docstring(node) or "" for node in documented).lower()
+    plain = re.sub(r"\s+", " ", re.sub(r"`[^`]*`", "", text))
+    sizes = [(len(re.findall(rf"\b{re.escape(term.lower())}s?\b", plain)), term) for term in terms]
+    return sorted(sizes, reverse=True)[:FREQUENT]
+
+
 def step_files() -> set[str]:
     """The files in which functions ran during the first step of a search, from profiling the first candidate
     to having learned from its steps; the judge answers at once."""
@@ -126,6 +141,7 @@ def main() -> None:
         f"- Largest classes by methods: {_listed(largest_classes(source))}.",
         f"- Longest signatures by parameters: {_listed(longest_signatures(source))}.",
         f"- Longest files by lines: {_listed(longest_files(source))}.",
+        f"- Words of the glossary that docstrings use most: {_listed(frequent_words(source))}.",
         "",
         "| package | lines |",
         "|---|---|",

@@ -2,9 +2,10 @@
 not do itself: call model servers (it has the keys), open the knowledge base, write the files that the user
 named, and build this program's native parts. Without one, `is_running` is false.
 
-Protocol: a connection is one end of a socket pair, handed to the keeper through its door, a socket that this
-process and its workers inherit. A message is a 4-byte big-endian length and a JSON object; the keeper answers
-each with one of its own, before which it may send any number of {"progress": TEXT}."""
+Protocol: a connection is one end of a socket pair. It is handed to the keeper through its door, a socket that
+this process and its workers inherit. A message is a 4-byte big-endian length and a JSON object. The keeper
+answers each message with one message; before that it may send any number of {"progress": TEXT}.
+"""
 
 import ctypes
 import json
@@ -67,15 +68,16 @@ def is_running() -> bool:
 
 
 def use(serve: Serve) -> None:
-    """Set `serve` as the function that the keeper's process (the helper that holds keys and files) runs. The
-    process itself is started by the first request to it, or by `start`."""
+    """Set the function that the keeper's process runs (`serve`). The keeper is a helper process that holds
+    keys and files; it is started by the first request to it, or by `start`."""
     _way.serve = serve
 
 
 def start() -> None:
     """Start the keeper, the helper process that holds keys and files, as a fork of this process, which must
-    have one thread. Does nothing if it runs already or this command has none. What the command hid is from
-    then on out of this process's reach. Raises KeeperLost if `use` was not called before."""
+    have one thread. Does nothing if it runs already or this command has none. From then on, this process
+    cannot read any more what the command hid at its start. Raises KeeperLost if `use` was not called
+    before."""
     if _way.door is not None or not is_running():
         return
     if _way.serve is None:
@@ -106,7 +108,7 @@ def seal() -> None:
 def take_environment() -> None:
     """Restore, in this process, the environment variables that the command hid at its start, except API keys
     of model servers: for a command that talks to databases or other machines itself. Does nothing without a
-    keeper (the helper process that holds them), or after `seal`."""
+    keeper (the helper process that holds these variables), or after `seal`."""
     if is_running():
         os.environ.update(ask({"do": "environment"}, SHORT_S).get("variables", {}))
 
@@ -130,19 +132,19 @@ def keeps(knowledge: str) -> bool:
 def build(what: str, tell: Callable[[str], None], **options: str) -> None:
     """Has the keeper build one of this program's native parts, `what` (a name of `keeping/builds.py`) with
     `options`; `tell` is called with progress. Raises KernelBlasterError if it cannot be built."""
-    fail_by(ask({"do": "build", "what": what, **options}, BUILD_S, tell))
+    checked_reply(ask({"do": "build", "what": what, **options}, BUILD_S, tell))
 
 
 def write(path: Path, text: str, mode: int) -> None:
     """Have the keeper, the helper process that may write where this one may not, write `text` atomically to
     the file `path`, which was claimed before; `mode` is subject to the umask. Raises KernelBlasterError if it
     cannot be written."""
-    fail_by(ask({"do": "write", "file": str(path), "text": text, "mode": mode}, BUILD_S))
+    checked_reply(ask({"do": "write", "file": str(path), "text": text, "mode": mode}, BUILD_S))
 
 
-def fail_by(reply: Data) -> Data:
-    """Passes on the keeper's `reply` to a request, unless it reports a failure: then raises
-    KernelBlasterError with its message."""
+def checked_reply(reply: Data) -> Data:
+    """The keeper's `reply` to a request, returned unchanged. Raises KernelBlasterError, with the keeper's
+    message, if it reports a failure."""
     if "failure" in reply:
         raise KernelBlasterError(str(reply["failure"]["message"]))
     return reply
@@ -193,7 +195,7 @@ def send(connection: socket.socket, message: Data) -> None:
 
 def receive(connection: socket.socket) -> Data:
     """Read one message from a connected socket. Raises `ValueError` if the connection ends early, or if what
-    arrives is no JSON object or is larger than LARGEST_BYTES."""
+    arrives is no JSON object or is larger than 64 MiB (LARGEST_BYTES)."""
     (size,) = struct.unpack("!I", _exactly(connection, 4))
     if size > LARGEST_BYTES:
         raise ValueError("a message that is too large")
@@ -204,8 +206,8 @@ def receive(connection: socket.socket) -> Data:
 
 
 class Door:
-    """The way to the keeper, a helper process that holds keys and files, for a new process of
-    `multiprocessing`: it is passed as an argument (pickled) when that process is started, which then calls
+    """How a new process of `multiprocessing` reaches the keeper, a helper process that holds keys and files:
+    the object is passed to it (pickled) as an argument when it is started, and the new process calls
     `open`."""
 
     def __reduce__(self) -> tuple[Any, ...]:

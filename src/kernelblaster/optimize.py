@@ -27,10 +27,10 @@ from kernelblaster.store.steering import STOPPED
 
 @dataclass(frozen=True)
 class Optimized:
-    """Result of a search: the best `candidate` with its `evaluation`; the evaluation of the `first` correct
-    candidate; the techniques `applied` on the path from that one to the best; all `steps` that were tried.
-    `stopped` is why the search ended early (a budget for models was used up, or a person asked for it: then
-    `by_person`), None if it did not."""
+    """Result of a search: the best `candidate` with its `evaluation`; `first`, the evaluation of the first
+    correct candidate; the techniques `applied` on the path from that one to the best; all `steps` that were
+    tried. `stopped` says why the search ended early, in words (a budget for models was used up, or a person
+    asked for it, and `by_person` is set); None if it did not."""
 
     candidate: Candidate
     evaluation: Evaluation

@@ -24,7 +24,7 @@ def one_line(text: str) -> str:
 
 
 def comment(text: str) -> str:
-    """Text that is safe after `//` or `#`: one line of at most LONGEST_COMMENT characters that cannot
+    """Text that is safe after `//` or `#`: one line of at most 500 characters (LONGEST_COMMENT) that cannot
     continue on the next line (no trailing backslash or trigraph)."""
     line = one_line(text)[:LONGEST_COMMENT]
     return line + " ." if line.endswith(("\\", "??/")) else line

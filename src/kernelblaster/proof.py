@@ -60,10 +60,10 @@ class Proof(Record):
 
 
 class Repeated(Record):
-    """A proof's verdict (`then`) beside the one of judging it again on the same inputs (`now`). `correct`: it
-    still is. `speedup_holds`: both confidence intervals overlap; None if they cannot be compared.
-    `differences` are comparisons whose error changed, in words; a deterministic kernel on the same kind of
-    device has none."""
+    """A proof's verdict (`then`) and that of judging its candidate again on the same inputs (`now`).
+    `correct`: the candidate still is. `speedup_holds`: both confidence intervals overlap; None if they cannot
+    be compared. `differences` are, in words, the comparisons whose error changed; a deterministic kernel on
+    the same kind of device has none."""
 
     then: Evaluation
     now: Evaluation

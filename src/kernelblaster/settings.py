@@ -149,9 +149,9 @@ def mark_confined(results: Path, scratch: Path) -> None:
 
 
 def task_environment() -> dict[str, str]:
-    """The environment variables that code of tasks may see, by name: those listed in FOR_TASKS, and those
-    whose names begin like FOR_TASKS_TOO unless they look like secrets; also those that KERNELBLASTER_PASS
-    names, except API keys."""
+    """The environment variables that code of tasks may see, by name: a fixed list (FOR_TASKS), those with
+    certain beginnings (FOR_TASKS_TOO) unless they look like secrets, and those that KERNELBLASTER_PASS names,
+    except API keys."""
     passed = {*os.environ.get(PASSED, "").replace(",", " ").split()} - {*KEYS}
     return {
         name: value

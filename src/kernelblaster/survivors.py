@@ -1,9 +1,11 @@
 """Kills processes that outlive their command: code of a task can leave one without a parent, and the keeper
 (the command's helper process) ends it.
 
-A process inherits its `oom_score_adj` (/proc), and a confined one cannot write there: a value that no other
-process of the machine had when the command began is a mark that cannot be taken off. The kernel also ends
-marked processes a little before others where memory runs out."""
+A process inherits the value `oom_score_adj` (in /proc) of the one that started it, and a confined process
+cannot change it. A value that no other process of the machine had when the command began therefore is a mark
+on all its processes that they cannot take off. A side effect: when memory runs out, the kernel ends marked
+processes a little before others.
+"""
 
 import contextlib
 import os
@@ -41,7 +43,7 @@ def wear(mark: int) -> None:
 
 def end_survivors(mark: int) -> int:
     """Kill all confined processes whose `oom_score_adj` is `mark`, except this one; returns how many there
-    were. Those that start others meanwhile are looked for again, for LIMIT_S seconds at most."""
+    were. Processes that these start meanwhile are looked for again, for at most five seconds (LIMIT_S)."""
     ended: set[int] = set()
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:

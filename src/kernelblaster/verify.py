@@ -48,6 +48,6 @@ def verify(run: Run, judge: DeviceJudge) -> Verified:
 
 
 def speedups_overlap(one: Speedup, other: Speedup) -> bool:
-    """Whether two confidence intervals of speedups, each widened by the timer's resolution (RESOLUTION),
-    overlap."""
+    """Whether two confidence intervals of speedups, each widened by the timer's resolution of 1 %
+    (RESOLUTION), overlap."""
     return max(log(one.low), log(other.low)) <= min(log(one.high), log(other.high)) + 2 * RESOLUTION

@@ -87,7 +87,7 @@ def test_a_gpu_is_held_until_the_connection_is_closed(
 ) -> None:
     monkeypatch.setattr(gpu_lock.tempfile, "gettempdir", lambda: str(tmp_path))
     first = keeper.connected(10)
-    keeper.fail_by(keeper.exchange(first, {"do": "hold", "gpu": "GPU-1"}))
+    keeper.checked_reply(keeper.exchange(first, {"do": "hold", "gpu": "GPU-1"}))
     told: list[str] = []
     second = keeper.connected(10)
     waiting = threading.Thread(

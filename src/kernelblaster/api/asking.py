@@ -36,9 +36,10 @@ NEUTRAL = 1.0  # predicted speedup of an unknown technique
 
 
 class AskTell:
-    """A search whose candidates you write, see `session`. Each is judged (verified and timed) and recorded in
-    a run, which may have some already; a candidate that is told with the technique it applies also teaches
-    the knowledge base. `run` is the run's folder."""
+    """A search in which you write the candidates (CUDA sources), made by `session`. Each candidate that you
+    tell it is judged (verified and timed) and recorded in a run; the run may already have some, which then
+    count. A candidate that is told together with the technique it applies also teaches the knowledge base.
+    `run` is the run's folder."""
 
     def __init__(self, run: Run, knowledge: KnowledgeBase, session: Session) -> None:
         self.run = run.folder
@@ -53,7 +54,7 @@ class AskTell:
 
     @property
     def best(self) -> Evaluation | None:
-        """The judge's evaluation of the fastest correct candidate that was told so far; None if there is
+        """The judge's evaluation of the fastest correct candidate given to `tell` so far; None if there is
         none."""
         ranked = self._session.judging.ranked()
         return ranked[0][1] if ranked else None
@@ -75,9 +76,9 @@ class AskTell:
         return evaluation
 
     def ask(self) -> Advice:
-        """Techniques to try next on the fastest correct candidate so far, for the kernel of it that has the
-        largest possible gain; the most promising first. The same until `tell` is called. Raises
-        KernelBlasterError if there is no correct candidate yet."""
+        """Techniques to try next on the fastest correct candidate so far, the most promising first, for that
+        one of its kernels which has the largest possible gain. The answer stays the same until `tell` is
+        called. Raises KernelBlasterError if there is no correct candidate yet."""
         if self._parent is None:
             raise KernelBlasterError("there is no correct candidate yet: tell one first.")
         if self._advice is None:

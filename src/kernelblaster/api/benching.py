@@ -135,8 +135,8 @@ def bench(
 
 def open_bench(folder: Path, plan: BenchPlan | None, start: str, store: str | None = None) -> Bench:
     """Open the bench in a folder, or create it from `plan` (None: it must exist), in a shared `store` if
-    given. If `start`, the initial knowledge base, is a URL, that is copied now: the plan does not record the
-    password."""
+    given. `start` is the initial knowledge base. If it is a database URL, it is copied into the bench now,
+    because the plan is recorded without the URL's password and could not open it later."""
     bench = Bench.open(folder, plan, store)
     if plan is not None and is_url(start):
         try:

@@ -37,7 +37,7 @@ OnStep = Callable[[Progress], None]
 
 
 class StepWatch:
-    """Implements `Watch` (who is told of a search's progress) for the Python API: calls `on_step` after each
+    """Implements `Watch` (what receives a search's progress) for the Python API: calls `on_step` after each
     step. Without one, and with a terminal, a line is written to standard error for each stage until the first
     step, and then for each step; else nothing."""
 
@@ -65,8 +65,8 @@ class StepWatch:
 
 
 def step_line(progress: Progress) -> str:
-    """A step of a search in a line: how many candidates were judged, the technique, what it gained and the
-    best time."""
+    """One line of text about a step of a search: how many candidates were judged, the technique, the speedup
+    it gained, and the best time."""
     judged = f"{progress.evaluations} of {progress.evaluations + progress.evaluations_left} judged"
     result = progress.result
     got = "" if result is None or isinstance(result, Gained) else result.kind
@@ -94,7 +94,8 @@ def optimize(
     fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
-    """Make a task faster: profile, name the state, apply what paid in it, judge, and remember.
+    """Search for a faster CUDA kernel for a task: profile a candidate, name what bounds it (its state), apply
+    techniques that gained in this state before, judge the result, and remember it for later searches.
 
     task: a name of the shipped suites, a file, source text, or a module, which needs example `inputs`.
     device, gpu: where candidates run; without a GPU they run on the PTX machine, which stands for `gpu`,
@@ -108,8 +109,8 @@ def optimize(
         compute-sanitizer those that are correct.
     fleet: whose devices judge: `local` (all of this machine), `auto`, `ray://HOST:PORT`; this machine's
         first one if left out.
-    on_step: called with a `Progress` after each step; if left out, a terminal is told of each on standard
-        error.
+    on_step: called with a `Progress` after each step; if left out, and with a terminal, a line for each step
+        is written to standard error.
 
     The run can be interrupted, and continued by `resume`.
     """
@@ -145,10 +146,11 @@ def resume(
     fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
-    """Continue a run where it stopped. It is given by its name, a unique prefix of it, its folder, or `last`.
-    `budget` are the candidates to judge in all, more than were judged: a run that has ended goes on with it.
-    `knowledge` is the run's own URL again, if that has a password, which is not recorded; `usd` and `tokens`
-    are new budgets for models; `fleet` is as for `optimize`."""
+    """Continue a run where it stopped. `run` is its name, a unique prefix of that, its folder, or `last`.
+    `budget` is a new limit on the candidates judged in all, those judged before included; with a larger one,
+    a run that had ended goes on. `knowledge` is the URL of the run's knowledge base again, if it has a
+    password, which is not recorded; `usd` and `tokens` are new budgets for language models; `fleet` is as for
+    `optimize`."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
         raise_budget(opened, budget, "python")
         models = models_of(opened, usd, tokens)

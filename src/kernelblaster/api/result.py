@@ -116,8 +116,8 @@ class OptimizeResult:
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """What the run has changed in the knowledge base, as JSON data: expected speedups before and after,
-        new states. None until it has ended."""
+        """What the run has changed in the knowledge base, as JSON data: for each technique the speedup
+        expected before and after, and new performance states. None until the run has ended."""
         return self._history.learned
 
     # To go on with

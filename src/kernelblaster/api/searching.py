@@ -50,9 +50,9 @@ RESTARTS = 1  # of a device that was lost, in one call
 
 
 class Watch(Protocol):
-    """Interface of what receives a search's progress: called with a `Progress` whenever a candidate goes to
-    the judge, a step has its result, or the knowledge base has learned from an iteration; `stage` is called
-    with what the judge is doing now, `say` with messages for a person."""
+    """Interface of what receives a search's progress. It is called with a `Progress` whenever a candidate
+    goes to the judge, a step has its result, or the knowledge base has learned from an iteration. Its `stage`
+    is called with what the judge is doing now, its `say` with messages for a person."""
 
     def __call__(self, progress: Progress) -> None: ...
 
@@ -63,10 +63,11 @@ class Watch(Protocol):
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What a new run is to do. `task` is as the user named it, `knowledge` a file or a URL (see
-    `knowledge_at`); `gpu` is the GPU that the emulated device stands for; `dtype` None: the task's own;
-    `models` None: no language model takes part. `filter` and `sanitize` are as in `EvaluationOptions`. `by`
-    names who writes the candidates if that is not a search of this program."""
+    """What a new run is to do. `task` is as the user named it; `knowledge` is the knowledge base, a file or a
+    URL (see `knowledge_at`); `device` says what candidates run on, and `gpu` is the GPU that an emulated
+    device stands for; `dtype` is the type to cast the task's floating tensors to (None: its own); `models`
+    says which language models take part (None: none). `filter` and `sanitize` are as in `EvaluationOptions`.
+    `by` names who writes the candidates if that is not a search of this program."""
 
     task: str
     search: Search

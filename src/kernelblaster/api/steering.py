@@ -27,16 +27,18 @@ def steer(
     runs: str | Path | None = None,
     by: str = "python",
 ) -> list[SteeringCommand]:
-    """Ask a search for something while it runs; it obeys before its next step, and a run that is not running
-    when it is resumed. Returns the commands, which are on the disk. Raises StoreError if there is no such
-    run.
+    """Ask a running search for something; it obeys before its next step. A run that nobody works on at the
+    moment obeys when it is resumed. Returns the commands, which are on the disk when this returns. Raises
+    StoreError if there is no such run.
 
-    run: its name, a unique prefix of it, its folder, or `last`; `runs` is the folder of runs.
-    budget, seconds, gpu_seconds: new limits in all: candidates to judge, seconds, seconds of the device.
-    pin: techniques to try first wherever they apply; forbid: not to try at all; release: neither.
-    note: a text for the next questions to a language model, if one takes part; if `standing`, for all
-        further ones.
-    by: who asks, for the record.
+        run:          its name, a unique prefix of it, its folder, or `last`; `runs` is the folder of runs.
+        budget, seconds, gpu_seconds:
+                      new limits in all: candidates to judge, seconds, seconds of the device.
+        pin:          techniques to try first wherever they apply.
+        forbid:       techniques not to try at all; release: techniques to treat as any other again.
+        note:         a text for the next questions to a language model, if one takes part; if `standing`, for
+                      all further ones.
+        by:           who asks, for the record.
     """
     return steer_run(
         _folder(run, runs),

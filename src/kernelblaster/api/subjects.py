@@ -34,12 +34,13 @@ def load_task(
     init: str | None = None,
     name: str | None = None,
 ) -> Task:
-    """The task, with its signature (arguments and types) and workloads (the sizes it is timed at) derived.
-    Raises BadTask if that is not possible, or the arguments do not go together.
+    """The task that `task` names (a name of a shipped suite, a file, a module, or source text), with its
+    signature (arguments and types) and workloads (choices of all sizes) derived. Raises BadTask if no task
+    can be derived, or the arguments contradict each other.
 
-    A module needs example `inputs`, which also determine its types. Files and names have inputs of their
-    own, and are cast to `dtype` if given; for a file without inputs, `inputs` and `init` are Python
-    expressions (text) for the inputs and the constructor's arguments. `name` is for modules and source text.
+    A module needs example `inputs`, which also determine its types. Files and names have inputs of their own,
+    and are cast to `dtype` if given; for a file without inputs, `inputs` and `init` are Python expressions
+    (text) for the inputs and the constructor's arguments. `name` is for modules and source text.
     """
     if isinstance(task, str | Path | Task):
         if inputs is not None and not isinstance(inputs, str):

@@ -28,10 +28,12 @@ KIND = "ablation"
 
 
 class AblationPlan(Record):
-    """What an ablation compares: `studies` by name, on the tasks `entries`, each arm with the same `seeds`;
-    `setup` is what arms have in common. `elsewhere` is the GPU whose knowledge the study `transfer` starts
-    from. `split` seeds the division of the tasks into halves: one trains, the other is searched; studies
-    without training search all. `left_out` are the tasks of the suites that no arm can search."""
+    """What an ablation compares: `studies` by name, on the tasks `entries`, each arm (one of the ways to
+    search that a study compares) with the same `seeds`; `setup` is what arms have in common. `elsewhere` is
+    the other GPU from whose knowledge base an arm of the study `transfer` starts. `split` seeds the division
+    of the tasks into two halves: a study whose arms start from trained knowledge trains on one and searches
+    the other; all other studies search every task. `left_out` are the tasks of the suites that no arm can
+    search."""
 
     studies: tuple[str, ...]
     suites: tuple[str, ...]
@@ -44,7 +46,7 @@ class AblationPlan(Record):
 
     @property
     def halves(self) -> tuple[list[Entry], list[Entry]]:
-        """The tasks of each half: those to train a knowledge base on, and those to search; each sorted by
+        """The two halves of the tasks: (those to train a knowledge base on, those to search), each sorted by
         name. The halves are drawn at random by `split`."""
         shuffled = Random(self.split).sample(self.entries, len(self.entries))
         half = len(shuffled) // 2

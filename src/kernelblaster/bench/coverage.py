@@ -1,5 +1,5 @@
-"""`covered` divides the tasks of a suite into those that can be searched and the others, with what is wrong
-with them. Benches and ablations use it before they begin."""
+"""`covered` divides the tasks of a suite into those that can be searched and those that cannot, with the
+reason. Benches and ablations use it before they begin."""
 
 from collections.abc import Callable, Iterator, Sequence
 

@@ -7,7 +7,7 @@ from kernelblaster.devices.player_process import ended
 
 
 def death(code: int) -> str:
-    """A sentence for a task whose code crashed its process twice, from the exit code of the second crash; a
-    negative code is a signal's number."""
+    """The sentence that reports a task whose code crashed its process twice, by the exit code of the second
+    crash (negative: the number of the signal that ended it)."""
     hint = " (where it does not do so itself, memory may have run out)" if code == -signal.SIGKILL else ""
     return f"its code ended the process in which it ran, and once more alone: it {ended(code)}{hint}."

@@ -29,12 +29,13 @@ Verdict = Literal["agrees", "contradicts", "undecided", "no claim"]
 
 @dataclass(frozen=True)
 class ArmFindings:
-    """The statistics of one arm, over `searches` searches of the tasks that all arms have. `best` is the
-    speedup over the baseline; `gain` are quartiles of the gain over the first candidate. `evaluations` are
-    those until 95 % of the best that any search of the task reached; a search that never got there counts
-    with its whole budget, and in `missed`. `tokens` are those of one search, None unless every search used
-    some. `curve` is the best so far relative to that best, after each evaluation. A number is None where
-    there is no data for it."""
+    """The statistics of one arm (a way to search), over its `searches` searches of the tasks that all arms
+    have searched. `best` is the geometric mean of their best speedups over the baseline; `gain` are quartiles
+    of their speedups over the search's first candidate. `evaluations` are the candidates judged until 95 % of
+    the goal, the largest speedup that any search of the task reached in any arm; a search that never got
+    there counts with its whole budget, and in `missed`. `tokens` are a search's tokens, None unless every
+    search used some. `curve` is, after each evaluation, the best speedup so far divided by the goal. None
+    where there is no data."""
 
     name: str
     searches: int
@@ -267,9 +268,10 @@ def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
 
 
 def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
-    """Whether the confidence interval of `ratio` agrees with a claim: "agrees" or "contradicts" if the whole
-    interval is on one side of 1 (of LITTLE if the claim is a `little` difference), else "undecided"; "no
-    claim" if the paper makes none."""
+    """Whether the confidence interval of `ratio` (the claim's first arm to its second) agrees with a claim:
+    "agrees" or "contradicts" if the whole interval lies above or below 1, as the claim says, else
+    "undecided". A claim that there is `little` difference agrees if the interval ends below a factor of 1.1
+    (LITTLE), and is contradicted if it begins above. "no claim" if the paper makes none."""
     if not claim.words:
         return "no claim"
     low, high = _as_claimed(claim, ratio)

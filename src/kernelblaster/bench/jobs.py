@@ -68,7 +68,8 @@ class Setup(Record):
 
     @property
     def remembers(self) -> bool:
-        """Whether the strategy uses a knowledge base, reading and teaching it."""
+        """Whether the strategy reads and teaches a knowledge base; False for one that searches without
+        memory."""
         return self.strategy in REMEMBERS
 
 
@@ -88,8 +89,8 @@ class Job(Record):
 
     @property
     def asks(self) -> str:
-        """A hash of everything but the arm's name: equal for jobs that do the same search, so that one result
-        serves all of them."""
+        """A hash of everything that determines the search, which is all but the arm's name: equal for jobs
+        that do the same search, so that one result serves all of them."""
         return self.digest_without("arm")
 
     @property
@@ -111,9 +112,10 @@ class Job(Record):
 
 
 class Spent(Record):
-    """What a search cost, as it is recorded (`cost` gives it as a `Cost`): candidates judged, seconds that
-    the device was in use, wall-clock seconds, tokens, and dollars; `usd` is None if the price of a model is
-    unknown. `estimated` says that tokens were estimated, because no server counted them."""
+    """What a search cost, as it is recorded (`cost` converts it to a `Cost`): candidates judged
+    (`evaluations`), seconds that the device was in use, wall-clock seconds, tokens and dollars of language
+    models; `usd` is None if the price of a model is unknown. `estimated`: tokens were estimated, because no
+    server counted them."""
 
     evaluations: int
     device_seconds: float
@@ -133,10 +135,11 @@ NOTHING = Spent(evaluations=0, device_seconds=0.0, seconds=0.0)
 class JobResult(Record):
     """Result of one search. `job` is the job's key, `run` the name of its run. Times are in microseconds;
     `floor_us` is the least that the GPU's bandwidth and peak rates allow; `gain` is the speedup over the
-    first candidate; None without a candidate. `judged` are the speedups over eager PyTorch in the order of
-    judging, None for each failure or candidate that a review rejected; `ranked` is how many pairs of
-    candidates the emulator's model put in the right order, and of how many. For a valid result, `reason` says
-    why the search stopped early, if it did; else why there is none."""
+    first candidate; all are None without a valid candidate. `judged` are the speedups over eager PyTorch in
+    the order of judging, None for a candidate that failed or that a review rejected. `ranked` is (how many
+    pairs of candidates the emulator's timing model put in the right order, of how many). `reason` says why a
+    search with a valid result stopped early, empty if it did not; for any other status, why there is no
+    result."""
 
     job: str
     arm: str
@@ -161,8 +164,8 @@ class JobResult(Record):
 
 class Measured(Record):
     """The final measurement of a job's best candidate against one baseline; times in microseconds. `outcome`
-    is the kind of the verdict. Without `speedup`, the candidate was not correct (`reason`), or the baseline
-    does not run (`absent`)."""
+    is the kind of the verdict. `speedup` is None if the candidate was not correct (`reason` says why) or,
+    with `absent`, if the baseline does not run."""
 
     job: str
     baseline: str

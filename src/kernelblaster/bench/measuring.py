@@ -1,11 +1,12 @@
 """Final measurements of a bench: the best candidate of each search, judged again against each baseline.
 
-Candidate and baseline alternate within one measurement (judge/timing.py). The search's first candidate is not
-a module that the judge could alternate with: it is judged against eager PyTorch too, and the ratio of the two
-speedups is the gain over it."""
+Candidate and baseline alternate within one measurement (judge/timing.py). Only PyTorch can be such a
+baseline, not another candidate. So the gain over the search's first candidate is computed: the first
+candidate is judged against eager PyTorch too, and the best one's speedup divided by the first one's.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from kernelblaster.judge.judge import DeviceJudge
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.opening import open_device
-from kernelblaster.processes.workers import JobPipe, LostJob, run_jobs, run_with_retry
+from kernelblaster.processes.workers import JobPipe, LostJob, run_with_retry
 from kernelblaster.records import Candidate, Evaluation, Task
 from kernelblaster.records.evaluation import BaselineName
 from kernelblaster.records.outcome import CORRECT, Speedup
@@ -114,9 +115,10 @@ class Measuring:
 def open_judges(
     job: Job, baselines: Sequence[BaselineName], line: PipeLine | None
 ) -> "Iterator[Mapping[BaselineName, DeviceJudge | FleetJudge]]":
-    """A context that yields judges by the name of the baseline that each times candidates against (eager
-    PyTorch, torch.compile, ...), on the kind of device that `job` names. `line` is a connection to the
-    process that owns the devices, which the judges then share; None opens a device in this process."""
+    """A context that yields one judge for each of `baselines` (eager PyTorch, torch.compile, ...), by the
+    baseline's name; each times candidates against its baseline, on the kind of device that `job` names.
+    `line` is a connection to the process that owns the devices, which the judges then share; None opens a
+    device in this process."""
     setup = job.setup
     if line is not None:
         with closing(line):
@@ -144,9 +146,10 @@ def measure_all(
     workers: int = 1,
 ) -> Iterator[list[Measured]]:
     """Judges the best candidate of each result anew, against each of `baselines` (see `Measuring.measure`),
-    on the kind of device of `job`: one after another, or with a `dispatcher` by `workers` processes on the
-    devices of its fleet. With `apart`, another process does them too, because code of a task may crash it;
-    after two crashes on a result, its measurements have the outcome `Died`. `folder` is the bench's."""
+    on the kind of device that `job` names. With a `dispatcher`, `workers` processes do so on the devices of
+    its fleet, otherwise one result is done after another. With `apart`, they are done by another process than
+    this one, because code of a task may crash it; after two crashes on a result, its measurements have the
+    outcome `Died`. `folder` is the bench's."""
     if dispatcher is None and not apart:
         with open_judges(job, baselines, None) as judges:
             for result in results:
@@ -204,12 +207,12 @@ def quotient(one: Speedup, other: Speedup) -> Speedup:
 
 def warm(jobs: Sequence[tuple[Path, str]], names: Sequence[BaselineName], workers: int) -> None:
     """Runs torch.compile in `workers` processes for the compiled baselines among `names`, so that its disk
-    cache is filled before anything is timed. `jobs` are (folder of runs, name of a run). Failures are ignored
-    here: they show again when measured."""
+    cache is filled before anything is timed. `jobs` are (folder of runs, name of a run). Failures and crashes
+    are ignored here: they show again when the baseline is measured."""
     wanted = [(folder, run, name) for folder, run in jobs for name in names if name in COMPILED]
     if wanted:
-        with suppress(ChildProcessError):
-            list(run_jobs(_warm, (), wanted, workers))
+        for _ in run_with_retry(_warm, (), wanted, min(workers, len(wanted))):
+            pass
 
 
 def _warm(pipe: JobPipe) -> None:

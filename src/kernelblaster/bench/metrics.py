@@ -17,10 +17,11 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class BenchSummary:
-    """Statistics of the speedups of `tasks` tasks. `average` to `maximum` are over the `valid` ones, as in
-    the paper's table 3. `valid_rate`, `faster` (above 1) and `slower` are shares of all tasks. `kept` is the
-    geometric mean over all tasks, counting one without a valid candidate as 1, since its baseline is kept. A
-    number is None where there is no data for it."""
+    """Statistics of the speedups of `tasks` tasks, `valid` of which have a correct candidate. `average` to
+    `maximum` are over the valid ones, as in table 3 of the MAIC-RL paper. `valid_rate`, `faster` (speedup
+    above 1) and `slower` are fractions of all tasks. `kept` is the geometric mean over all tasks, in which a
+    task without a valid candidate counts as 1, because its user keeps the baseline. A number is None where
+    there is no data for it."""
 
     tasks: int
     valid: int
@@ -70,16 +71,18 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def against_best(speedups: Mapping[str, float | None]) -> float | None:
-    """The speedup over the fastest of several baselines, which is the smallest of the speedups by baseline.
-    None if there is none or one of them is None, since that baseline might be the fastest."""
+    """The speedup over the fastest of several baselines, which is the smallest of `speedups` (one for each
+    baseline, by name). None if there are none, or if one of them is None, since that baseline might be the
+    fastest."""
     values = list(speedups.values())
     known = [speedup for speedup in values if speedup is not None]
     return min(known) if known and len(known) == len(values) else None
 
 
 def of_light(us: float, floor_us: float) -> float:
-    """The fraction of the speed of light that a kernel reaches: `floor_us`, the least time that the GPU's
-    bandwidth and peak rates allow, over `us`, its time. 1 is the limit; 0.5 takes twice as long."""
+    """The fraction of the "speed of light" that a kernel reaches, its speed relative to the roofline floor:
+    `floor_us` (the least time that the GPU's bandwidth and peak rates allow) divided by `us`, the kernel's
+    time. 1 is the limit; 0.5 takes twice as long."""
     return floor_us / us
 
 

@@ -1,6 +1,6 @@
-"""Runs the searches of a bench or an ablation in parallel. On a GPU, or on a fleet, processes of their own
-hold the devices and judge for the others, which search; the emulated device is cheap, so on one machine each
-process has its own."""
+"""Runs the searches of a bench or an ablation in parallel processes. On a GPU or a fleet, other processes own
+the devices and judge the candidates that the searching ones send them. The emulated device is cheap, so on a
+single machine each searching process has one of its own."""
 
 import os
 import time
@@ -39,11 +39,11 @@ RESTARTS = 2  # of a device that was lost
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """How jobs are worked on: by `workers` processes, in the bench's `folder`. No job is started after
-    `until` (a `time.monotonic`; None for no limit). With `verdicts`, a folder or a database's URL,
-    evaluations are kept there, so that a candidate of several searches is judged once. A single worker is
-    this process itself; with `apart` never, so that code of tasks, which may crash its process, stays out of
-    it."""
+    """How the jobs of a bench are run: by `workers` processes, with the bench's `folder` for runs and
+    results. No job is started after `until` (a `time.monotonic`, seconds; None for no limit). `verdicts` is a
+    folder or a database's URL where evaluations are kept, so that a candidate that several searches try is
+    judged once; None to keep none. With one worker, jobs run in this process, unless `apart` is set: then
+    code of tasks, which may crash its process, never runs in this one."""
 
     folder: Path
     workers: int
@@ -58,9 +58,10 @@ class WorkerPool:
 
 
 def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
-    """A number of workers for a kind of device: on a GPU enough to keep it busy, otherwise half of the cores,
-    since each worker also compiles. On a fleet two for each device, one of which thinks while the other's
-    candidate is judged, and at most eight for each core here: a search mostly waits."""
+    """A number of workers for a kind of device. On a GPU up to eight, so that it does not wait for them,
+    otherwise half of the cores, since each worker also compiles. On a fleet two for each device, so that one
+    can choose its next candidate while the other's is judged, and at most eight for each core of this
+    machine, because a search mostly waits."""
     cores = os.cpu_count() or 1
     if machines is not None:
         return max(1, min(2 * machines.devices(device), 8 * cores))
@@ -71,10 +72,14 @@ def search_all(
     jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None = None
 ) -> None:
     """Search all jobs, which must be for the same kind of device; `tell` is called with progress and each
-    result. With a `dispatcher`, the devices of its fleet judge. Jobs that cannot be started in time are left
-    out. A lost device is restarted; DeviceLost is raised after more than RESTARTS losses if no job ended
-    since the last one, and at once if a fleet has no device left. Raises an error that stopped a worker once
-    the others have ended, and `ModelError` if a model cannot be used."""
+    result. With a `dispatcher`, the devices of its fleet judge. Jobs that could not be started before the
+    pool's time limit are left out.
+
+    A device that is lost is opened again. DeviceLost is raised if it was lost more than twice (RESTARTS)
+    without a job having ended since the last time; with a `dispatcher`, at the first time, because its fleet
+    has no device left then. An error that stopped a worker is raised once the other workers have ended;
+    `ModelError` if a language model cannot be used.
+    """
     for model_use in {job.setup.model_use for job in jobs}:
         if model_use is not None:
             check_models(model_use)
@@ -170,9 +175,9 @@ class _Messages:
 def open_fleet(
     machines: Machines | None, kind: OwnedKind, run: Run, tell: Tell
 ) -> AbstractContextManager[Dispatcher | None]:
-    """A context with a dispatcher for the devices of a kind that a fleet's machines have; None without
-    machines. Leases are kept with `run`, the record of a bench; `tell` is called with messages about
-    devices."""
+    """A context with a dispatcher for all devices of a `kind` on a fleet's `machines`; it gives None if
+    `machines` is None. Leases (which requests devices work on) are kept with `run`, the record of a bench;
+    `tell` is called with messages about devices."""
     if machines is None:
         return nullcontext()
     return machines.dispatcher(kind, leases_of(run), partial(_say, tell))
@@ -184,9 +189,10 @@ def _say(tell: Tell, words: str) -> None:
 
 
 class Judges:
-    """The judge for each job, opened when first needed, one for each kind of device and GPU that is stood
-    for: over `line` (a connection to the process that owns the devices), or in this process; with kept
-    evaluations if the pool has a place for them. A context manager that closes those it opened."""
+    """Opens the judges that jobs need, when they are first needed: one for each kind of device, and for each
+    GPU that an emulated one stands for. They judge over `line` (a connection to the process that owns the
+    devices) or, without it, in this process; they keep evaluations if the pool has `verdicts`. A context
+    manager that closes the judges it opened."""
 
     def __init__(self, pool: WorkerPool, line: PipeLine | None = None) -> None:
         self._pool = pool
@@ -201,8 +207,8 @@ class Judges:
         self._open.close()
 
     def of(self, job: Job) -> Judge:
-        """The judge for this job. The same judge may serve several jobs; what it had prepared for the one
-        before is freed."""
+        """The judge for this job. Several jobs may get the same judge; what it had prepared for the task of
+        the previous job is freed."""
         where = (job.setup.device, job.setup.gpu)
         judge: Any = self._known.get(where)
         if judge is None:

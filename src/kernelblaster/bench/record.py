@@ -96,9 +96,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Pace:
-    """Throughput of a bench's searches: candidates judged, wall-clock seconds, and by kind of work (those of
-    BUSY_WITH) the share of that time for which a shared device was busy (`busy`), on average over devices.
-    `ranking` is how well the emulator's model ranked what was measured."""
+    """Throughput of a bench's searches: candidates judged (`evaluations`), wall-clock `seconds`, and in
+    `busy` the fraction of that time for which a shared device was in use, by kind of work and averaged over
+    devices. `ranking` says how well the emulator's timing model ranked candidates that were then measured."""
 
     evaluations: int
     seconds: float
@@ -151,8 +151,9 @@ class BenchRecord:
 
     @property
     def pace(self) -> Pace:
-        """Throughput over all searches and all interruptions. The time of a process that was killed counts up
-        to its last result; the device's `busy` shares cover only processes that ended by themselves."""
+        """Throughput over all searches, interruptions left out. The time of a process that was killed counts
+        up to the last result that it recorded; the fractions of time in `busy` cover only processes that
+        ended by themselves."""
         busy: Counter[str] = Counter()
         seconds = known = mark = 0.0
         for event in self._events:

@@ -18,11 +18,11 @@ LITTLE = 1.1  # a smaller factor between two arms counts as little
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to search, to be compared with others. `settings` are the fields of `Search` in which it
-    differs from the common setup; with `budget_each`, each of its rollouts (chains of steps) may judge as
-    many candidates as a search of the others in all. `start` is its initial knowledge: nothing, the shipped
-    seed, what the first half of the tasks taught, or what they taught for another GPU; a strategy without
-    memory ignores it."""
+    """One way to search, to be compared with others. `settings` are the fields of `Search` (the options of a
+    search) in which it differs from the common setup. With `budget_each`, each of its rollouts (chains of
+    steps) may judge as many candidates as a whole search of another arm. `start` is its initial knowledge:
+    nothing, the knowledge base that is shipped (`seed`), what the first half of the tasks taught, or what
+    they taught for another GPU; a strategy without memory ignores it."""
 
     name: str
     start: Start = "seed"

@@ -16,8 +16,9 @@ START = "(start)"  # stands for what is applied before the first technique
 
 @dataclass
 class Uses:
-    """Counts of attempts, for example of one technique: those that `paid` (a gain above PAID), valid ones
-    without gain (`idle`), and failures by kind; `speedups` of the valid ones."""
+    """Counts of attempts, for example of one technique: `paid` are those that gained more than 1 % (a log
+    speedup above PAID), `idle` correct ones that did not, `failures` the others by kind; `speedups` has those
+    of the correct ones."""
 
     paid: int = 0
     idle: int = 0
@@ -25,7 +26,7 @@ class Uses:
     speedups: list[float] = field(default_factory=list)
 
     def add(self, result: StepResult) -> None:
-        """Counts one more attempt by its `result`: failed, paid (faster by more than PAID), or correct
+        """Counts one more attempt by its `result`: failed, paid (a log speedup above 0.01, PAID), or correct
         without such a gain."""
         if isinstance(result, Failed):
             self.failures[result.kind] += 1
@@ -63,9 +64,9 @@ class Uses:
 @dataclass(frozen=True)
 class Transition:
     """How often `technique` was applied directly after the technique `before` (START if it was the first
-    one), and with what result: `paid` is the share of attempts that paid (0 to 1), `median_speedup` the
-    median over those that gave a correct candidate, `median_anywhere` that over all uses of the technique,
-    whatever came before. A median is None if there was no correct candidate."""
+    one), and with what result: `paid` is the fraction of these attempts that gained more than 1 %,
+    `median_speedup` the median over those that gave a correct candidate, `median_anywhere` that over all uses
+    of the technique, whatever came before. A median is None if there was no correct candidate."""
 
     before: str
     technique: str
@@ -77,9 +78,9 @@ class Transition:
 
 @dataclass(frozen=True)
 class TechniqueUsage:
-    """What searches tried: attempts by technique, by performance state (like "memory bound") and by (state,
-    technique). `visited` are the states of each task in order of first visit; `transitions` say which
-    technique pays after which."""
+    """What searches tried: attempts by technique, by performance state (what bounds a kernel, like
+    "memory-bandwidth") and by (state, technique). `visited` are the states of each task in order of first
+    visit; `transitions` say how a technique fares after which other one."""
 
     techniques: dict[str, Uses]
     states: dict[str, Uses]
@@ -143,8 +144,8 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
 
 
 def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
-    """How discovery went on: after each step, (number of steps so far, number of different pairs of state and
-    technique that had paid by then)."""
+    """How quickly a search discovers what pays: after each step, (number of steps so far, number of different
+    pairs of state and technique that had gained more than 1 % by then)."""
     paid: set[tuple[str, str]] = set()
     counts = []
     for number, step in enumerate(steps, 1):

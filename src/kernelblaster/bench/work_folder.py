@@ -1,4 +1,5 @@
-"""Base of benches and ablations: work over many tasks, recorded in a folder so that it can be continued."""
+"""`WorkFolder`, the base class of benches and ablations: work on many tasks, recorded in a folder so that it
+can be continued."""
 
 from pathlib import Path
 from typing import IO, Any, Self
@@ -10,8 +11,9 @@ from kernelblaster.store.run import Run, SharedRuns, begin_run, holds_run
 
 
 class WorkFolder:
-    """An open bench or ablation in its folder, whose event log is that of a run. One process at a time may
-    write; others may read. `kind` is the key of the plan in the first event; `title` is for messages. Raises
+    """An open bench or ablation in its folder, whose progress is recorded in an event log of the same form as
+    that of a run. One process at a time may write; others may read. `kind` is the name under which the log's
+    first event has the plan: "plan" for a bench, "ablation" for an ablation. `title` is for messages. Raises
     KernelBlasterError if the folder holds something else, StoreError if another process is writing."""
 
     def __init__(self, folder: Path, kind: str, title: str, *, writing: bool) -> None:

@@ -1,5 +1,5 @@
-"""The lock of a bench folder, which all processes that work on the bench hold: a new command waits until
-those of a killed one have ended."""
+"""The lock of a bench folder, which all processes that work on the bench hold together: a new command waits
+until the processes of a killed one have ended."""
 
 import fcntl
 import os

@@ -33,9 +33,10 @@ def entry(kind: str, digest: str) -> Path:
 
 
 def is_stored(target: Path) -> bool:
-    """Whether the result in the folder `target` (from `entry`) exists and is intact. Marks it as used now,
-    for eviction. A damaged one is deleted, except a native part of this program seen by a confined process,
-    which may not change it. Raises Shortage if deleting fails."""
+    """Whether the result in the folder `target` (from `entry`) exists and is intact; marks it as used now,
+    for eviction. A damaged result is deleted, so that it is made again. Only parts that this program has
+    built of itself are never deleted by a confined process, which may not change them. Raises Shortage if
+    deleting fails."""
     if not target.is_dir():
         return False
     if settings().confined and target.parts[-3] in OWN:
@@ -64,8 +65,8 @@ def temporary(kind: str = "") -> Scratch:
 
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
-    """A context in which results of this kind are looked up and stored in a temporary folder instead of
-    the cache, by this process only: none made earlier is found, and new ones are deleted at the end."""
+    """A context in which this process keeps results of this kind in a temporary folder instead of the cache:
+    it does not see results made earlier, and those that it makes are deleted at the end."""
     with temporary(kind) as path:
         _elsewhere[kind] = path
         try:
@@ -116,9 +117,9 @@ def filling(target: Path) -> Iterator[Path]:
 
 
 def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
-    """The file that `find()` returns, remembered in this process under `kind` and `about` (all that the
-    file depends on): `find`, which checks or makes the result, is called again only if the file is
-    gone."""
+    """Calls `find()`, which checks or makes a file, and returns the file's path. The path is remembered in
+    this process under `kind` and `about` (everything that the file depends on), and `find` is called again
+    only if the file is gone."""
     key = (entry(kind, ""), *about)
     path = _known_files.get(key)
     if path is None or not path.is_file():

@@ -54,7 +54,7 @@ def ablate(
         ),
     ] = "memory,breadth,depth,selection",
     folder: Annotated[
-        Path | None, typer.Option(help="Where it is kept; one that is there already is gone on with.")
+        Path | None, typer.Option(help="Where it is kept; an ablation that is there already is continued.")
     ] = None,
     elsewhere: Annotated[
         str | None, typer.Option(help="The GPU that `transfer` brings knowledge from, for example a100.")
@@ -78,8 +78,8 @@ def ablate(
     """Compare ways to learn and to search: same tasks, same seeds, same budget, with intervals.
 
     Studied are the tasks that the policy covers; the others are listed. --rollouts, --steps and --choices
-    are for arms that do not vary them. Writes studies.md and studies.html into the folder. One that was
-    interrupted goes on with `ablate --folder FOLDER`.
+    are for arms that do not vary them. Writes studies.md and studies.html into the folder. An ablation
+    that was interrupted is continued by `ablate --folder FOLDER`.
     """
     if not suites and folder is None:
         raise KernelBlasterError("name a suite, or a --folder to go on with.")

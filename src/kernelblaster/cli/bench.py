@@ -48,7 +48,7 @@ def bench(
         typer.Argument(help="`core`, a folder, `kernelbench:PATH`; none to go on with --folder."),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option(help="Where it is kept; one that is there already is gone on with.")
+        Path | None, typer.Option(help="Where it is kept; a bench that is there already is continued.")
     ] = None,
     level: Annotated[str, typer.Option(help="Only these levels, for example 1,2.")] = "",
     problems: Annotated[
@@ -82,12 +82,12 @@ def bench(
     store: StoreOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Search every task of a suite, measure what was found beside each baseline, and sum it up.
+    """Search every task of a suite, measure the results against each baseline, and summarize them.
 
-    A task that fails, is unfit or is not covered is listed, and counts in every share. What was done is
-    kept: a bench that was interrupted goes on with `bench --folder FOLDER`. `kernelblaster report FOLDER`
-    makes a page of it. The bench works on a copy of the knowledge base that --kb names, so that its result
-    can be repeated; with --teach, what it learned goes back there at the end.
+    A task that fails, is unfit or is not covered is listed, and counts as one without a speedup in every
+    percentage. What was done is kept: an interrupted bench is continued by `bench --folder FOLDER`.
+    `kernelblaster report FOLDER` makes a page of it. The bench works on a copy of the knowledge base that
+    --kb names, so that its result can be repeated; with --teach, what it learned goes back there at the end.
 
     Exit codes: 0 every task that was begun has a result, 1 the code of a task ended the process in which it
     ran (its result says so, and the others went on), 2 the bench could not be done.

@@ -126,9 +126,9 @@ def _remove_empty(folder: Path) -> None:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Writes `text` to the file `path` that the user named, atomically. A confined command, which may not
-    write there, has the keeper (its helper process) do so, and must have told it of the file before. Raises
-    KernelBlasterError if the file cannot be written."""
+    """Writes `text` to the file `path` that the user named, atomically. A confined command may not write
+    there: the keeper (its helper process) does it instead, if the file was claimed before the command was
+    confined. Raises KernelBlasterError if the file cannot be written."""
     if settings().confined:
         keeper.write(path.absolute(), text, 0o666)
     else:

@@ -46,11 +46,11 @@ VERBS = {
     ),
     "optimize": Verb(
         "optimize.optimize",
-        "Make a task faster: profile, name the state, apply what paid in it, judge, and remember.",
+        "Search for a faster kernel: profile, name what bounds it, apply what helped then, judge, remember.",
     ),
     "resume": Verb(
         "optimize.resume",
-        "Go on with a run exactly where it was; where a budget for models was spent, with a larger one.",
+        "Continue a run exactly where it was; where a budget for models was spent, with a larger one.",
     ),
     "verify": Verb(
         "verify.verify",
@@ -58,7 +58,7 @@ VERBS = {
     ),
     "bench": Verb(
         "bench.bench",
-        "Search every task of a suite, measure what was found beside each baseline, and sum it up.",
+        "Search every task of a suite, measure the results against each baseline, and summarize them.",
     ),
     "ablate": Verb(
         "ablate.ablate",

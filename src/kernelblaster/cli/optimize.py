@@ -89,10 +89,10 @@ def optimize(
     store: StoreOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Make a task faster: profile, name the state, apply what paid in it, judge, and remember.
+    """Search for a faster kernel: profile, name what bounds it, apply what helped then, judge, remember.
 
     Needs no language model, and can use one (docs/llm.md); without a GPU, times are modelled. A run that
-    was interrupted goes on with `kernelblaster resume`.
+    was interrupted is continued by `kernelblaster resume`.
 
     Exit codes: 0 faster than the baseline, 1 correct but not faster (with --fail-under, below that speedup),
     2 it could not be done, 130 stopped.
@@ -154,9 +154,9 @@ def resume(
     runs: RunsOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Go on with a run exactly where it was; where a budget for models was spent, with a larger one.
+    """Continue a run exactly where it was; where a budget for models was spent, with a larger one.
 
-    A run that has ended goes on with a larger --budget. Exit codes are those of `optimize`.
+    A run that has ended continues with a larger --budget. Exit codes are those of `optimize`.
     """
     with open_run(runs_folder(runs), run, writing=True) as opened:
         raise_budget(opened, budget, "cli")

@@ -46,8 +46,8 @@ def check_named(gpu: str | None, files: Sequence[Path] = ()) -> None:
 
 
 def again_at(folder: Path) -> str:
-    """The option by which a suggested command finds a run in `folder` again (" --runs FOLDER"), to be
-    appended; empty where runs are kept if nothing is said."""
+    """The option " --runs FOLDER", to be appended to a command that is suggested to the user, so that it
+    finds a run in `folder`; empty if the folder is where commands look for runs anyway."""
     usual = runs_folder(None)
     return "" if folder.resolve() == usual.resolve() else f" --runs {shlex.quote(str(folder))}"
 

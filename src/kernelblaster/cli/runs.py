@@ -57,9 +57,9 @@ def fetch(
     runs: RunsOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Make a run of a shared store known here, so that it can be shown, reported and gone on with.
+    """Make a run of a shared store known here, so that it can be shown, reported and continued.
 
-    A bench is gone on with by `kernelblaster bench --folder FOLDER`.
+    A bench is continued by `kernelblaster bench --folder FOLDER`.
     """
     from kernelblaster.store.shared_runs import fetch_run
 

@@ -32,7 +32,7 @@ def stop(
     runs: RunsOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Stop a search that runs in another process; what was judged is kept, and `resume` goes on."""
+    """Stop a search that runs in another process; what was judged is kept, and `resume` continues it."""
     from kernelblaster.api.steering import stop as stop_run
 
     command = stop_run(run, now=now, runs=runs, by=BY)

@@ -32,9 +32,9 @@ class _Sets(ctypes.Structure):
 
 
 def give_up(*, tools: bool) -> None:
-    """Give up all Linux capabilities but KEPT, in this process and in whatever it starts; `tools` also keeps
-    those that NVIDIA's profiling tools need. Does nothing if the process has none. Raises OSError if the
-    kernel refuses."""
+    """Give up Linux capabilities (single rights of root) in this process and in whatever it starts, except
+    the seven (KEPT) with which the sandbox of candidates is set up; `tools` also keeps those that NVIDIA's
+    profiling tools need. Does nothing if the process has none. Raises OSError if the kernel refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     kept = {*KEPT, *(FOR_TOOLS if tools else ())}
     header, sets = _Header(VERSION_3, 0), (_Sets * 2)()

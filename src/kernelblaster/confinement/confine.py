@@ -24,10 +24,10 @@ OWNER_AND_OTHERS = 0o022  # the recorder's child, another user, reads what is co
 
 @dataclass(frozen=True)
 class Needs:
-    """What a confined process may use beside the system's own parts: files and folders to read (`readable`),
-    folders of `programs` to run, `folders` of tasks to read (without hidden files), folders to create and
-    change files in (`writable`), folders from which only empty subfolders may be removed (`emptied`), and
-    whether it uses a `gpu` with NVIDIA's tools."""
+    """What a confined process may use in addition to the system's own files and programs: files and folders
+    to read (`readable`), folders of `programs` to run, `folders` of tasks to read (without hidden files),
+    folders to create and change files in (`writable`), folders from which only empty subfolders may be
+    removed (`emptied`), and whether it uses a `gpu` with NVIDIA's tools."""
 
     readable: tuple[Path, ...] = ()
     programs: tuple[Path, ...] = ()

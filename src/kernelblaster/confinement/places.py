@@ -71,8 +71,8 @@ def grant_system(rules: Ruleset, *, gpu: bool) -> None:
 def grant_folder(rules: Ruleset, folder: Path) -> None:
     """Grants in `rules` reading what is in `folder` and below, except hidden entries (`.git`, `.env`), of
     which only the names are visible, and symbolic links. In a folder that holds more than one project (the
-    home folder, /tmp), only the source files directly in it. Does nothing if it does not exist. After
-    MOST_ENTRIES entries, further folders are left out."""
+    home folder, /tmp), only the source files directly in it are granted. Does nothing if the folder does not
+    exist. After 50,000 entries (MOST_ENTRIES), further folders are left out."""
     if not is_wide(folder):
         whole, parts = _shown_in(folder, [MOST_ENTRIES])
         rules.grant([folder], FileAccess.READ_DIR)

@@ -1,5 +1,5 @@
-"""Inserts that say what to do where a row with the same key exists, which SQLite and PostgreSQL write in the
-same way and SQLAlchemy keeps in a module for each."""
+"""INSERT statements that say what to do if a row with the same key exists (ON CONFLICT). SQLite and
+PostgreSQL write this in the same way, but SQLAlchemy has a module of its own for each."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""Migrations of databases with Alembic. Each set of tables has a folder of revisions and a table of its own
-that holds the present one, so that several sets may share a database."""
+"""Migrations of databases with Alembic. Each set of tables has a folder with its revisions (schema versions),
+and a database table of its own that records the present one, so that several sets can share a database."""
 
 from dataclasses import dataclass
 from pathlib import Path

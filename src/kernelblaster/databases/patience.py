@@ -38,10 +38,10 @@ def is_lost(error: BaseException) -> bool:
 
 
 def patiently(attempt: Callable[[bool], T], lost: type[Exception]) -> T:
-    """The result of `attempt(first)`, where `first` says whether this is the first attempt. If it raises
-    `lost`, it is made again after a pause that grows, for up to the `database_patience_s` of the settings;
-    then `lost` is raised. An attempt that was interrupted may have succeeded all the same, so it must be safe
-    to repeat."""
+    """The result of `attempt(first)`, where `first` says whether this is the first attempt. When it raises an
+    exception of the type `lost`, it is called again after a pause that grows, for up to the
+    `database_patience_s` of the settings; after that, the exception is raised. An attempt that was
+    interrupted may have succeeded all the same, so it must be safe to repeat."""
     start, pause_s = time.monotonic(), FIRST_PAUSE_S
     first = True
     while True:

@@ -145,10 +145,11 @@ class CandidateHung(Exception):
 
 @dataclass(frozen=True)
 class SteppedCall:
-    """What following one call of host code, instruction by instruction in two processes, has shown.
-    `instructions` were executed in the candidate's own code; `finding` says in words what it does with an
-    address that only a number allows, empty if nothing; `missing` why this system cannot follow host code,
-    empty if it can."""
+    """What was seen when one call of host code was executed instruction by instruction, in two processes that
+    differ in their addresses only. `instructions` is how many were executed in the candidate's own code.
+    `finding` says in words which use of an address is not allowed (arithmetic or a decision that depends on
+    its value), empty if there is none; `missing` why this system cannot execute host code so, empty if it
+    can."""
 
     instructions: int = 0
     finding: str = ""
@@ -163,18 +164,19 @@ class Runner(Protocol):
 
     @property
     def host_us(self) -> float:
-        """Microseconds that one call of the candidate's host code takes; 0 before anything was recorded."""
+        """Time in us that one call of the candidate's host code takes, without any GPU work; 0 before a call
+        was recorded."""
         ...
 
     def record(self, calls: "Sequence[Sequence[Argument]]") -> None:
-        """Record these calls (each a list of arguments) together, ahead of time. A call that was not recorded
-        so is recorded when it is needed, which is slower."""
+        """Record these calls, each given by its arguments, together and ahead of time. `call`, `time` and
+        `again` record a call that this was not done for when they need it, which is slower."""
         ...
 
     def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
-        """Follow the host code of one call, instruction by instruction in two processes, after `earlier`
-        calls that are not followed: does it compute or decide anything by addresses, its own or those of
-        tensors?"""
+        """Execute the host code of one call instruction by instruction, in two processes that differ in their
+        addresses only, and report whether it computes or decides anything by addresses (its own or those of
+        tensors). Each process makes `earlier` calls before it, without looking at them."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:
@@ -191,11 +193,11 @@ class Runner(Protocol):
         limit_s: float | None = None,
     ) -> CallReport:
         """Run one call and report what it did. `scratch_poison` is the byte that scratch memory is filled
-        with before, so that reads of uninitialized or freed memory show in the results; with -1 the
-        device chooses. With `accounting`, the duration of every launch is reported. With `kept`, global
-        variables are as the last call left them; otherwise they may have been reset to their initial
-        values. CandidateHung is raised after `limit_s` seconds, or after the usual limit of a call if
-        that is None."""
+        with before, so that reads of uninitialized or freed memory show in the results; with -1 the device
+        chooses one. With `accounting`, the duration of every launch is reported. With `kept`, `__device__`
+        variables have the values that the last call left in them; otherwise they may have been reset to their
+        initial values. CandidateHung is raised after `limit_s` seconds; if that is None, after the usual
+        limit of a call."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
@@ -292,10 +294,13 @@ class Device(Protocol):
 class ProfileJob:
     """One call of a candidate to profile: its shared object and the call's arguments, which point into the
     arena. `workload` is a name to record; `depth` selects which metrics are collected; `limit_s` is the time
-    allowed in seconds beyond the tool's start. Two fields are for a modelled device, which runs only some
-    blocks. With `shift`, it runs fewer of them, moved by this fraction of the grid; None for the usual ones.
-    With `model_limit_s`, CandidateHung is raised if the call takes more seconds; None for the usual limit of
-    a call."""
+    allowed in seconds, not counting the start of the profiler.
+
+    The other two fields are for a modelled device, which runs only some blocks of a launch. With `shift`, it
+    runs fewer blocks than usual, moved by this fraction (0 to 1) of the grid; None for the usual ones. With
+    `model_limit_s`, CandidateHung is raised if the call takes more seconds; None for the usual limit of a
+    call.
+    """
 
     binary: Path
     arguments: tuple[Argument, ...]

@@ -129,8 +129,8 @@ class EmulatedDevice:
         raise KernelBlasterError("PyTorch cannot be timed on the emulated device: it has no clock.")
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """One profile with modelled times for each job. Only the first REPEATED_BYTES of each tensor need to
-        hold values: reads beyond wrap around."""
+        """One profile with modelled times for each job. Only the first 16 MiB (REPEATED_BYTES) of each tensor
+        need to hold values: reads beyond these wrap around to the tensor's beginning."""
         return [self._profile(job) for job in jobs]
 
     def _profile(self, job: ProfileJob) -> Profile:
@@ -162,10 +162,10 @@ class EmulatedDevice:
 
 class EmulatedRunner(ReplayRunner):
     """A candidate on the PTX machine, the emulator. `model` gives the modelled profile of a call, for its
-    times; `resident` how many clusters (or blocks) of a launch the GPU runs at once; `answer` the answer to
-    host code's question about the GPU. `doubtful`: in the last call, some volatile or relaxed read might have
-    returned an older value on real hardware. `exhausted`: the last call was ended because it took more work
-    than `Draws.most_work`."""
+    times; `resident` how many clusters (or blocks) of a launch the GPU runs at once; `answer` the answer to a
+    question that host code asks about the GPU. After a call, `doubtful` says whether some volatile or relaxed
+    read of it might have returned an older value on real hardware, `exhausted` whether it was ended because
+    it took more work than `Draws.most_work`."""
 
     doubtful = False
     exhausted = False
@@ -197,10 +197,10 @@ class EmulatedRunner(ReplayRunner):
         self._restored = restored
 
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
-        """Send a command to the emulating process and return its answer, with a time limit PATIENCE times
-        that of a GPU unless `limit_s` is given. Raises NotEmulated if an instruction is missing in the
-        emulator, unless a launch has a finding anyway; DeviceLost if the emulator itself fails; CandidateDied
-        or CandidateHung."""
+        """Send a command to the emulating process and return its answer. The time limit is `limit_s` seconds;
+        if that is None, six times (PATIENCE) that of a GPU. Raises NotEmulated if an instruction is missing
+        in the emulator and it found no error in the launch; DeviceLost if the emulator itself fails;
+        CandidateDied or CandidateHung."""
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)

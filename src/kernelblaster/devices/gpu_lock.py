@@ -29,7 +29,7 @@ def lock_gpu(uuid: str, tell: Callable[[str], None]) -> "IO[str] | socket.socket
     if not settings().confined:
         return locked_file(uuid, tell)
     connection = keeper.connected(WEEK_S)
-    keeper.fail_by(keeper.exchange(connection, {"do": "hold", "gpu": uuid}, tell))
+    keeper.checked_reply(keeper.exchange(connection, {"do": "hold", "gpu": uuid}, tell))
     return connection
 
 

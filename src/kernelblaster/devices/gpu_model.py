@@ -1,9 +1,10 @@
 """The timing model: computes the time of a launch on a GPU from what the PTX machine, the emulator, counted
 on some of its blocks.
 
-A launch is bounded by its device memory traffic, its L2 traffic, and the SMs; an SM by its busiest pipe and
-by the latency of a block's dependent instructions, divided by the number of resident blocks that hide it.
-Bounds that are close to each other add up a little.
+The time of a launch is the largest of three bounds: its device memory traffic, its L2 traffic, and the SMs.
+The bound of an SM is its busiest pipe, or the latency of a block's dependent instructions divided by the
+number of resident blocks that hide it. Where bounds are close to each other, the time is a little more than
+the largest.
 """
 
 import tomllib
@@ -96,9 +97,9 @@ def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -
 
 @dataclass(frozen=True)
 class SampledBlocks:
-    """Which blocks of a launch are run to model its time: `spread` over the grid, moved by the fraction
-    `shift` of it; the `first` ones, one after the other, where a block needs what those before it did; or
-    `all`, interleaved, where blocks wait for each other."""
+    """Which blocks of a launch are run to model its time: `spread`, some over the whole grid, moved by the
+    fraction `shift` (0 to 1) of it; `first`, the first ones in turn, if a block needs what those before it
+    wrote; or `all`, interleaved, if blocks wait for each other."""
 
     which: Which = "spread"
     shift: float = 0.0

@@ -97,14 +97,15 @@ class LaunchList:
 
     def does_as(self, other: "LaunchList") -> bool:
         """Whether this recording of a call and the `other` one put the same work on the stream, with the same
-        errors and violations. Kernel attributes are ignored, since host code may set them in its first call
-        only."""
+        errors and violations. Calls that set kernel attributes are not compared, since host code may make
+        them in its first call only."""
         mine, theirs = ([op for op in one.operations if not op.startswith(_KEPT)] for one in (self, other))
         return mine == theirs and self.errors == other.errors and self.violations == other.violations
 
     def moved(self, ranges: Sequence[tuple[int, int, int]]) -> "LaunchList":
-        """A copy of this list with addresses translated: an address in a range (begin, end, new begin) moves
-        with it. 8-byte words of kernel parameters and uploads that lie in a range are taken for addresses."""
+        """A copy of this list with addresses translated by `ranges` of (begin, end, new begin): an address in
+        a range keeps its distance from the range's begin. Every 8-byte word of kernel parameters and uploads
+        whose value lies in a range is taken for an address."""
 
         def translated(address: int) -> int:
             return next((address - a + to for a, end, to in ranges if a <= address <= end), address)

@@ -39,8 +39,8 @@ class PlayerProcess:
 
     def wait_ready(self) -> dict[str, Any]:
         """Wait until the player has started; returns the properties that it reports then (GPU name,
-        attributes, memory). May be called again. Raises DeviceLost if it does not start within START_LIMIT_S
-        seconds."""
+        attributes, memory). May be called again. Raises DeviceLost if it does not start within 60 s
+        (START_LIMIT_S)."""
         if self._ready is None:
             try:
                 self._ready = self._read(START_LIMIT_S)
@@ -185,7 +185,8 @@ class PlayerPool:
         return player
 
     def retire(self, player: PlayerProcess) -> None:
-        """Kills a player whose candidate is done with, without waiting for its end (`settle` does that)."""
+        """Kill a player whose candidate needs it no more, without waiting for the process to end (`settle`
+        does that)."""
         player.kill()
         self._ending.append(player)
 

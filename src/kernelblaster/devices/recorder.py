@@ -41,8 +41,8 @@ class CallToRecord:
     """One call of a candidate's host code to record. `scratch` is the address where its scratch allocations
     (cudaMallocAsync) begin; with `scratch_at_end`, the first one lies at the end of its mapping and later
     ones alternate between begin and end. `stream` is the stream's handle. `filling` is the byte that new host
-    memory is filled with; 0: not filled. `before` are calls (times, arguments) that the same process makes
-    first, unrecorded."""
+    memory is filled with; 0: not filled. `before` are calls, as (how often, arguments), that the same process
+    makes first without recording them."""
 
     arguments: tuple[Argument, ...]
     scratch: int
@@ -53,8 +53,9 @@ class CallToRecord:
 
     @property
     def text(self) -> str:
-        """This call as one line of text, the form in which the recorder's executable reads it: addresses,
-        then for each call how often it is made, and its arguments."""
+        """This call as one line of text, the form in which the recorder's executable reads it: addresses
+        first, then the arguments of each call of `before` and of this one, with the number of times to make
+        it."""
         words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]
@@ -63,10 +64,10 @@ class CallToRecord:
 
 @dataclass
 class Recordable:
-    """A compiled candidate whose host code is to be run by the recorder, which writes down its CUDA calls:
-    the `folder` it was compiled into, its device code, the GPU that its host code is told of, the `addresses`
-    of its global variables by name, and `facts`, the answers to what the host code has asked about the GPU so
-    far."""
+    """A compiled candidate whose host code is to be run by the recorder, which writes down its CUDA calls.
+    `folder` is where it was compiled, `code` its device code, `gpu` the properties that its host code is
+    given when it queries the GPU, `addresses` those of its global variables by name, and `facts` the answers
+    to other questions that the host code has asked about the GPU so far."""
 
     folder: Path
     code: DeviceCode
@@ -150,10 +151,10 @@ class Recorder:
         seed: int,
         limit_s: float,
     ) -> SteppedCall:
-        """Follow one call of the candidate's host code, instruction by instruction, in two processes that are
-        loaded at different addresses (native/stepping.h). `moved` is the same `call` with all tensors `away`
-        bytes further on; `seed` (64 bits) draws where in its page the stack begins. It takes at most
-        `limit_s` seconds; more is a finding. Raises NoDevice and DeviceLost as `record` does."""
+        """Execute one call of the candidate's host code instruction by instruction, in two processes that are
+        loaded at different addresses (native/stepping.h). `moved` is the same call as `call` with all tensors
+        `away` bytes further on; `seed` (64 bits) draws where in its page the stack begins. Taking more than
+        `limit_s` seconds is a finding. Raises NoDevice and DeviceLost as `record` does."""
         process = self._confining()
         try:
             _ask(process, candidate, (call, moved), limit_s, f" step {away} {seed}")

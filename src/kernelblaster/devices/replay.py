@@ -56,8 +56,8 @@ class _Mapped:
 
 class ReplayRunner:
     """Implements `Runner` for both kinds of device: `recorder` records the launches of host code, `player`
-    replays them. `answer` gives a fact about the GPU that host code asks for (the text of
-    `LaunchList.question`); `limit_s` is the time limit of one command in seconds."""
+    replays them. `answer` is called with a question about the GPU that host code asks (the text of
+    `LaunchList.question`) and returns the answer; `limit_s` is the time limit of one command in seconds."""
 
     def __init__(
         self,
@@ -348,8 +348,8 @@ class ReplayRunner:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """The report of a call from its launch list and the player's `answer` to the command that replayed
-        it; {} if it was not replayed."""
+        """The report of a call from its launch list and `answer`, what the player said to the command that
+        replayed it; `answer` is {} if the call was not replayed."""
         kept = launches.kept_scratch
         return CallReport(
             error=launches.errors[0] if launches.errors else str(answer.get("error", "")),

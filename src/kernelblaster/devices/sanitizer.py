@@ -16,8 +16,8 @@ SHOWN = 3
 
 
 def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
-    """Run the job's call under each of TOOLS (memcheck, racecheck, synccheck); returns their findings, one
-    line each, with source lines where known. Empty if nothing was found. Raises DeviceLost if
+    """Run the job's call under each of memcheck, racecheck and synccheck (TOOLS), and return what they
+    report, one line each, with source lines where known. Empty if they report nothing. Raises DeviceLost if
     compute-sanitizer is not installed or does not work here."""
     sanitizer = settings().sanitizer
     if sanitizer is None:
@@ -35,7 +35,7 @@ def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
 
 
 def parse(tool: str, output: str) -> list[str]:
-    """The first SHOWN findings in `output` of the compute-sanitizer tool named `tool`, one line each
+    """The first three (SHOWN) errors in `output` of the compute-sanitizer tool named `tool`, one line each
     ("memcheck: ..."), without those about this program's own kernels; empty if there are none."""
     blocks = re.split(r"^={9} (?=\S)", output, flags=re.MULTILINE)
     lines = []

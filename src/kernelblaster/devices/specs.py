@@ -68,9 +68,9 @@ def gpu_named(name: str) -> GpuSpec:
 
 
 def spec_named(title: str) -> GpuSpec | None:
-    """The specification for a GPU name that the driver reports (like "NVIDIA H200"), where one of it and the
-    listed title begins with all words of the other; of several matches, the one with the longest title. None
-    if it is not listed."""
+    """The specification for a GPU name that the driver reports (like "NVIDIA H200"). The name and a listed
+    title match if one of them begins with all words of the other; of several matches, the one with the
+    longest title is returned. None if there is no match."""
 
     def matches(listed: str) -> bool:
         return all(own == other for own, other in zip(title.split(), listed.split(), strict=False))

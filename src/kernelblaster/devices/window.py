@@ -1,8 +1,9 @@
-"""The window of virtual addresses in which candidates get their memory, the same in every process of one
-judge (the part that tests and times candidates).
+"""The window of virtual addresses in which candidates get their memory, the same in every process that works
+for one judge.
 
-Tensors, scratch memory and global variables have a part of it each. Positions within it are drawn at random
-for every call's layout, with unmapped pages between mappings, so that addresses reveal nothing about a call.
+Tensors, scratch memory and `__device__` variables have a part of the window each. Positions in these parts
+are drawn at random for every call, with unmapped pages between mappings, so that addresses tell a candidate
+nothing about the call.
 """
 
 import random

@@ -1,5 +1,5 @@
-"""Calls an exported CUDA kernel on torch tensors. Its text, from the line below on, is part of every
-exported Python file, so it may use nothing but the standard library and torch."""
+"""Calls an exported CUDA kernel on torch tensors. The text of this file from the line below on is part of
+every exported Python file, so it may use nothing but the standard library and torch."""
 
 # fmt: off
 # --- from here on, in exported files ---
@@ -23,15 +23,18 @@ import torch
 
 
 class ExportedKernel:
-    """A CUDA source, compiled by nvcc once for each machine, and the launch function in it.
+    """A CUDA source, compiled by nvcc once for each machine, and the launch function in it. `outputs`,
+    `inputs` and `parameters` describe its arguments: tensors as (name, type, sizes), numbers as (name, type).
+    `sizes` says for each size by name what determines it: a number where the module's construction fixes it,
+    "free" where the inputs do, "derived" where only running forward of `model`, the original module's class,
+    can tell.
 
-    Tensors are (name, type, sizes), numbers are (name, type). A size is a number where the module's
-    construction fixes it, "free" where the inputs decide, "derived" where only the forward function of
-    `model`, the original module's class, can say. `built_with` are the arguments that the module was built
-    with when the kernel was judged; `modes` are the modes that the kernel is for, each as `training` of the
-    module and its parts in turn; None where the module does the same in every mode. `most_bytes` is the
-    largest input, in bytes, that was judged. `call` takes the inputs in the kernel's order, and returns the
-    positional and the named arguments of forward that hold them; None where they are its positional ones."""
+    `built_with` are the arguments that the module was built with when the kernel was judged. `modes` are the
+    modes that the kernel is for, each a list with `training` of the module and its parts in turn; None if the
+    module does the same in every mode. `most_bytes` is the largest input, in bytes, that was judged. `call`
+    takes the inputs in the kernel's order and returns the positional and the named arguments of forward that
+    hold them; None if they are its positional ones.
+    """
 
     alignment = 256
     device_type = "cuda"
@@ -125,8 +128,8 @@ class ExportedKernel:
     def flat_inputs(
         self, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], str | None]:
-        """The inputs of a call of the module, in the order in which the kernel takes them, and None; or no
-        inputs, and why this call is not the one that was judged."""
+        """The inputs of a call of the module in the order in which the kernel takes them, with None: (inputs,
+        None). If the call is not of the form that was judged, no inputs and the reason why: ((), reason)."""
         if self.call is None and not named and len(inputs) == len(self.inputs):
             return inputs, None
         try:

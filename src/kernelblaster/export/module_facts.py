@@ -19,10 +19,10 @@ from kernelblaster.tasks.small import find_small
 @dataclass(frozen=True)
 class ModuleFacts:
     """What running a module showed about it. `parameters` are the names in its state dict. `result` is a
-    Python expression for what forward returns, with its tensors as `out[i]`. `modes` are the training modes
-    in which it computes the same as when it was built, each as `training` of the module and all its
-    submodules; None if it does in every mode; only the mode it was built in if that cannot be tried.
-    `changed_buffers` are the names of the buffers that forward writes, in the module as built."""
+    Python expression for what forward returns, with its tensors as `out[i]`. `modes` are the modes in which
+    it computes the same as when it was built, each a list with `training` of the module and all its
+    submodules; None if it does so in every mode; only the mode it was built in if others cannot be tried.
+    `changed_buffers` are the names of the buffers that forward writes in that mode."""
 
     parameters: tuple[str, ...]
     result: str

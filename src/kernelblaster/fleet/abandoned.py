@@ -1,5 +1,5 @@
-"""`abandoned_answer`: the answer to a request that is not tried any more, because the processes of several
-devices were lost while they worked on it."""
+"""`abandoned_answer`: the answer to a request that is given up, because the processes of several devices were
+lost while they worked on it."""
 
 from kernelblaster.errors import BadTask, DeviceLost
 from kernelblaster.fleet.requests import (
@@ -14,9 +14,10 @@ from kernelblaster.records import Abandoned, Evaluation
 
 
 def abandoned_answer(request: Request, why: str) -> object:
-    """The answer to a request that is given up, for the reason `why`: the outcome `Abandoned` for each
-    candidate, None for each estimate. For the preparation of a task it is a BadTask, for anything else a
-    DeviceLost, which whoever sent the request then raises."""
+    """The answer to a request that is given up, for the reason `why`. Evaluations and checks of a candidate
+    get an evaluation with the outcome `Abandoned`; profiles get that outcome for each candidate, estimates
+    None for each. The preparation of a task gets a BadTask, anything else a DeviceLost; these two are raised
+    at whoever sent the request."""
     outcome = Abandoned(reason=why)
     match request:
         case EvaluateRequest():

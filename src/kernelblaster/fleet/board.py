@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class DeviceEntry:
-    """A device of a fleet: its owner's `name`, the `node` (machine) that it is on, whose command uses it
-    (`user`), what it works on (`about`, empty if nothing) and since when (seconds since 1970); `refused` says
-    why it is not used, empty if it is."""
+    """A device of a fleet that a command uses: its owner's `name`; the `node` (machine) that it is on;
+    `user`, whose command it is; what it works on (`about`, empty if nothing) and since when (seconds since
+    1970); `refused` says why the device is not used, empty if it is."""
 
     name: str
     node: str

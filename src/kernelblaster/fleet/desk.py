@@ -1,5 +1,5 @@
-"""The queue of requests in front of one device's owner (the process that has the device): which it gets
-next."""
+"""The queue of requests in front of one device, and the order in which the process that owns the device gets
+them."""
 
 import time
 from collections import Counter, defaultdict, deque
@@ -26,8 +26,8 @@ AHEAD = 16  # candidates that are compiled, or being compiled, before the device
 class Pending:
     """A request of a client that waits for its answer. `work` identifies what is to be done (`work_of` in
     requests.py); `compiled` is its compiled candidate, if it needs one. `alone`: it is not to be combined
-    with others, because a process was lost with it before. `since` is when it was made (a
-    `time.monotonic`)."""
+    with others, because a device's process was lost before while it worked on this request. `since` is when
+    it was made (a `time.monotonic`, seconds)."""
 
     request: Request
     client: Hashable
@@ -39,15 +39,16 @@ class Pending:
 
     @property
     def search(self) -> tuple[Hashable, str]:
-        """The search that it belongs to: its client, and the task that the client is at."""
+        """The search that the request belongs to, as (client, hash of the task): one client searches one task
+        after another."""
         return self.client, task_digest(self.request)
 
 
 class Desk:
-    """The owner of a device (the process that has it) with its queue. Requests are `waiting` to be compiled,
-    `compiling`, `ready`, or `at_work`. `clients` are the searches whose present task is judged here;
-    `answered` counts requests. `began` is when the ones at work were begun (a `time.monotonic`). `used` are
-    the seconds that each search (`Pending.search`) has had of the device."""
+    """The owner of a device (the process that has it) with its queue. Requests are in one of four places:
+    `waiting` to be compiled, `compiling`, `ready`, or `at_work` (sent to the owner at the time `began`, a
+    `time.monotonic`). `clients` are the searches whose present task is judged here; `answered` counts
+    requests. `used` are the seconds of device time that each search (`Pending.search`) has had."""
 
     def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
         self.owner = owner
@@ -82,8 +83,9 @@ class Desk:
             self.ready.append(pending)
 
     def next_to_compile(self) -> Pending | None:
-        """Take the request whose candidate is compiled next: the oldest one of the client with the fewest
-        candidates compiled ahead here. None if none waits, or AHEAD are compiled already."""
+        """Take the request whose candidate is compiled next: the oldest one of the client that has the fewest
+        candidates ahead, compiled or being compiled for this device. None if no request waits to be compiled,
+        or 16 candidates (AHEAD) are ahead."""
         ahead = [*self.compiling, *(one for one in self.ready if one.compiled is not None)]
         if not self.waiting or len(ahead) >= AHEAD:
             return None
@@ -94,11 +96,14 @@ class Desk:
         return chosen
 
     def next_to_answer(self) -> list[Pending]:
-        """Take the requests that the owner of the device gets next; empty if none is ready. Usually one: the
-        oldest of the search that has had least of the device, so that a slow task does not keep others
-        waiting. Profiles of equal depth go together, since starting a profiler takes longer than most of
-        them: once half of the clients wait for one, one has waited for PATIENCE_S, or nothing else is
-        ready."""
+        """Take the requests that the owner of the device gets next; empty if none is ready. Usually it is a
+        single one: the oldest of the search that has used the least device time, so that a slow task does not
+        keep others waiting.
+
+        Requests for profiles of equal depth are taken together, since starting a profiler takes longer than
+        making most profiles. They are taken once half of the clients wait for one, one has waited for six
+        seconds (PATIENCE_S), or nothing else is ready.
+        """
         profiles = [one for one in self.ready if isinstance(one.request, ProfileRequest)]
         others = [one for one in self.ready if one not in profiles]
         chosen = [min(others, key=lambda one: self.used[one.search])] if others else []
@@ -110,21 +115,22 @@ class Desk:
         return chosen
 
     def forget(self, client: Hashable) -> None:
-        """Forget a client that has left, and what its searches had of the device."""
+        """Forget a client that has left, with the device time that its searches have used."""
         self.clients.discard(client)
         for search in [search for search in self.used if search[0] == client]:
             del self.used[search]
 
     def charge(self) -> None:
-        """Charge the time since `began` to the searches whose requests are at work."""
+        """Add the time since `began` to what the searches of the requests at work have used, in equal
+        shares."""
         seconds = (time.monotonic() - self.began) / max(1, len(self.at_work))
         for one in self.at_work:
             self.used[one.search] += seconds
 
     def spare_evaluation(self) -> Pending | None:
-        """Take an evaluation that another PTX machine (emulator) may do as well, since its times are
-        modelled: the last one, if more than one waits here behind the one at work. None if there is none, or
-        this device is a GPU."""
+        """Take an evaluation from the queue that another emulated device may make instead; its result is the
+        same, since times are modelled. It is the newest one that is not to be answered alone, if at least two
+        requests wait here. None if there is none, or this device is a GPU."""
         if self.owner.kind != "emulated" or len(self.waiting) + len(self.ready) < 2:
             return None
         for queue in (self.waiting, self.ready):
@@ -135,7 +141,7 @@ class Desk:
         return None
 
     def drain(self) -> list[Pending]:
-        """Take all requests that are not at work or being compiled."""
+        """Take all requests out of the queue, except those at work or being compiled."""
         left = [*self.ready, *self.waiting]
         self.ready, self.waiting = [], deque()
         return left

@@ -36,7 +36,8 @@ Compiled = Binary | CompiledObject | Outcome
 
 class DeviceOwner:
     """Owns the GPU of this process, or a PTX machine (an emulator on the CPU), and answers requests one at a
-    time. Judges, and the reference modules of up to PREPARED tasks, are made when first needed and kept."""
+    time. Judges are opened when first needed and kept. What they prepare for a task (its reference module
+    among it) is kept too, for up to six tasks (PREPARED); one more frees that of all others."""
 
     def __init__(self) -> None:
         self._open = ExitStack()
@@ -45,10 +46,10 @@ class DeviceOwner:
         self._tasks: set[tuple[JudgeChoice, str]] = set()
 
     def answer(self, requests: Sequence[Request], compiled: Compiled | None = None) -> list[Any]:
-        """The answers to requests: usually to one, which may come with its `compiled` candidate; several are
-        profiles of equal depth, made under one start of the profiler. A request that cannot be answered gets
-        the KernelBlasterError to raise. Raises DeviceLost, or whatever else says that the device cannot be
-        used any more."""
+        """The answers to `requests`, in their order. Usually it is one request, which may come with its
+        `compiled` candidate; several are requests for profiles of equal depth, which are made in one start of
+        the profiler. For a request that cannot be answered, the answer is the KernelBlasterError to raise.
+        Raises DeviceLost (or a CUDA error) if the device cannot be used any more."""
         first = requests[0]
         try:
             if isinstance(first, ProfileRequest):

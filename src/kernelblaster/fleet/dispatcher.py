@@ -1,8 +1,9 @@
-"""Hands the requests of many searches to the owners of a fleet's devices.
+"""Hands the requests of many searches to the processes that own a fleet's devices.
 
-A search stays with one device, so that its times are comparable; if that is lost, it goes to another one,
-where the task is prepared and its baseline measured again. What an owner was working on when it was lost is
-done again once: a candidate with which an owner is lost twice is abandoned, and named.
+All requests of a search go to one device, so that its times are comparable. If that device is lost, the
+search moves to another one, where the task is prepared and its baseline measured again. Requests that were at
+work when a process was lost are sent once more; a candidate with which a process is lost twice gets the
+outcome `Abandoned`.
 """
 
 import time
@@ -44,10 +45,10 @@ Say = Callable[[str], None]
 
 
 class Dispatcher:
-    """Takes the requests of many searches and has the owners of a fleet's devices answer them. It starts the
-    fleet, and ends it when it is closed. `leases` count how often work was lost with its process; `say` is
-    called with messages for people; `busy` are the seconds that devices were in use, by kind of request.
-    Methods may be called from any thread."""
+    """Takes the requests of many searches and has the owners of a fleet's devices (the processes that have
+    them) answer these. It starts the fleet when it is made, and ends it when it is closed. `leases` count how
+    often work was lost with its process; `say` is called with messages for people; `busy` are the seconds
+    that devices were in use, by kind of request. Methods may be called from any thread."""
 
     def __init__(self, fleet: Fleet, leases: Leases, say: Say = lambda words: None) -> None:
         self._fleet = fleet

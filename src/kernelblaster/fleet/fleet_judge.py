@@ -71,15 +71,15 @@ class FleetJudge:
         return self._ask(ConfirmRequest(self._choice, task, candidate, evaluation))  # type: ignore[no-any-return]
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        """As `Judge.estimate`. Where the device is a GPU, this process has a PTX machine of its own for it,
-        so that the GPU does not wait meanwhile."""
+        """As `Judge.estimate`. If the judge's device is a GPU, the times are modelled by a PTX machine
+        (emulator) in this process, so that the GPU does not have to wait for it."""
         if self.device.modelled or settings().nvcc is None:
             return self._ask(EstimateRequest(self._choice, task, tuple(candidates)))  # type: ignore[no-any-return]
         return estimates(self._estimator, task, candidates, self.device.spec.architecture)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """Evaluations in the order of the jobs. Up to WINDOW are under way at once, so that they can be
-        compiled in parallel and, where times are modelled, judged by several devices."""
+        """Evaluations in the order of the jobs. Up to 64 requests (WINDOW) are sent ahead, so that candidates
+        can be compiled in parallel and, where times are modelled, judged by several devices."""
         under_way: deque[int] = deque()
         for task, candidate in jobs:
             if len(under_way) == WINDOW:
@@ -89,8 +89,8 @@ class FleetJudge:
             yield self._line.receive(under_way.popleft())
 
     def close(self) -> None:
-        """Close this process's PTX machine, which a later estimate opens again; the process that owns the
-        device drops what it prepared by itself."""
+        """Close the PTX machine (emulator) that this process has for estimates; a later estimate opens it
+        again. The process that owns the device is not told: it drops what it has prepared by itself."""
         self._estimator.close()
 
     def _ask(self, request: Request) -> Any:

@@ -31,9 +31,9 @@ class Health(Record):
 
 
 def look_at(kind: OwnedKind) -> Health:
-    """The health of the first device that this process sees; to be called before the process opens it, so
-    that whoever computes on it is someone else. Empty, so healthy, for a PTX machine or where the GPU cannot
-    be read."""
+    """The health of the first device that this process sees. It must be called before the process opens the
+    device, so that any process found on it is someone else's. Without problems for a PTX machine (emulator),
+    and if the GPU cannot be read."""
     uuid = nvml.visible_uuid() if kind == "cuda" else None
     found = nvml.reading(uuid) if uuid is not None else None
     return Health() if found is None else judge_reading(found)

@@ -1,5 +1,5 @@
-"""Leases: records which device works on what, and how often the device's process was lost with it, so that a
-candidate that crashes devices is given up."""
+"""Leases: a lease records that a device works on a request. They count how often the device's process was
+lost meanwhile, so that a candidate that crashes devices is given up."""
 
 from collections import Counter
 from typing import Protocol
@@ -15,12 +15,13 @@ class Leases(Protocol):
         ...
 
     def end(self, work: str) -> None:
-        """Notes that the work was done, or given up, and forgets how often processes were lost with it."""
+        """Record that the work was done or given up: its lease ends, and its count of lost processes is
+        forgotten."""
         ...
 
     def release(self, work: str) -> None:
-        """Notes that nobody works on this any more, because whoever asked for it has stopped; it counts
-        neither as done nor as lost."""
+        """Record that nobody works on this any more, because whoever asked for it has stopped: its lease
+        ends, and its count of lost processes stays as it is."""
         ...
 
     def lose(self, work: str, why: str) -> int:
@@ -30,7 +31,8 @@ class Leases(Protocol):
 
 
 class PassingLeases:
-    """Counts lost work (see `Leases`) in the memory of this process, which forgets it at its end."""
+    """Leases (see `Leases`) of a dispatcher that keeps no record on disk: counted in the memory of this
+    process, and gone when it ends."""
 
     def __init__(self) -> None:
         self._lost: Counter[str] = Counter()

@@ -8,9 +8,9 @@ from kernelblaster.store.files import write_whole
 
 
 class NodeFile(Record):
-    """The node that `fleet start` started for this user on this machine: the process that holds it together,
-    with the time at which that was started (in the kernel's ticks since boot), the `address` of the fleet's
-    head node (HOST:PORT), the file of its token, and its folder for temporary files."""
+    """The node that `fleet start` started for this user on this machine. `pid` is the process that holds it
+    together, `started` when that process was started (in the kernel's ticks since boot), `address` the
+    fleet's head node (HOST:PORT), `token` the file of its token, `folder` its folder for temporary files."""
 
     pid: int
     started: int

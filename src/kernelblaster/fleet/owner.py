@@ -66,19 +66,19 @@ class Fleet(Protocol):
     def compilers(self) -> Compilers: ...
 
     def start(self, join: Callable[[Owner], None]) -> None:
-        """Start the owners of all devices. `join` is called with each as soon as it can be asked, also later
-        and from other threads. Called once, by a thread that lives as long as the fleet."""
+        """Start the processes that own the devices. `join` is called with each owner as soon as it can be
+        asked, also later and from other threads. Called once, by a thread that lives as long as the fleet."""
         ...
 
     def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
-        """Start another owner for the device of one that was lost for the reason `why`, unless the device is
-        gone or was lost too often. `fruitful`: the lost one had answered something. Called by the thread that
-        called `start`."""
+        """Start another owner for the device whose owner was `lost` for the reason `why`, unless the device
+        is gone or was lost too often. `fruitful`: the lost owner had answered at least one request. Called by
+        the thread that called `start`."""
         ...
 
     def refuse(self, owner: Owner, why: str) -> None:
-        """Leave the device of an owner unused, which has said that it cannot be used (`why`). Called by the
-        thread that called `start`."""
+        """Leave a device unused from now on, because its owner has said that it cannot be used, for the
+        reason `why`. Called by the thread that called `start`."""
         ...
 
     def note(self, owner: Owner, about: str) -> None:

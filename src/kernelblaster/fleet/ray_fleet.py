@@ -184,8 +184,8 @@ def open_board() -> Any:
 
 
 def ray_status() -> list[NodeStatus]:
-    """The state of each machine of the cluster that this process is connected to. One that does not answer
-    within ASK_S seconds is shown without its GPUs."""
+    """The state of each machine of the cluster that this process is connected to. A machine that does not
+    answer within 15 s (ASK_S) is listed without its GPUs."""
     nodes = ray.nodes()
     asked = {node["NodeID"]: _ask_gpus(node["NodeID"]) for node in nodes if node["Alive"]}
     ray.wait(list(asked.values()), num_returns=len(asked), timeout=ASK_S)

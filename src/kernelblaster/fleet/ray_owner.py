@@ -50,8 +50,8 @@ class DeviceActor:
 
 class ActorOwner:
     """An `Owner` of a device that is a Ray actor on a machine (`node` is its id), where it takes the Ray
-    resources `takes`. This does not wait for the actor to start, which may wait until others have given the
-    device back."""
+    resources `takes`. The constructor does not wait for the actor to start; the actor may have to wait until
+    others have given the device back."""
 
     def __init__(self, kind: OwnedKind, name: str, node: str, takes: dict[str, Any], namespace: str) -> None:
         self.kind = kind
@@ -82,9 +82,9 @@ class ActorOwner:
 
 
 class TaskCompilers:
-    """`Compilers` that are Ray tasks on any machine, each with one core. What `compile` gives is a reference
-    to the compiled candidate, which travels from machine to machine and not through this process. `slots`,
-    how many may run, is set from outside as machines come and go."""
+    """`Compilers` that are Ray tasks on any machine of the cluster, each with one core. `compile` gives a
+    reference to the compiled candidate, whose files travel directly between machines and not through this
+    process. `slots`, how many may run at once, is set from outside as machines come and go."""
 
     def __init__(self) -> None:
         self.slots = 1

@@ -24,10 +24,10 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class JudgeChoice:
-    """Which judge answers: on a GPU (`cuda`) or the PTX machine (`emulated`); `gpu` is the short name of the
-    GPU that is wanted, or that the PTX machine stands for (None: any, the default one). Candidates are timed
-    beside `baseline`. `searching`: evaluations include a profile where that costs nothing. `filter` and
-    `sanitize` are as in `EvaluationOptions`."""
+    """Which judge answers a request. `kind` is the device: a GPU (`cuda`) or the PTX machine (`emulated`);
+    `gpu` is the short name of the GPU that is wanted, or that the PTX machine stands for (None: any GPU, or
+    the default one). Candidates are timed against `baseline`. `searching`: evaluations include a profile if
+    that costs no extra time. `filter` and `sanitize` are as in `EvaluationOptions`."""
 
     kind: OwnedKind
     gpu: str | None = None
@@ -39,8 +39,9 @@ class JudgeChoice:
 
 @dataclass(frozen=True)
 class DescribeRequest:
-    """Asks for the device's description, which opens it: answered by its `DeviceFacts`. `healthy`: a device
-    that is not fit to time on (health.py) is not opened, and the answer is NoDevice."""
+    """Asks for the description of the device, which opens it; the answer is its `DeviceFacts`. With
+    `healthy`, a device that is not fit for timing (health.py) is not opened, and the answer is a NoDevice
+    error."""
 
     choice: JudgeChoice
     healthy: bool = False
@@ -90,8 +91,8 @@ class ProfileRequest:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """Asks the owner of a device how long candidates take by the model of the GPU, without verification:
-    answered by a list with a time in us, or None where there is no estimate, for each, as by
+    """Asks the owner of a device how long candidates take by the timing model of the GPU, without verifying
+    them. The answer is a list with a time in us for each candidate, None where there is no estimate, as by
     `Judge.estimate`."""
 
     choice: JudgeChoice

@@ -118,8 +118,9 @@ class ModuleBaseline:
         return self._other
 
     def large(self, scalars: Sequence[Any]) -> "ModuleBaseline":
-        """A baseline for the primary workload (the timed sizes), with these scalars and this baseline's
-        values to draw from, so that no tensor of the primary workload's size is made."""
+        """This baseline with its module built for the primary workload (the timed sizes) and these scalar
+        arguments, whichever workload it was built for. Values for inputs and parameters are still drawn from
+        this baseline's pools, so that the task file need not make tensors of that size."""
         made = copy(self)
         made._reference = self._reference.at_primary(scalars)
         made._construction, made._other = "primary", None

@@ -2,9 +2,10 @@
 be computed from a few rows of the inputs.
 
 This is possible along an independent size, one along which outputs do not depend on each other (a batch);
-tasks/independence.py finds these. A box is a list of indices along each independent size; the reference of a
-box follows from the inputs at these indices, however large the rest is. Each row may be filled with another
-kind of values (zeros, large, negated), so that one run tests several kinds."""
+tasks/independence.py finds these. A box is a list of indices along each independent size; the reference's
+outputs there are computed from the inputs at the same indices, however large the rest is. Each row may be
+filled with another kind of values (zeros, large, negated), so that one run tests several kinds.
+"""
 
 from dataclasses import dataclass
 from math import prod

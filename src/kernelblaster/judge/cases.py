@@ -1,8 +1,9 @@
-"""The plan of one verification: which kinds of values are tried at which sizes, drawn anew for every
-candidate.
+"""The plan of one verification: which kinds of values (huge, zero, NaN, sorted, ...) are tried at which
+sizes.
 
-Every plan has every kind of values below. Drawn are the size that each kind comes at, the inputs that take
-it, and the order. Cheap cases come first, because most wrong candidates fail early.
+Every candidate gets a plan of its own. All plans try the same kinds of values; drawn at random are the sizes
+at which each kind comes, the inputs that take it, and the order. Cheap cases come first, because most wrong
+candidates fail early.
 """
 
 import secrets

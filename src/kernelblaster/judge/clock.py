@@ -46,8 +46,8 @@ class Timed:
 
 class Clock(Protocol):
     """How candidates are timed: measured or modelled. `stage` names it in progress messages. `largest_bytes`
-    is the most bytes that the tensors of a workload may have at which candidates are run, on the emulator;
-    it is None on a GPU, where they are run at the primary workload itself (the sizes that are timed)."""
+    limits the workloads that candidates are run at on the emulator: the most bytes of all tensors of one. It
+    is None on a GPU, where they are run at the primary workload itself (the sizes that are timed)."""
 
     stage: str
     largest_bytes: int | None
@@ -58,8 +58,9 @@ class Clock(Protocol):
         ...
 
     def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
-        """A function that gives the baseline's time in us on the values that a layout of the primary workload
-        (the sizes that are timed) holds, measured once for each task. None where times are modelled."""
+        """A function that, given a layout of the primary workload (the sizes that are timed) filled with
+        values, returns the baseline's time on them in us; it measures once for each task. None where times
+        are modelled."""
         ...
 
     def profiles(
@@ -76,7 +77,8 @@ class Clock(Protocol):
 
 
 class MeasuredClock:
-    """Times candidates on a GPU. `keep_samples`: timings hold every pair of times (baseline, candidate)."""
+    """Times candidates on a GPU. With `keep_samples`, a timing keeps every pair of times (baseline,
+    candidate), not only the speedup that follows from them."""
 
     stage = "timing"
     largest_bytes: int | None = None

@@ -58,10 +58,11 @@ class OutputComparer:
         outputs: list[list[torch.Tensor]],
         parts: Sequence[torch.Tensor] | None = None,
     ) -> list[OutputSample]:
-        """For each output of the task one sample: how far the candidate (`outputs`, those of each run) and
-        PyTorch (`right`) are from the float64 reference on the input values that `case` and `seed` determine.
-        Where there is no float64 reference, the candidate is compared with PyTorch. `parts`, if given, has
-        for each output the flat indices of the elements to compare."""
+        """For each output of the task one sample, which says how far the candidate and PyTorch are from the
+        float64 reference. `outputs` are the candidate's, a list for each run; `right` are PyTorch's; both
+        were computed on the input values that `case` and `seed` determine. Without a float64 reference, the
+        candidate is compared with PyTorch. `parts`, if given, has for each output the flat indices of the
+        elements to compare."""
         truth, seen = self._truth.outputs(case, seed)
         if truth is None:
             self.notes.append("no float64 reference: compared with the baseline's own output")

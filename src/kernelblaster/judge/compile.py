@@ -48,8 +48,8 @@ FORMAT = 5  # of a cache entry: what its folder holds
 
 @dataclass(frozen=True)
 class Binary:
-    """A compiled and screened candidate. `path` is its shared object, which lies in a cache folder with its
-    PTX, cubin and source; `compilation` is the compiler's report (resources of each kernel)."""
+    """A compiled and screened candidate. `path` is its shared object; PTX, cubin and source lie in the same
+    folder of the cache. `compilation` is the compiler's report (resources of each kernel)."""
 
     path: Path
     compilation: Compilation

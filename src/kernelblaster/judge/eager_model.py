@@ -1,10 +1,10 @@
-"""Models the time of one forward call of a task's module in eager PyTorch, without a GPU.
+"""Models the time of one forward call of a task's module in eager PyTorch, without a GPU. It is a model, not
+a measurement: it gives modelled times of candidates something to be compared with, and proves no speedup.
 
-A model, not a measurement: it puts modelled candidates in proportion and does not prove a speedup. It follows
-two clocks. The host issues operators one by one; the GPU starts a kernel when the host has issued it and the
-previous one has ended. A kernel takes its memory time plus its arithmetic time plus the gap to the next, at
-the shares of the GPU's peak rates that `eager_rates.toml` gives for each family of kernels;
-`benchmarks/fit_eager.py` fits them to measured times.
+It follows two clocks. The host issues operators one by one; the GPU starts a kernel when the host has issued
+it and the previous one has ended. A kernel takes its memory time plus its arithmetic time plus the gap to the
+next, at the fractions of the GPU's peak rates that `eager_rates.toml` gives for each family of kernels;
+`benchmarks/fit_eager.py` fits these to measured times.
 """
 
 import tomllib

@@ -41,9 +41,9 @@ class Estimator:
 
     def microseconds(self, task: Task, binary: Binary) -> float | None:
         """Modelled time in us of a compiled candidate at the task's primary workload (the sizes that are
-        timed). None if it fails or takes longer than LIMIT_S seconds to model, if an instruction is not
-        emulated, or if the task has no workload small enough to be emulated. Raises DeviceLost if the
-        emulator fails."""
+        timed). None if the candidate fails, if modelling it takes longer than six seconds (LIMIT_S), if it
+        has an instruction that is not emulated, or if the task has no workload small enough to be emulated.
+        Raises DeviceLost if the emulator fails."""
         try:
             found = self.profile(task, binary)
             return None if found is None else total_us(found)

@@ -1,5 +1,9 @@
-"""Host check: refuses candidates whose host code may do something else in another process. Running it cannot
-find code that is wrong in one process of a million; following what it does with addresses does."""
+"""Host check: refuses candidates whose host code may behave differently in another process, because it
+computes or decides something by addresses.
+
+Running such code does not find it, if it is wrong in one process of a million. So it is executed instruction
+by instruction, and what it does with addresses is looked at.
+"""
 
 from kernelblaster.devices.device import Argument, CandidateDied, CandidateHung, Runner
 from kernelblaster.judge.stop import failure
@@ -11,10 +15,10 @@ EARLIER = (0, 1, 3)  # calls before the one that is followed: host code may set 
 
 
 def check_host_code(runner: Runner, arguments: tuple[Argument, ...]) -> Outcome | str:
-    """Follow the host code of a loaded candidate through a call with these arguments. What differs between
-    two processes that make the same call are addresses, which it may hand on, compare with each other and
-    align, but not compute with. Returns the outcome of a candidate that does more, else a note in words that
-    says that it was checked, or why it could not be."""
+    """Execute the host code of a loaded candidate, in a call with these arguments, instruction by instruction
+    in two processes. The two differ in addresses only; host code may pass these on, compare them with each
+    other and align them, but not compute with them otherwise. Returns the outcome (Rejected) of a candidate
+    that does, else a note in words: that it was checked, or why it could not be."""
     for earlier in EARLIER:
         try:
             call = runner.stepped(arguments, earlier)

@@ -149,10 +149,11 @@ class DeviceJudge:
         return prepared.fitness, prepared.floor
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate after the emulator's check for races and memory order and,
-        where times are modelled, after it was run at the sizes that they are modelled for; each is done if it
-        was not before. With a note added, or with the check's objection as its outcome. Other evaluations are
-        returned unchanged."""
+        """The evaluation of a correct candidate after the checks that are too costly to make for every
+        candidate: the emulator's search for races and memory-order errors and, if times are modelled, a run
+        at the sizes that the time was modelled for. Checks that the evaluation already has a note of are not
+        repeated. The result has one more note for each check that passed, or what a check found as its
+        outcome. An evaluation that is not of a correct candidate is returned unchanged."""
         if self.device.modelled:
             evaluation = self._confirmed_at_size(task, candidate, evaluation)
         return self._order_check.confirmed(task, candidate, evaluation)

@@ -1,9 +1,10 @@
 """One call of a candidate at a large workload on the PTX machine (the emulator), and the comparison of what
 it wrote with the reference.
 
-Inputs hold values like the task file's own, except in some slabs (slices of the workload, boxes.py), which
-hold another kind each. Of a launch whose blocks have nothing to do with each other only some blocks are run,
-drawn in secret; what they wrote is compared, and how much they wrote tells how much all of them would write.
+Most of the inputs hold values like the task file's own; each of some slabs (slices of the workload, boxes.py)
+holds another kind of values. If the call is a single launch whose blocks are independent, only some of its
+blocks are run, drawn in secret; what these wrote is compared, and from the amount it follows how much all
+blocks would write.
 """
 
 import random
@@ -51,10 +52,11 @@ class LargeTask:
 
 @dataclass(frozen=True)
 class CallCoverage:
-    """What a large call did. `share` (0 to 1) of the blocks of its only launch were run (1: all of all
-    launches); `covered` is the least fraction of an output's elements that was written. `places` are
-    positions of some written elements, by size name; empty where all blocks ran. `work` is how much the
-    emulator did, in the units of `Draws.most_work` (warp instructions, memory accesses weighted)."""
+    """What a large call ran and wrote. `share` is the fraction (0 to 1) of the blocks of its only launch that
+    were run; 1 if all blocks of all its launches were. `covered` is the fraction of an output's elements that
+    was written, the least of all outputs. `places` are positions of some written elements, as indices by size
+    name; empty if all blocks ran. `work` is how much the emulator did, in the units of `Draws.most_work`
+    (warp instructions, memory accesses weighted)."""
 
     share: float
     covered: float
@@ -63,7 +65,8 @@ class CallCoverage:
 
 
 class TooMuchWorkError(Exception):
-    """A call took more work than the emulator was allowed to do; the message names the workload."""
+    """A call was ended because it took more work than the emulator was allowed to do (`Draws.most_work`); the
+    message names the workload."""
 
 
 @dataclass
@@ -107,9 +110,10 @@ class LargeCall:
         self._poison = rng.choice(OUTPUT_POISONS)
 
     def fill(self, slabs: Sequence[tuple[Box, Case]]) -> None:
-        """Write values to all inputs and parameters: those of each slab (part of the workload) as its case
-        says, the rest like the task file's own. Scalars and parameters must be the same in all cases. Where
-        the only slab is the whole workload, some of its rows get the case's kind of values."""
+        """Write values to all inputs and parameters: in each slab (part of the workload) the kind of values
+        that its case names, elsewhere values like the task file's own. Scalars and parameters must be the
+        same in all cases. If the only slab is the whole workload, only some of its rows get the case's kind
+        of values."""
         pools = self._known.baseline.at(self._workload).pools
         self._scalars = slabs[0][1].scalars
         for position, tensor in enumerate(self._signature.input_tensors):
@@ -177,8 +181,9 @@ class LargeCall:
 
     def run(self, draws: Draws, *, kept: bool = False) -> CallCoverage:
         """Run the call with the emulator set up as `draws` says, and report how much was run and written.
-        `kept`: global variables are as the call before left them. Raises TooMuchWorkError if it takes more
-        than `draws.most_work`, Stop if it fails, or if all blocks ran and some element was not written."""
+        With `kept`, `__device__` variables have the values that the call before left in them; otherwise their
+        initial ones. Raises TooMuchWorkError if the call takes more work than `draws.most_work`, Stop if it
+        fails, or if all blocks ran and some output element was not written."""
         report = self._called(draws, kept)
         for slab in self._slabs:
             slab.outputs = [
@@ -223,10 +228,10 @@ class LargeCall:
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
     def compare(self, part: Box | None = None, *, all_written: bool) -> int:
-        """Compare with the reference every slab (part of the workload with its own values) and, if given,
-        `part`, a box with values like the task file's own. Unless `all_written`, only elements that were
-        written are compared. Returns how many output elements were compared; raises Stop if they are
-        wrong."""
+        """Compare with the reference every slab (part of the workload with its own kind of values) and, if
+        given, `part`, a box with values like the task file's own. With `all_written`, every element of these
+        is compared; otherwise only those that the candidate wrote, because only some of its blocks ran.
+        Returns how many output elements were compared; raises Stop if they are wrong."""
         slabs = list(self._slabs)
         if part is not None:
             read = [taken(self._layout.view(t), t.dims, part.chosen) for t in self._signature.read_tensors]

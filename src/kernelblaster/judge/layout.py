@@ -1,7 +1,8 @@
 """Places a workload's tensors in device memory, for a call of a candidate.
 
-Each tensor lies in its own slot of the arena (the memory that candidates work on), a separate mapping with
-unmapped pages around it, at the slot's begin or end. Its address is drawn anew for every layout.
+Each tensor has a slot of its own in the arena (the memory that candidates work on): a separate mapping with
+unmapped pages around it. The tensor lies at the begin or at the end of its slot, at an address that is drawn
+anew for every layout.
 """
 
 import random
@@ -125,9 +126,9 @@ def lay_out(
 
 
 def float64_views(arena: Arena, tensors: list[Tensor], workload: Workload) -> list[torch.Tensor]:
-    """The tensors at this workload, floating types widened to float64, as uninitialized views packed over the
-    whole arena. Writing to them destroys what the arena held; the float64 reference then needs no further
-    memory for its arguments."""
+    """Views of `tensors` at this workload, with floating types widened to float64, packed one after another
+    over the whole arena. The float64 reference uses them for its arguments, so that these need no further
+    memory. They are uninitialized; writing to them destroys what the arena held."""
     views = []
     offset = 0
     for tensor in tensors:

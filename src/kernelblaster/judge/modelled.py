@@ -51,8 +51,8 @@ class ModelledTimer:
         self._kept: dict[str, torch.Tensor] = {}
 
     def forget_values(self) -> None:
-        """Free the input values that are kept for the next candidate (up to KEPT_BYTES); they can be drawn
-        again."""
+        """Free the input values that are kept from one candidate of the task to the next (at most 64 MiB,
+        KEPT_BYTES); they are drawn again when needed."""
         self._kept.clear()
 
     def profiles(self, binaries: Sequence[Binary], limit_s: float | None = None) -> list[Profile]:
@@ -66,10 +66,11 @@ class ModelledTimer:
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
 
     def slowest(self, binary: Binary, profile: Profile, rng: random.Random) -> Profile:
-        """`profile` of a candidate, or the longest of further ones if that takes AGREE times as long. Each
-        samples other blocks, with other clocks and other contents of fresh memory: one more, or
-        AGAIN_BY_CLOCK if the device code reads a clock, by which it might do more work at some times than at
-        others. Raises CandidateDied, CandidateHung or NotEmulated."""
+        """Model a candidate's time again, and return the longest of the new profiles if it takes more than
+        1.2 times (AGREE) as long as `profile`, the one at hand; otherwise `profile`. Each new profile is
+        modelled from other blocks, with other values of the GPU's clocks and other contents of fresh memory:
+        one profile, or 16 (AGAIN_BY_CLOCK) if the device code reads a clock, since it might do less work at
+        some times than at others. Raises CandidateDied, CandidateHung or NotEmulated."""
         text = (binary.path.parent / PTX).read_text()
         times = AGAIN_BY_CLOCK if READS_CLOCK.search(text) else 1
         jobs = [replace(job, shift=rng.random()) for job in self._jobs([binary.path] * times)]
@@ -184,7 +185,8 @@ def total_us(profile: Profile) -> float:
 
 
 def modelled_speedup(baseline_us: float, candidate_us: float) -> Speedup:
-    """The ratio of two modelled times, with MODEL_ERROR as the factor of uncertainty either way and no
-    confidence level."""
+    """The ratio of two modelled times, baseline over candidate, both in us. Its interval is 1.5 times
+    (MODEL_ERROR) either way, without a confidence level, because it is the model's error and not a
+    statistic."""
     ratio = baseline_us / candidate_us
     return Speedup(estimate=ratio, low=ratio / MODEL_ERROR, high=ratio * MODEL_ERROR, confidence=None)

@@ -1,17 +1,18 @@
 """What is required of a candidate's output where inputs hold NaN or infinity.
 
-"Planted" elements are the input elements that were set to NaN or infinity. An output element must be NaN or
-infinite where the float64 reference is and where it depends on a planted element; it must be right where the
-reference is finite.
+"Planted" elements are the input elements that a verification case sets to NaN or infinity. An output element
+must be NaN or infinite where the float64 reference is and where it depends on a planted element; it must be
+right where the reference is finite.
 
-Exempt are: elements whose reference is not finite only because it multiplies by zero (a diagonal matrix
-written out); integers that depend on a NaN, where PyTorch in the task's own precision disagrees with float64,
-or where they are indices or converted numbers rather than counts and comparisons; elements on which PyTorch's
-implementations of attention disagree.
+Not checked are: elements whose reference is not finite only because it multiplies NaN or infinity by zero (as
+with a diagonal matrix that is written out in full); integers that depend on a NaN, if PyTorch in the task's
+own precision gives other ones than in float64, or if they are indices or converted numbers rather than counts
+and comparisons; elements on which PyTorch's implementations of attention disagree.
 
 Infinity is planted only into elementwise computations, where it must come out as in the reference; where the
-reference turns it into NaN, anything is allowed. Elsewhere infinity and NaN are interchangeable: splitting an
-operand into two parts turns one into the other, and so does a running mean.
+reference turns it into NaN, anything is allowed. In other computations NaN in place of infinity, or the
+reverse, is accepted: splitting an operand into two parts turns one into the other, and so does a running
+mean.
 """
 
 from dataclasses import dataclass
@@ -34,11 +35,12 @@ def depends(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Demand:
-    """What is known about one output of a case in which some input elements are NaN or infinite ("planted").
-    `truth` is the float64 reference, `other` the same by another implementation of attention, `moving` a mask
-    of the elements that depend on planted ones, `own` PyTorch's output in its own precision. `infinite`:
-    infinity was planted, not NaN. `made`: integers were computed from floating values by more than
-    comparisons."""
+    """What is known about one output of a verification case in which some input elements are NaN or infinite
+    ("planted"). `truth` is the float64 reference, `other` the same computed with attention written out as
+    products and a softmax instead of PyTorch's fused kernel, `moving` a mask of the output elements that
+    depend on planted ones, `own` PyTorch's output in the task's own precision. `infinite`: infinity was
+    planted, not NaN. `made`: the output's integers are computed from floating values by more than
+    comparisons, as indices are."""
 
     truth: torch.Tensor
     other: torch.Tensor
@@ -49,8 +51,8 @@ class Demand:
 
 
 def demanded(output: torch.Tensor, demand: Demand) -> torch.Tensor:
-    """A copy of the candidate's output in which elements that NaN or infinity in the inputs leaves free are
-    replaced by the reference's, so that it can be compared with the reference as usual."""
+    """A copy of the candidate's output, ready to be compared with the float64 reference as usual: elements
+    for which NaN or infinity in the inputs allows any result are replaced by the reference's own."""
     truth, other, moving = (t.to(output.device) for t in (demand.truth, demand.other, demand.moving))
     if not output.is_floating_point():
         disagreed = demand.own.to(output.device) != truth.to(output.dtype)

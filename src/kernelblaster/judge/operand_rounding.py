@@ -71,8 +71,9 @@ def expected_rounding(task: Task) -> RoundedProducts:
 
 def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
     """Which products the baseline rounds to TF32 at the timed sizes, found by comparing its error with those
-    of float64 runs with rounded operands, on values like the task file's own. Nothing is rounded where there
-    is no float64 reference; where memory does not suffice, what is expected of eager PyTorch."""
+    of float64 runs with rounded operands, on values like the task file's own. Without a float64 reference the
+    answer is that nothing is rounded; if memory does not suffice for these runs, it is what eager PyTorch
+    should do by its rules (`expected_rounding`)."""
     if not isinstance(baseline, ModuleBaseline) or not _modelled(task).products:
         return OperandRounding()
     try:
@@ -84,8 +85,9 @@ def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
 
 
 def decide(own: float, convolutions: float, products: float) -> OperandRounding:
-    """Which rounding to TF32 explains the baseline's RMS error `own`, given the errors of operands rounded in
-    convolutions alone and in all products."""
+    """Which rounding to TF32 explains the RMS error `own` of the baseline (PyTorch or the user's kernel): no
+    rounding, that of the operands of convolutions, or that of all matrix products. `convolutions` and
+    `products` are the RMS errors of float64 runs in which these operands were rounded."""
     found: RoundedProducts = "none"
     if convolutions and own >= REACHED * convolutions:
         found = "convolutions"

@@ -51,8 +51,9 @@ class OrderCheck:
     """Finds races, wrong memory order and out-of-bounds accesses of compiled candidates by running them in
     the emulator (PTX machine); no GPU is used. `spec` is the GPU to emulate; `facts()`, called when the first
     candidate is checked, gives the device attributes that host code sees. Whether results are right is not
-    checked here but by verification. Whatever hardware leaves open (scheduling, rounding of approximate
-    functions) is drawn at random, so that a candidate cannot recognize the emulator by it."""
+    checked here but by verification. Everything that hardware leaves open (scheduling, rounding of
+    approximate functions) is drawn at random, so that a candidate cannot tell from it that it runs in the
+    emulator."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec
@@ -80,9 +81,10 @@ class OrderCheck:
         )
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate with this check's note added, or with its objection as
-        outcome and no timing. Evaluations that are not correct, or have such a note already, are returned as
-        they are."""
+        """The evaluation of a correct candidate after this check (for races and memory order): with a note
+        that says what was checked or, if it found an error, with that as its outcome and without a timing.
+        Evaluations that are not of a correct candidate, or have such a note already, are returned as they
+        are."""
         verification = evaluation.verification
         if not isinstance(evaluation.outcome, CORRECT) or verification is None or looked_at(verification):
             return evaluation

@@ -31,8 +31,8 @@ Reached = set[tuple[str, bool, bool]]
 @dataclass(frozen=True)
 class LaunchedSize:
     """A workload (a choice of all sizes) and the kernel launches that a candidate makes at it, as recorded
-    from its host code. `speaking`: some kernel has loads or atomics by which blocks may communicate, so that
-    all of its blocks must be run."""
+    from its host code. `speaking`: some kernel has volatile or atomic accesses by which blocks may
+    communicate, so that the emulator must run all blocks."""
 
     workload: Workload
     launches: tuple[RecordedLaunch, ...]
@@ -46,15 +46,16 @@ class LaunchedSize:
     @property
     def most_blocks(self) -> int:
         """How many blocks of this size's only launch to run, so that the emulator does not take too long; 0
-        for all. Of several launches all blocks are run: a later one reads what every block of an earlier one
-        wrote."""
+        for all of them. If there are several launches, it is 0, because a later one reads what every block of
+        an earlier one wrote."""
         if self.speaking or not self.alone or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
 
     @property
     def alone(self) -> bool:
-        """Whether there is a single launch, and its blocks do not wait for each other."""
+        """Whether there is a single launch, and it is not cooperative (no barrier over the whole grid), so
+        that its blocks can be run without each other."""
         return len(self.launches) == 1 and not self.launches[0].cooperative
 
     @property
@@ -66,9 +67,11 @@ class LaunchedSize:
 
     @property
     def reached(self) -> Reached:
-        """What is covered by running the candidate at this size, as a set of triples: a kernel's name,
-        whether the launch must have more than one cluster of blocks, whether every size must be at least
-        LEAST_EXTENT. A size that meets a requirement (True) also covers the triple without it (False)."""
+        """What running the candidate at this size covers, as a set of triples (kernel name, several, large).
+        With `several` true the kernel is launched with more than one cluster of blocks, with `large` true
+        every size is at least three (LEAST_EXTENT), below which an error may not show. A size with the
+        property is listed with the value False as well, because it covers what needs the property and what
+        does not."""
         ample = min(self.workload.sizes.values()) >= LEAST_EXTENT
         return {
             (one.kernel, several, large)
@@ -81,8 +84,9 @@ class LaunchedSize:
 def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
-    """Workloads whose launches to record, at most TRIED and all different: `small`, then one of `stretched`
-    for each size that is the longest in some of them, then `others`."""
+    """The workloads at which the candidate's host code is recorded, to see which kernels it launches: at most
+    twelve (TRIED), all different. `small` comes first, then one of `stretched` (workloads with one very long
+    size) for each size that is the longest in some of them, then `others` as far as there is room."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
@@ -96,10 +100,12 @@ def choose(
     *,
     speaking: bool,
 ) -> tuple[list[LaunchedSize], list[str]]:
-    """Record all calls and choose sizes that cover the launches of the `primary` call (at the timed sizes).
-    Returns the sizes to run, at most CHOSEN and the first of `calls` always among them; and the names of the
-    primary call's kernels that none of them launches, or launches only with a single cluster although the
-    primary call has several. `speaking` is as in LaunchedSize. `runner` has the candidate loaded."""
+    """Record the kernel launches of all calls, and choose the sizes at which the order check runs the
+    candidate, so that together they launch the same kernels as the `primary` call (at the timed sizes).
+    Returns (sizes, missing): at most five sizes (CHOSEN), always with the first of `calls`; and the names of
+    those kernels of the primary call that no chosen size launches, or launches with more than one cluster of
+    blocks if the primary call does. `speaking` is the field of LaunchedSize; `runner` has the candidate
+    loaded."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {

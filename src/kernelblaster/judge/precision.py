@@ -3,7 +3,7 @@ it may be.
 
 A result is precise enough if it is the exact result for inputs that differ from the given ones by a few
 roundings: as many as a sequential float32 sum may cost. Where PyTorch itself is less precise than that, a
-candidate's error may be OWN times PyTorch's.
+candidate's error may be five times PyTorch's (OWN).
 """
 
 import math
@@ -62,10 +62,10 @@ class Comparison:
 def compare(
     output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None, *, faint: float = FAINT
 ) -> Comparison:
-    """Compare an output with the truth, the float64 reference; tensors may be on different devices. An
-    element counts as lost if it is off by over half its value, unless PyTorch's own output `own` has it to
-    fewer than ten bits (a sum that cancels). Results below `faint` times the smallest normal number may be
-    zero. Integers must be equal."""
+    """Compare an output with the truth, the float64 reference, by all error measures; tensors may be on
+    different devices. An element counts as lost if it is off by over half its value; not, however, if
+    PyTorch's own output `own` has less than ten bits of it right (a sum that cancels). Results below `faint`
+    times the smallest normal number may be zero. Integers must be equal."""
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)
@@ -132,12 +132,15 @@ def bound(
     terms: int = 1,
     coarse: Errors | None = None,
 ) -> Errors:
-    """The bound on a candidate's errors over `count` elements, for each measure: the larger of OWN times
-    PyTorch's own errors (`baseline`) and the effect of `roundings(terms)` roundings of output and inputs.
-    `condition` is the effect of one rounding of the inputs, None if unknown. `coarse` is the effect of
-    operands rounded to TF32, given where PyTorch rounds them at the timed sizes: it counts as PyTorch's own
-    error if that is smaller here, and the factor is ROUNDED_OWN. Without `baseline`: what two orders of
-    summation may differ by."""
+    """The bound on a candidate's errors in an output of `count` elements, for each error measure: the larger
+    of five times (OWN) PyTorch's own error (`baseline`) and the effect of `roundings(terms, dtype)` roundings
+    of output and inputs, where `terms` is the length of the longest sum.
+
+    `condition` is the effect of one rounding of the inputs, None if unknown. `coarse` is the error that TF32
+    operands cause, given if PyTorch rounds operands so at the timed sizes: the larger of it and PyTorch's own
+    error then counts, times two (ROUNDED_OWN), or times five for outputs of fewer than 512 elements. Without
+    `baseline` there is no float64 reference, and the bound is what two orders of summation may differ by.
+    """
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}
     factor = ROUNDED_OWN if coarse and count >= TELLING else OWN
@@ -207,16 +210,17 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
-    """How far two outputs may be apart if one is within `allowed` of the truth and the other within `own`
-    (None: exact), with a margin because these bounds come from other input values; it is larger for outputs
-    of `few` elements, whose errors vary more."""
+    """How far two outputs may be apart, for each error measure, if one is within `allowed` of the truth and
+    the other within `own` of it (None: the other is exact). The sum of both bounds is taken times 1.25,
+    because they come from other input values; times 2 for outputs of `few` elements, whose errors vary
+    more."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 
 
 def larger(allowed: Errors, own: Errors) -> Errors:
-    """The bound on errors, for each measure the larger of `allowed` and OWN times PyTorch's error `own` on
-    the same values."""
+    """The bound on errors for one set of input values: for each error measure the larger of `allowed` and
+    five times (OWN) PyTorch's error `own` on the same values."""
     return Errors(**{m: max(getattr(allowed, m), OWN * getattr(own, m)) for m in MEASURES})
 
 

@@ -42,9 +42,9 @@ class Prepared:
 
 
 class TaskPreparer:
-    """Prepares tasks for one device, each once. `largest_bytes` is the most bytes that the tensors of a
-    workload may have at which candidates are run on the emulator; None means no limit. `compile` compiles
-    the original kernels of CUDA tasks."""
+    """Prepares tasks for one device, each once. `largest_bytes` limits the workloads that candidates are run
+    at on the emulator: the most bytes of all tensors of one; None means no limit. `compile` compiles the
+    original kernels of CUDA tasks."""
 
     def __init__(
         self, device: Device, options: EvaluationOptions, compile: Compile, largest_bytes: int | None

@@ -53,8 +53,8 @@ def profile_candidates(
     device: Device, wanted: Sequence[Profiled], *, depth: Depth = "detailed"
 ) -> Iterator[list[Profile]]:
     """For each request a list with one profile per binary, at the primary workload (the sizes that are
-    timed). Tasks whose tensors fit in TOGETHER_BYTES together share one start of the profiler. `depth`
-    selects which metrics are collected."""
+    timed). Tasks whose tensors take at most 4 GiB together (TOGETHER_BYTES) are profiled in one start of the
+    profiler. `depth` selects which metrics are collected."""
     for group in _together(wanted):
         device.arena([size for one in group for size in one.slots])
         jobs: list[ProfileJob] = []

@@ -42,9 +42,10 @@ class Judge(Protocol):
         ...
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate after a check for races and memory order in the emulator:
-        with a note if it passed, or with the check's objection as its outcome. Evaluations of other
-        candidates are returned unchanged."""
+        """The evaluation of a correct candidate after the checks that are too costly to make for every
+        candidate, above all the emulator's search for races and memory-order errors: with one more note for
+        each check that passed, or with what a check found as its outcome. An evaluation that is not of a
+        correct candidate is returned unchanged."""
         ...
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:

@@ -45,8 +45,8 @@ class OutputSample:
 
     @property
     def few(self) -> bool:
-        """Whether the output has so few floating elements (at most FEW) that one draw of input values does
-        not decide."""
+        """Whether the output has floating-point elements, but so few (at most 4096) that its error on one
+        draw of input values is too much a matter of chance to decide on."""
         return self.tensor.floating and self.own is not None and self.count <= FEW
 
 

@@ -46,8 +46,8 @@ def host_text(front_end: str, file: str) -> str:
 
 
 def screen_host(text: str) -> list[ScreenFinding]:
-    """The reasons, at most MOST_FINDINGS, why host code (as returned by `host_text`) may not be loaded:
-    inline assembly, and instructions that read clocks or random numbers. Empty if there are none."""
+    """The reasons, at most 20, why host code (as returned by `host_text`) may not be loaded: inline assembly,
+    and instructions that read clocks or random numbers. Empty if there are none."""
     return list(islice(dict.fromkeys(_findings(text)), MOST_FINDINGS))
 
 

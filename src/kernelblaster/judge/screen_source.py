@@ -1,12 +1,13 @@
-"""Screens a candidate's CUDA source before compilation, so that it hears early what is not allowed, with the
-line and an alternative.
+"""Screens a candidate's CUDA source before compilation, so that its author hears early what is not allowed,
+with the line and an alternative.
 
-It decides what may be included and defined, and names what later stages would reject anyway. Calls and
-assembly are reported only where the syntax tree is certain that they are host code and no name of the file's
-own; `screen_host` and `screen_binary` check what was really compiled and decide.
+It decides what may be included and defined, and reports what later stages would reject anyway. Calls and
+assembly are reported only if the syntax tree shows for certain that they are in host code, and calls only if
+the file does not define a function of that name itself; `screen_host` and `screen_binary` check what was
+really compiled and decide. Not checked: the result of macro expansion.
 
-Not checked: the result of macro expansion. The limits here and in `source_text` bound the time: milliseconds
-for a kernel, seconds for a text made to be slow.
+The limits here and in `source_text` bound the time: milliseconds for a kernel, seconds for a text made to be
+slow.
 """
 
 import bisect

@@ -1,11 +1,11 @@
 """Size check: before a candidate that was verified on the emulator at small workloads counts as faster, it is
-run at the sizes that its time was modelled for.
+run at the primary workload, the sizes that its time was modelled for.
 
-Of a launch whose blocks are independent, some are run, drawn in secret, at the primary sizes (those that are
-timed); of any other call all of it, as far as the emulator can do that in acceptable time. Results are
-compared on many kinds of values (slab_cases.py). A second call finds what depends on values that a first one
-left behind. Some drawn sizes beyond the primary ones follow, of which those with few elements and one very
-large extent are run as a whole.
+If the call is a single launch whose blocks are independent, some blocks are run, drawn in secret; of any
+other call all of it, if the emulator can do that in acceptable time. Results are compared on many kinds of
+values (slab_cases.py). A second call then finds errors that depend on values that the first one left behind.
+Some drawn workloads other than the primary one follow; among them, those with few elements and one very large
+size are run as a whole.
 """
 
 import random
@@ -74,9 +74,10 @@ class SizeCheck:
     def look(
         self, prepared: Prepared, binary: Binary, profile: Profile | None, seed: int
     ) -> Failure | SizesRun:
-        """Run a candidate that passed verification at small sizes: the outcome if it is wrong, else what was
-        run. `profile` is its modelled one at the primary workload (the timed sizes); `seed`, secret, draws
-        values and blocks."""
+        """Run a candidate, which passed verification at small sizes, at the sizes that its time was modelled
+        for. Returns the outcome if it is wrong, else what was run. `profile` is its modelled profile at the
+        primary workload (the timed sizes); `seed`, which the candidate must not know, draws values and
+        blocks."""
         where = "at the primary sizes"
         try:
             with one_thread():

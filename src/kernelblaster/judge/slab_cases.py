@@ -27,10 +27,11 @@ def slab_cases(
     rng: random.Random,
     again: bool,
 ) -> list[tuple[Box, Case]]:
-    """Slabs (slices) of `box`, each with the verification case that it holds: another kind of values that
-    some input along it accepts, by `domain`. `operations` are those of the reference on the whole workload.
-    `again`: for a second call, with other scalars, and other values in the inputs that all slabs have in
-    common."""
+    """Cuts `box` (the part of a workload that is compared) into slabs and gives each another kind of values,
+    among those that some input along the cut accepts by `domain`: pairs of a slab and the verification case
+    that it holds. `operations` are the reference's arithmetic operations on the whole workload; a box that
+    would need too many is made smaller first. `again`: the pairs are for a second call, with other scalars,
+    and other values in the inputs that all slabs share."""
     box = _bearable(task, box, operations)
     kinds = list(_kinds(task, box, domain, rng))
     parameters = sum(box.part.bytes(tensor) for tensor in task.signature.parameters)

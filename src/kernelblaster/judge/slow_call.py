@@ -1,6 +1,6 @@
-"""Ends the judging of hopelessly slow candidates early. After the verification cases at small workloads, the
-kernels of one call at the primary workload (the sizes that are timed) are timed, and their sum is compared
-with the baseline's time: so the time that judging takes is bounded by the baseline's, not by the
+"""Ends the judging of hopelessly slow candidates early. After the verification cases at small workloads, one
+call at the primary workload (the sizes that are timed) is made, and the sum of its kernels' times is compared
+with the baseline's time. So the time that judging takes is bounded by the baseline's time, not by the
 candidate's."""
 
 from dataclasses import dataclass
@@ -39,22 +39,22 @@ class SlowCall:
     @property
     def outcome(self) -> Slower:
         """The verdict `Slower`: the candidate was correct as far as it was run. Its speedup is that of the
-        one call, which may be off by the factor UNSURE either way."""
+        one call, with an interval of 1.5 times either way (UNSURE)."""
         ratio = self.baseline_us / self.candidate_us
         speedup = Speedup(estimate=ratio, low=ratio / UNSURE, high=ratio * UNSURE, confidence=None)
         return Slower(speedup=speedup, reason=self.words)
 
 
 def slow_call(baseline_us: float, work: tuple[LaunchedWork, ...]) -> SlowCall | None:
-    """Whether a candidate is hopelessly slow, by one call that launched `work`: if its kernels took longer
-    than CHEAP_US and longer than TIMES times the baseline (`baseline_us`), that call is returned, else None.
-    A kernel without a duration counts as 0."""
+    """The call that launched `work` as a SlowCall if it shows that the candidate is hopelessly slow: its
+    kernels took more than 50 ms (CHEAP_US) and more than ten times (TIMES) the baseline's `baseline_us`. None
+    otherwise. A kernel without a duration counts as 0 us."""
     candidate_us = sum(one.duration_us or 0.0 for one in work)
     hopeless = candidate_us > max(CHEAP_US, TIMES * baseline_us)
     return SlowCall(baseline_us, candidate_us, work) if hopeless else None
 
 
 def limit_s(baseline_us: float) -> float:
-    """After how many seconds the call that `slow_call` looks at is ended, for a baseline that takes
-    `baseline_us`; at most the usual limit of a call."""
+    """The time limit in seconds of the call by which `slow_call` recognizes hopelessly slow candidates:
+    10,000 times the baseline's `baseline_us`, but at least 5 s and at most the usual limit of a call."""
     return min(settings().call_limit_s, max(LEAST_LIMIT_S, LIMIT_TIMES * baseline_us / 1e6))

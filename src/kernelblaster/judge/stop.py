@@ -31,9 +31,10 @@ class Stop(Exception):
 
 
 class Leash:
-    """The time that all calls of one candidate may take together, in all stages of the judge: WHOLE times the
-    limit of one call, times the device's `patience` (1 on a GPU, more on the emulator). It stops candidates
-    whose every call is just within the limit of one call, which the device enforces."""
+    """The limit on the time of all calls of one candidate together, in all stages of the judge: six times
+    (WHOLE) the limit of one call, times the device's `patience` (1 on a GPU, more on the emulator). The
+    device enforces the limit of each single call; this one stops candidates whose every call stays just
+    within that."""
 
     def __init__(self, device: Device) -> None:
         self._limit_s = WHOLE * settings().call_limit_s * device.patience
@@ -53,8 +54,9 @@ class Leash:
 
 
 def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Failure:
-    """The outcome of a candidate whose process ended or hung; `stage` is "time" or "verify", `where` says in
-    words in which call, as evidence."""
+    """The outcome of a candidate whose process died (RuntimeFailed) or hung (TimedOut), or whose host code
+    launched other work when an equal call was recorded again (Rejected). `stage` is "time" or "verify";
+    `where` describes the call in words, as evidence."""
     if isinstance(error, CandidateHung):
         return TimedOut(stage="time" if stage == "time" else "verify", limit_s=error.limit_s)
     if isinstance(error, Nondeterministic):
@@ -67,8 +69,9 @@ def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Fai
 
 
 def stop_on_report(report: CallReport, where: str) -> None:
-    """Raise Stop if the call's report shows a breach of the rules, a finding, a CUDA error or scratch memory
-    that was not freed. `where` describes the call, as evidence."""
+    """Raise Stop, with the outcome to give, if the report of a call shows that the candidate broke a rule,
+    that the emulator found an error in an access, a CUDA error, or scratch memory that was not freed. `where`
+    describes the call in words, as evidence."""
     if report.violations:
         raise Stop(Rejected(reason="contract", evidence="; ".join(report.violations)))
     if report.findings:

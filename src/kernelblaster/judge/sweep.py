@@ -23,9 +23,9 @@ def tunables(source: str) -> tuple[Tunable, ...]:
 
 
 def baked_variants(source: str, most: int) -> list[str]:
-    """The source itself, and the source with other values of its tunable constants written into it, each
-    another combination; at most `most` texts. Only itself where none are declared, or where a constant has
-    not exactly one line `#define NAME value`."""
+    """At most `most` texts of a source: the source itself, and copies in which other values of its tunable
+    constants are written into it, each text another combination. Only the source itself if it declares no
+    tunable constants, or if one of them does not have exactly one line `#define NAME value`."""
     declared = tunables(source)
     combinations = list(itertools.product(*(tunable.values for tunable in declared)))
     texts = [source]
@@ -44,7 +44,7 @@ def baked_variants(source: str, most: int) -> list[str]:
 
 def variants(candidate: Candidate) -> list[Candidate]:
     """One candidate for each combination of the values of the source's tunable constants; only the candidate
-    itself where none are declared. Raises KernelBlasterError for more than MOST_VARIANTS."""
+    itself if it declares none. Raises KernelBlasterError for more than 64 combinations (MOST_VARIANTS)."""
     declared = tunables(candidate.source)
     combinations = list(itertools.product(*(t.values for t in declared)))
     if len(combinations) > MOST_VARIANTS:

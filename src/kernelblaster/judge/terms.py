@@ -20,9 +20,9 @@ FEW = 8  # a sum has few terms if at most one in so many counts
 
 
 class LongestSum(Operators):  # type: ignore[no-untyped-call]
-    """A context that watches the PyTorch operators that run inside. Afterwards `terms` is the number of terms
-    of the longest sum, 1 if there was none. With `weighed`, `terms` counts only terms that contribute
-    rounding error, `length` all."""
+    """A context that watches the PyTorch operators that run inside. Afterwards `length` is the number of
+    terms of the longest sum (1 if there was none). `terms` is the same or, with `weighed`, counts only terms
+    that contribute rounding error (zeros do not, for example)."""
 
     def __init__(self, *, weighed: bool = False) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
 
     @property
     def few(self) -> bool:
-        """Whether nearly all terms of the longest sum add no rounding error: at most one in FEW does."""
+        """Whether at most one in eight terms of the longest sum contributes rounding error."""
         return self.terms * FEW <= self.length
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]

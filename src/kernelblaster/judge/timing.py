@@ -73,7 +73,8 @@ class ClocksDisagree(Stop):
 
 
 class ClockChanged(Exception):
-    """The GPU's clock rate changed by more than DRIFT during the measurement, which is then repeated once."""
+    """The GPU's clock rate changed by more than 3 % (DRIFT) during a measurement. The measurement is then
+    repeated once."""
 
 
 class Timer:
@@ -110,9 +111,10 @@ class Timer:
         self._parameters = [p.to(device.torch_device) for p in baseline.parameters]
 
     def time(self, floor: Floor) -> Timing | Failure:
-        """The timing, or the outcome of a candidate that failed. Disagreeing clocks reject it only if they
-        disagree in a second measurement too, since a busy host can cause that. `floor` is the least work that
-        any kernel for the task needs: a time in which the GPU could not do that is rejected."""
+        """The timing, or the outcome of a candidate that failed. Clocks that disagree lead to a second
+        measurement, since a busy host can cause that; only if they disagree again is the candidate rejected.
+        `floor` is the least work that any kernel for the task needs: a time in which the GPU could not do
+        that is rejected."""
         try:
             try:
                 return self._time(floor)
@@ -378,8 +380,8 @@ def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
 
 
 def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> Speedup:
-    """The median of paired speedups (baseline over candidate), with a bootstrap confidence interval at level
-    CONFIDENCE. The lists are in us and of equal length; `seed` is for the resampling."""
+    """The median of paired speedups (baseline over candidate) with its 99 % bootstrap confidence interval.
+    The two lists are in us and of equal length, one entry for each pair; `seed` is for the resampling."""
     ratios = torch.log(torch.tensor(baseline_us, dtype=torch.float64))
     ratios -= torch.log(torch.tensor(candidate_us, dtype=torch.float64))
     generator = torch.Generator().manual_seed(seed)
@@ -392,8 +394,9 @@ def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> 
 
 
 def conclude(speedup: Speedup) -> Outcome:
-    """The outcome of a correct candidate: Accepted or Slower if the whole confidence interval is beyond the
-    timer's RESOLUTION on that side of 1, else Inconclusive."""
+    """The outcome of a correct candidate: Accepted if the whole confidence interval of its speedup lies above
+    1.01, Slower if it lies below 1 / 1.01, else Inconclusive. The timer resolves no less than 1 %
+    (RESOLUTION)."""
     if speedup.low > 1 + RESOLUTION:
         return Accepted(speedup=speedup)
     if speedup.high < 1 / (1 + RESOLUTION):

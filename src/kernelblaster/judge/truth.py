@@ -48,8 +48,8 @@ class Truth:
         self._present = seed, [*inputs, *parameters]
 
     def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
-        """Take these inputs and parameters, whatever values they hold, for the values of the next case with
-        `seed`: the float64 reference reads them."""
+        """Take the values that these inputs and parameters hold at present as those of the next case with
+        `seed`: the float64 reference reads them from there, instead of values that `write` wrote."""
         self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:
@@ -76,8 +76,8 @@ class Truth:
         parameters: list[torch.Tensor],
         instead: Distribution | None = None,
     ) -> None:
-        """Write a case's values, determined by `seed`, to these input and parameter tensors. `instead`
-        replaces the kind of values of every input that does not have the task file's own kind."""
+        """Write a case's values, determined by `seed`, to these input and parameter tensors. With `instead`,
+        every input for which the case has another kind of values than the task file's own gets this kind."""
         signature = self._task.signature
         baseline = self._baseline.at(case.workload)
         for position in range(len(signature.input_tensors)):
@@ -105,16 +105,16 @@ class Truth:
                 target.copy_(original)
 
     def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
-        """The float64 reference outputs of a case (None if there is no float64 reference), and the observer
-        that watched the operators run: it knows the longest sum. May overwrite the arena, the memory that
-        candidates work on."""
+        """(the float64 reference outputs of a case, None if there is no float64 reference; the observer that
+        watched the operators run, which knows the length of the longest sum). May overwrite the arena, the
+        memory that candidates work on."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
         return self._wide(case, seed, seen=seen), seen
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
         """The float64 reference outputs of a case with every input perturbed by up to one rounding of its
-        type: the difference from `outputs` shows how well conditioned the case is. None if there is no
-        float64 reference."""
+        type: how far they are from `outputs` shows how much roundings of the inputs change the result (the
+        condition). None if there is no float64 reference."""
         return self._wide(case, seed, shake=True)
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
@@ -216,8 +216,8 @@ class Truth:
 
 
 def scattered(values: torch.Tensor, seed: int, *, tied: bool = True) -> torch.Tensor:
-    """For each float64 value a pseudo-random number in [-1, 1) that depends on the value and the seed, so
-    that equal values get equal numbers (`tied`); otherwise also on its index."""
+    """A pseudo-random number in [-1, 1) for each float64 value. If `tied`, it depends on the value and the
+    seed only, so that equal values get equal numbers; otherwise also on the value's index."""
     bits = values.view(torch.int64) ^ seed
     if not tied:
         bits = bits ^ torch.arange(1, 1 + bits.numel(), device=bits.device) * 0x9E3779B97F4A7C1

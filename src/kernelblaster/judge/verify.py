@@ -1,6 +1,6 @@
-"""Verifies a candidate's outputs against the reference: fresh values of every kind in a plan
-(judge/cases.py), at sizes drawn in secret; with outputs filled with poison before, guard zones around them,
-checks that inputs are unchanged, and repeated runs."""
+"""Verifies a candidate's outputs against the reference, on fresh values of every kind in a plan
+(judge/cases.py) and at sizes drawn in secret. Outputs are filled with a poison pattern before each call and
+have guard zones around them, inputs are checked to be unchanged, and repeated runs must agree."""
 
 import random
 import time
@@ -81,8 +81,9 @@ class Verifier:
         return self._comparer.results
 
     def verify(self) -> Verification | Failure:
-        """Run all cases in order; only the cheap ones, and one call at the primary sizes, of a candidate that
-        is hopelessly slow. Returns the verification, or the outcome of the first case that fails."""
+        """Run all verification cases in order and return the verification, or the outcome of the first case
+        that fails. A candidate that is hopelessly slow gets only the cheap cases and one call at the primary
+        sizes."""
         start = time.perf_counter()
         looked = self._baseline_us is None
         try:

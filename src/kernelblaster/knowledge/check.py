@@ -17,8 +17,9 @@ MOST_LISTED = 20  # problems of one kind
 
 
 def problems(where: str | Path) -> list[str]:
-    """Everything found wrong with the knowledge base at this address, one line each: damaged rows, at
-    most MOST_LISTED of a table, or tables that do not follow from the events. Empty if it is whole."""
+    """Everything found wrong with the knowledge base at this address, one line each: damaged rows (at most 20
+    of a table), or tables that differ from what the events give when they are applied again. Empty if nothing
+    is wrong."""
     try:
         database = Database(where, create=False, trusting=True)
     except KnowledgeError as error:

@@ -14,10 +14,11 @@ from kernelblaster.records.recipe import is_recipe
 
 @dataclass(frozen=True)
 class KnowledgeLimits:
-    """When consolidation acts. `same`: states closer than this distance are merged. A technique is retired
-    after `attempts` if two standard deviations above its mean it is still below a speedup of `worth`, or
-    below a chance `valid` (0 to 1) of a valid candidate. Of the entries with many attempts, a fraction
-    `reweigh`, chosen at random, has its counts of attempts multiplied by `factor`."""
+    """When consolidation changes something. Two states closer than the distance `same` are merged. A
+    technique in a state is retired after `attempts` attempts if its mean speedup plus two standard deviations
+    is still below `worth`, or its chance of a valid candidate plus two standard deviations below `valid` (0
+    to 1). Of the entries with many attempts, a random fraction `reweigh` has its counts of attempts
+    multiplied by `factor`, so that old results weigh less."""
 
     same: float = 0.08
     attempts: float = 8.0
@@ -28,9 +29,9 @@ class KnowledgeLimits:
 
 
 def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[Change]:
-    """The changes that keep a knowledge base's content small and balanced, in order: merges of states,
-    retirements of techniques, lowered weights of evidence. `content` itself is not changed. Merging and
-    retiring follow from the evidence; `seed` only chooses whose weight is lowered."""
+    """The changes that would keep a knowledge base's content small and balanced, in order: merges of states,
+    retirements of techniques, lowered weights of evidence. `content` itself is not changed. Merges and
+    retirements are determined by the evidence; `seed` only chooses whose weight is lowered."""
     tidied = content.copy()
     merges = _merges(content, limits)
     for merge in merges:

@@ -135,8 +135,8 @@ class Content:
         return Content(self.version, dict(self.states), dict(self.entries))
 
     def resolve(self, state: str) -> str:
-        """The name of the state that a state was merged into, or its own name if it was not. Raises
-        KnowledgeError if it is unknown."""
+        """The name under which a state is kept: its own, or, if it was merged into another state, that one's.
+        Raises KnowledgeError if it is unknown."""
         if state not in self.states:
             near = get_close_matches(state, sorted(self.states), n=3)
             advice = f"did you mean {' or '.join(near)}?" if near else "`kernelblaster kb show` lists all."
@@ -182,9 +182,9 @@ class Content:
             yield from self.entries.get(living.state.name, {}).values()
 
     def apply(self, change: Change, provenance: Provenance) -> set[Key]:
-        """Apply a change in place; returns the keys (state, or state and technique) of the entries that it
-        changed, none if it adds what is known already. `provenance` gives the architecture and family of
-        observations. Raises KnowledgeError if the change refers to an unknown state or technique."""
+        """Apply a change in place. Returns the keys of the entries that it changed (a state, or a state and a
+        technique); none if it adds nothing new. `provenance` gives the GPU architecture and task family of
+        observed results. Raises KnowledgeError if the change refers to an unknown state or technique."""
         touched: set[Key] = set()
         match change:
             case StateAdded():

@@ -143,8 +143,9 @@ class Database:
             return record_in_entries(connection, known, fresh)
 
     def settle(self, version: int) -> None:
-        """Wait until the PostgreSQL server has on its disk what was read, up to this version: writers commit
-        before they wait for the disk (pipelined.py). Does nothing for files, where writers wait first."""
+        """Wait until what was read, up to this version, is on the PostgreSQL server's disk, because writers
+        commit first and wait for the disk after that (pipelined.py). Does nothing for files, where writers
+        wait before they commit."""
         if not self.sqlite and version > self._settled:
             with self._speaking("read"), self.engine.begin() as connection:
                 connection.execute(text(DURABLE))

@@ -77,8 +77,8 @@ def connecting(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def prepare_postgres(engine: Engine) -> None:
-    """Have every new connection limit how long it waits for locks (BUSY_MS) and runs a statement
-    (STATEMENT_MS). Silences the driver's warnings on lost connections, which `patiently` reports."""
+    """Have every new connection wait at most 60 s for a lock (BUSY_MS), and run a statement for at most 600 s
+    (STATEMENT_MS). Silences the driver's warnings on lost connections, because `patiently` reports these."""
     logging.getLogger("psycopg").setLevel(logging.ERROR)
 
     @event.listens_for(engine, "connect")
@@ -91,9 +91,9 @@ def prepare_postgres(engine: Engine) -> None:
 
 
 def prepare_sqlite(engine: Engine, *, reading_only: bool = False) -> None:
-    """Have every new connection wait up to BUSY_MS for locks and use write-ahead logging, and begin
-    writing transactions with BEGIN IMMEDIATE, so that they never fail halfway for a lock. With
-    `reading_only` a connection can write nothing."""
+    """Have every new connection wait up to 60 s for locks (BUSY_MS) and use write-ahead logging, and begin
+    writing transactions with BEGIN IMMEDIATE, so that they never fail halfway for a lock. With `reading_only`
+    a connection can write nothing."""
 
     @event.listens_for(engine, "connect")
     def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

@@ -1,6 +1,6 @@
-"""Records changes that each concern one technique in one state, without reading the rest of the content:
-these are most of what searches record, and searches that share a knowledge base wait for each other
-meanwhile."""
+"""Records changes that each concern one technique in one state without reading the rest of a knowledge base's
+content. Most of what searches record is of this kind, and searches that share a knowledge base wait for each
+other while one writes."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ EntryKey = tuple[str, str]
 class EntriesRead:
     """What is read from the database before entries (what is known about techniques in states) are changed:
     `about`, the row of kb_about; `latest_state`, the version at which any state was last changed; `entries`,
-    the rows to change; `recorded`, the identities among those of the changes that are recorded already."""
+    the rows to change; `recorded`, the identities of those changes that are recorded already."""
 
     about: Any
     latest_state: int
@@ -51,9 +51,9 @@ class EntriesWritten:
 
 
 def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
-    """The (state, technique) pairs that changes are about, with merged states resolved by `known`, an earlier
-    content. None if a change concerns more than one entry (is not of SINGLE), or its state is not in
-    `known`."""
+    """The (state, technique) pairs that the changes `fresh` are about. States that were merged are replaced
+    by what they were merged into, by `known`, an earlier content. None if a change concerns more than one
+    pair (is not of a type in SINGLE), or its state is not in `known`."""
     keys: set[EntryKey] = set()
     for change, _, _ in fresh:
         if not isinstance(change, SINGLE) or change.state not in known.states:

@@ -42,8 +42,8 @@ def append_events(connection: Connection, rows: Sequence[Values]) -> None:
 
 
 def uncounted(connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:
-    """Those of the changes `known` that are not in effect here: never recorded (by identity), or recorded and
-    later reverted or rolled back."""
+    """Those of the changes `known` (each with an identity) that are not in effect in this database: never
+    recorded, or recorded and later reverted or rolled back."""
     uids = [uid for _, _, uid in known]
     recorded: set[str] = set()
     for start in range(0, len(uids), AT_ONCE):

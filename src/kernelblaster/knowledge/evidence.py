@@ -116,16 +116,18 @@ class Evidence(Record):
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
-        """Attempts on an architecture in one family of tasks. None if families are not to be distinguished:
-        `family` is None, or results depend on a preparation (a technique applied before) instead."""
+        """The attempts on an architecture at tasks of one family, as a tally. None if families are not to be
+        told apart: because `family` is None, or because results depend on a preparation (another technique
+        applied before), by which attempts are divided already."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())
 
     @cached_property
     def sides(self) -> "tuple[Side, Side]":
-        """(attempts made without the preparation, attempts made after it), where the preparation is the
-        earlier technique that matters most. If there is none, both are all attempts."""
+        """The attempts divided by whether the preparation was applied before: (without it, after it). The
+        preparation is the earlier technique that changes results most; if there is none, both are all
+        attempts."""
         if self.preparation is None:
             everything = Side(self.by_architecture, self.total, Tally())
             return everything, everything
@@ -136,8 +138,9 @@ class Evidence(Record):
 
 
 class Side(NamedTuple):
-    """Attempts without a preparation (a technique applied before that changes results), or attempts after it:
-    by architecture, in total, and the total of the opposite ones (`across`)."""
+    """The attempts made without a preparation (a technique applied before that changes results), or those
+    made after it. `by_architecture` and `total` are their tallies; `across` is the total of the other
+    side."""
 
     by_architecture: dict[str, Tally]
     total: Tally

@@ -25,8 +25,9 @@ class Exemplar(Record):
 
 
 def with_exemplar(kept: Sequence[Exemplar], new: Exemplar) -> tuple[Exemplar, ...]:
-    """The exemplars of a state with a new one: for each task and architecture only the fastest, each source
-    once, and at most KEPT, those of the largest reach (speed relative to the roofline floor); best first."""
+    """The exemplars of a state (example sources) with a new one added. Kept are only the fastest for each
+    task and architecture, each source once, and at most four in all (KEPT), those that reach the largest
+    fraction of the roofline floor's speed; best first."""
     best: dict[tuple[str, str], Exemplar] = {}
     for one in (*kept, new):
         key = (one.task, one.architecture)

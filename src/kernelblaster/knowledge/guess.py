@@ -23,11 +23,11 @@ def guesses(
     architecture: str | None,
     family: str | None = None,
 ) -> dict[str, float]:
-    """Guesses the log speedup of techniques in a `state` where they were not tried: the mean of each one's
-    predictions in all states of `content`, weighted by the states' nearness and the attempts behind them, and
-    mixed with a default; for a GPU architecture and a family of tasks (None: any). For recipes (several
-    techniques in one step) it is the log speed relative to the roofline floor, weighted by similarity of the
-    recipes instead of the states."""
+    """Guesses the log speedup of techniques in a `state` where they were not tried: for each one the mean of
+    its predictions in all states of `content`, weighted by the states' nearness and the attempts behind them,
+    and mixed with a default. Predictions are for a GPU architecture and a family of tasks (None: any). For a
+    recipe (several techniques in one step) it is the log of the speed relative to the roofline floor, from
+    other recipes weighted by their similarity to it."""
     recipes = {t: recipe for t in techniques if (recipe := Recipe.parse(t)) is not None}
     means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
     for living in content.living:

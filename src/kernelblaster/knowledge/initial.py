@@ -25,11 +25,11 @@ def recorded_start(start: str) -> str:
 
 
 def start_knowledge(start: str, target: str | Path) -> None:
-    """Create the knowledge base at `target`, a file or a URL; `start` is `empty`, `seed` (the shipped
-    knowledge), or the file or URL of one to copy. A confined process, which has no access to that one, has
-    the keeper (the process that has) copy it. A file that exists is left as it is. An interrupted call
-    leaves no file, and at a URL nothing that another call would not complete. Raises KnowledgeError if
-    `start` cannot be read or `target` cannot be written."""
+    """Create the knowledge base at `target`, a file or a URL. `start` is `empty`, `seed` (the shipped
+    knowledge), or the file or URL of one to copy; a confined process, which has no access to that, has it
+    copied by the keeper (the process that has). A file that exists is left as it is. A call that was
+    interrupted can be repeated: it leaves no file behind, and at a URL only what the next call completes.
+    Raises KnowledgeError if `start` cannot be read or `target` cannot be written."""
     if is_url(str(target)):
         with KnowledgeBase(target) as knowledge:
             _fill(knowledge, start)

@@ -1,5 +1,6 @@
-"""A knowledge base that another process, the keeper, opens for a confined one. The confined process has
-neither its file nor its password, and can only read it and record changes, which the keeper checks."""
+"""A knowledge base that another process, the keeper, opens on behalf of a confined one. The confined process
+has neither the knowledge base's file nor its password; it can only read the content and record changes, which
+the keeper checks."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence

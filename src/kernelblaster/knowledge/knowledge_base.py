@@ -45,9 +45,9 @@ class KnowledgeBase(VersionedContent):
         return self.content().optimizations(state, architecture, applied, family)
 
     def match(self, state: State, provenance: Provenance = NOBODY, within: float = MATCH) -> str:
-        """The name of the known state that `state` stands for: the one of that name, else the nearest within
-        the distance `within`. If there is none, `state` is added as discovered, with this provenance, and its
-        name returned."""
+        """The name of the known state that counts as `state`: the one of the same name, else the nearest
+        within the distance `within`. If there is none, `state` is added as discovered, with this provenance,
+        and its name returned."""
         known = known_state(self.content(), state, within)
         if known is None:
             self.add_state(state, provenance, discovered=True)

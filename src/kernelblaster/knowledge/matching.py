@@ -34,8 +34,8 @@ def distance(one: State, other: State) -> float:
 
 
 def nearness(distance: float) -> float:
-    """How much a result from another state counts in this one, by the distance of the two states: 1 at
-    distance 0, a half at NEAR, towards 0 beyond."""
+    """The weight (0 to 1) with which a result from another state counts in this one, by the distance of the
+    two states: 1 at distance 0, a half at 0.25 (NEAR), towards 0 beyond."""
     return NEAR / (NEAR + distance)
 
 

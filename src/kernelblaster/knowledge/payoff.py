@@ -15,10 +15,11 @@ def payoffs(
     applied: tuple[str, ...],
     family: str | None = None,
 ) -> dict[str, float]:
-    """For each technique after which another one in `entries` (the techniques of one state) pays more: LATER
-    times the log speedup that the other is expected to gain more after it than without it, the largest if
-    there are several. Techniques that no other depends on are not in the result; those already in `applied`
-    are ignored. Predictions are for a GPU architecture and a family of tasks (None: any)."""
+    """What each technique is worth beyond its own gain, as a log speedup, because another technique gains
+    more after it: half (LATER) of the log speedup that the other is expected to gain more with it than
+    without it, the largest if there are several others. `entries` are the techniques of one state; those that
+    no other depends on are not in the result, those already in `applied` are ignored. Predictions are for a
+    GPU architecture and a family of tasks (None: any)."""
     best: dict[str, float] = {}
     for entry in entries.values():
         preparation = entry.evidence.preparation

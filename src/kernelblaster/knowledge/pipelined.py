@@ -1,9 +1,9 @@
-"""Records changes of single techniques on PostgreSQL, holding the lock that writers wait for as shortly as
-possible: two round trips to the server, and no wait for the disk.
+"""Records changes of single techniques on PostgreSQL. It holds the lock that other writers wait for as
+shortly as possible: for two round trips to the server, without waiting for the disk.
 
-The transaction itself is committed without waiting for the disk. A message in the server's log follows it,
-whose commit waits: then it is on the disk with everything before it. So several writers wait for the disk at
-the same time.
+The transaction is committed without waiting for the disk. After it, a message is written to the server's log
+by a second transaction, whose commit does wait; when that returns, everything before it is on the disk too.
+So several writers wait for the disk at the same time.
 """
 
 from collections import namedtuple

@@ -1,11 +1,12 @@
 """Predicts what a technique will gain, from evidence: specific evidence counts most, general evidence fills
 in.
 
-Evidence is combined in order of how close it is to the attempt in question: the prior, then attempts on the
-other side of a preparation (with instead of without a technique applied before, or the reverse), then on
-other architectures, then on this architecture in other task families, then in the same family. Everything
-from further away counts for at most `TRANSFER` observations (`CONTRAST` from the other side of a
-preparation), so close evidence soon outweighs it.
+Evidence is combined in order of how close it is to the attempt in question. First comes the prior. If another
+technique applied before (a preparation) changes results, attempts with it instead of without it, or the
+reverse, come next. Then come attempts on other GPU architectures, those on this architecture in other task
+families, and those in the same family. Everything from further away counts for at most four observations
+(`TRANSFER`; from attempts that differ in the preparation, one: `CONTRAST`), so that close evidence soon
+outweighs it.
 """
 
 from dataclasses import dataclass

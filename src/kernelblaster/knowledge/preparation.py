@@ -14,16 +14,17 @@ DECISIVE_Z = 2.0
 
 
 def variance(one: Tally, other: Tally) -> float:
-    """The variance of a single log speedup, estimated from two sets of attempts, each around its own mean.
-    The assumed value NOISE**2 is mixed in as if it were NOISE_WEIGHT further observations."""
+    """The variance of a single log speedup, estimated from two sets of attempts, each around its own mean. So
+    that few attempts do not look certain, an assumed variance of 0.15 squared (NOISE) is averaged in as if it
+    were four further observations (NOISE_WEIGHT)."""
     squares = NOISE_WEIGHT * NOISE * NOISE + one.squares + other.squares
     return squares / (NOISE_WEIGHT + one.seen + other.seen)
 
 
 def decisive(after: dict[str, Tally], everything: Tally) -> str | None:
     """The technique in `after` whose earlier application changes the gain or the chance of a valid candidate
-    most; None if none does by DECISIVE_Z standard errors. `after` are the attempts made after each technique,
-    `everything` all attempts."""
+    most; None if no change is larger than two standard errors (DECISIVE_Z). `after` are the attempts made
+    after each technique, `everything` all attempts."""
     best, best_z = None, DECISIVE_Z
     for technique, tally in after.items():
         if min(tally.attempts, everything.attempts - tally.attempts) < 2:

@@ -1,15 +1,15 @@
 """Which recipes are learned and offered: sets of techniques that paid together on one path of a search
 (`records/recipe.py`).
 
-A search that knows a recipe applies it in one step and has only the result judged, instead of every technique
-on the path. A recipe is a set: the policy chooses the order of application, and paths that differ only in
-order teach the same recipe. Its result depends more on the kind of computation than on the state of the first
-kernel, so recipes of a family are offered in every state.
+A search that knows a recipe applies it in one step and has only the result judged, instead of a candidate for
+every technique on the path. A recipe is a set: the policy chooses the order of application, and paths that
+differ only in order teach the same recipe. Its result depends more on the kind of computation than on the
+state of the first kernel, so recipes of a family are offered in every state.
 
-A recipe's gain depends most on how slow the first candidate was, which says nothing about the recipe. So its
-evidence is its reach instead: the roofline floor (the least time that the GPU's bandwidth and peak rates
-allow) divided by the candidate's time, 0.8 for a candidate that takes 1.25 of the floor. The gain over a
-given candidate follows from that.
+A recipe's gain depends most on how slow the first candidate was, which says nothing about the recipe. So what
+is kept for it is its reach instead: the roofline floor (the least time that the GPU's bandwidth and peak
+rates allow) divided by the candidate's time, 0.8 for a candidate that takes 1.25 times the floor. The gain
+over a given candidate is computed from that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +26,8 @@ UNKNOWN_REACH = log(0.5)  # of a recipe that nothing is known of
 
 
 def recipe_of(gains: Sequence[tuple[str, float]]) -> Recipe | None:
-    """The recipe of these techniques, each given with its log speedup. If its text would exceed LONGEST
-    characters, techniques that gained least are left out. None if fewer than two are left."""
+    """The recipe of these techniques, each given with its log speedup. If its text would have more than 200
+    characters (LONGEST), the techniques that gained least are left out. None if fewer than two are left."""
     total: dict[str, float] = {}
     for technique, gained in gains:
         total[technique] = total.get(technique, 0.0) + gained
@@ -53,13 +53,15 @@ def format_prediction(technique: str, value: float, *, modelled: bool = False) -
 def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
 ) -> list[Recipe]:
-    """At most OFFERED recipes (sets of techniques for one step) for a kernel in the performance state
-    `state`, best first. Offered are recipes that were tried on kernels of this `family` (kind of
-    computation) in any state, and those that are known in this state and were never tried. First come the
-    family's usual techniques as one recipe and the recipe with the best result in this state, then the
-    others by optimistic prediction; results in this state override those in others. Recipes that would add
-    fewer than two techniques to `applied` are left out. `content` is the knowledge base's, `architecture`
-    the GPU's."""
+    """At most six recipes (sets of techniques for one step, OFFERED) for a kernel in the performance state
+    `state`, best first. Candidates for this are recipes that were tried on kernels of this `family` (kind of
+    computation) in any state, and those that are known in this state and were never tried.
+
+    First comes the recipe of the family's usual techniques, then the recipe with the best result in this
+    state, then the others by an optimistic prediction (mean plus one standard deviation, lowered where
+    attempts fail); results in this state override those in others. Recipes that would add fewer than two
+    techniques to `applied` are left out. `content` is the knowledge base's, `architecture` the GPU's.
+    """
     hoped: dict[Recipe, float] = {}
     here: dict[Recipe, float] = {}
     seen: dict[Recipe, float] = {}
@@ -92,7 +94,7 @@ def _recipes(content: Content) -> Iterator[tuple[Recipe, OptimizationEntry]]:
 
 
 def usual_recipe(seen: Mapping[Recipe, float]) -> Recipe | None:
-    """The recipe of all techniques that occur in more than a fraction USUAL of these recipes, where each
+    """The recipe of all techniques that occur in more than 30 % of these recipes (USUAL), where each recipe
     counts as often as it was seen (`seen`, by recipe); None if there are fewer than two such techniques."""
     shares: dict[str, float] = {}
     for recipe, times in seen.items():

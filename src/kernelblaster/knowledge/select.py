@@ -16,9 +16,9 @@ def weighted_choice(
     options: Sequence[Scored], count: int, random: Random, sharpness: float = 1.0
 ) -> list[Scored]:
     """Draw up to `count` options without replacement, in the order drawn, with probabilities proportional to
-    max(promise, LEAST) ** sharpness, where `promise` is an expected log speedup. With sharpness 1, many
-    techniques that promise little together outweigh one that pays. (The largest log(u) / weight, with u
-    uniform in 0 to 1, make such a draw.)"""
+    max(promise, 0.001) ** sharpness, where the promise is an option's expected log speedup. With sharpness 1,
+    many techniques that promise little together outweigh one that pays; a larger one favours the best. (The
+    largest values of log(u) / weight, with u uniform in 0 to 1, make such a draw.)"""
     keys = [log(1 - random.random()) / max(option.promise, LEAST) ** sharpness for option in options]
     return _top(options, keys, count)
 

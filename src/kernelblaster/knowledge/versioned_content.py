@@ -140,8 +140,9 @@ class VersionedContent:
         return self._database.patiently(attempt)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Records those of the changes `known`, which come with identities from elsewhere, that are not among
-        the events in effect here; returns how many. One that was recorded and reverted is recorded again."""
+        """Records changes that come from elsewhere with identities of their own (`known`), except those that
+        are in effect here already; returns how many were recorded. One that was recorded and then reverted is
+        recorded again."""
         taken: list[Fresh] = []
 
         def unknown(connection: Connection, _: Content) -> list[Fresh]:

@@ -42,8 +42,9 @@ class AgentDesk:
         return {"name": found.name, "path": str(found.path), "shipped": found.shipped}
 
     def source(self, candidate: str, run: str | None) -> str:
-        """The text of a candidate, which is given as such (with line breaks), by its id in a run, or as a
-        `.cu` file in an allowed folder. Raises KernelBlasterError if it is none of these, or too long."""
+        """The text of a candidate. `candidate` is that text itself (if it has line breaks), the candidate's
+        id in a run, or the name of a `.cu` file in an allowed folder. Raises KernelBlasterError if it is none
+        of these, or too long."""
         given = candidate.strip()
         if "\n" in given:
             if len(given) > LONGEST_SOURCE:

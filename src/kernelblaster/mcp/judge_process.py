@@ -18,7 +18,7 @@ Say = Callable[[str], Awaitable[None]]
 _log = logging.getLogger(__name__)
 
 
-async def unheard(stage: str) -> None:
+async def ignore_progress(stage: str) -> None:
     """Does nothing with the progress message `stage`: for requests whose progress nobody watches."""
 
 
@@ -45,11 +45,12 @@ class JudgeProcess:
         self._jobs: queue.Queue[Any] = queue.Queue()
         self._news: asyncio.Queue[tuple[int, str, Any]] = asyncio.Queue()
 
-    async def ask(self, verb: str, say: Say = unheard, **arguments: Any) -> Any:
-        """Have a method of `JudgeDesk`, named by `verb`, called in the judge's process, after earlier
-        requests; returns its data. `say` is called with what is being done. If the caller is cancelled, or it
-        takes longer than the limit, the process is ended. Raises KernelBlasterError if the request fails, or
-        MOST_WAITING wait already; DeviceLost if the process ends."""
+    async def ask(self, verb: str, say: Say = ignore_progress, **arguments: Any) -> Any:
+        """Have the method of `JudgeDesk` called `verb` run in the judge's process, after earlier requests,
+        with these arguments; returns its data. `say` is called with what is being done. If the caller is
+        cancelled, or the request takes longer than the limit, the process is ended. Raises KernelBlasterError
+        if the request fails, or if 16 requests (MOST_WAITING) wait already; DeviceLost if the process
+        ends."""
         if self._waiting >= MOST_WAITING:
             raise KernelBlasterError(f"{self._waiting} requests wait for the judge already; try again later.")
         self._waiting += 1
@@ -69,7 +70,7 @@ class JudgeProcess:
 
     def close(self) -> None:
         """Ends the judge's process after it has written its runs' results; it is killed if that takes more
-        than ENDING_S seconds."""
+        than 10 s (ENDING_S)."""
         self._jobs.put(None)
         if self._thread is not None:
             self._thread.join(ENDING_S)

@@ -28,7 +28,7 @@ CLAIMS = ".claims"
 
 class Questions:
     """The questions of a search to agents, each a folder within `folder`. A question that was handed to one
-    agent is not given to others for CLAIMED_S seconds."""
+    agent is not given to another for ten minutes (CLAIMED_S)."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelblaster.errors import KernelBlasterError, StoreError
-from kernelblaster.mcp.judge_process import JudgeProcess, Say, unheard
+from kernelblaster.mcp.judge_process import JudgeProcess, Say, ignore_progress
 from kernelblaster.mcp.setup import LONGEST_WAIT_S, MOST_SEARCHES, AgentSetup
 from kernelblaster.models.names import parse_name
 from kernelblaster.plain_text import printable
@@ -51,7 +51,13 @@ class Searches:
         return found[0]
 
     async def start(
-        self, task: dict[str, Any], budget: int, seconds: float | None, *, agent: bool, say: Say = unheard
+        self,
+        task: dict[str, Any],
+        budget: int,
+        seconds: float | None,
+        *,
+        agent: bool,
+        say: Say = ignore_progress,
     ) -> dict[str, Any]:
         """Start a search of at most `budget` candidates and `seconds`; returns its run's name at once. With
         `agent`, its questions to a language model are answered by agents. Raises KernelBlasterError if too
@@ -92,7 +98,7 @@ class Searches:
         folder = self.folder(run)
         return self._summary(_followed(folder))
 
-    async def watch(self, run: str, wait_s: float, say: Say = unheard) -> dict[str, Any]:
+    async def watch(self, run: str, wait_s: float, say: Say = ignore_progress) -> dict[str, Any]:
         """Waits for the next judged candidate of a run, its end, or `wait_s` seconds, whichever comes first;
         returns the run's state as `state` does. `say` is called with progress."""
         folder = self.folder(run)

@@ -16,9 +16,10 @@ MOST_SECONDS = 6 * 3600.0  # that one search may take
 
 @dataclass(frozen=True)
 class AgentSetup:
-    """What agents work with. `folders` are those in which they may name and write files; `runs` is where runs
-    are kept, `data` a folder for tasks and questions, `knowledge` the knowledge base (a file or a URL).
-    `device` and `gpu` are as for `open_device`. `trusted`: Python of any kind in task files is run."""
+    """What an MCP server gives agents to work with. `folders` are those in which they may name and write
+    files; `runs` is where runs are kept, `data` a folder for tasks and questions, `knowledge` the knowledge
+    base (a file or a URL). `device` and `gpu` are as for `open_device`. `trusted`: task files may have any
+    Python code, which is run."""
 
     folders: tuple[Path, ...]
     runs: Path

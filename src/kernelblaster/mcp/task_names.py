@@ -96,7 +96,7 @@ class TaskNames:
 
     def read(self, name: str) -> str:
         """The text of a file in an allowed folder. Raises KernelBlasterError if it is not there, has more
-        than LONGEST_SOURCE bytes, or is not UTF-8."""
+        than 400,000 bytes (LONGEST_SOURCE), or is not UTF-8."""
         path = self.existing(name)
         try:
             return read_bounded(path, LONGEST_SOURCE).decode()

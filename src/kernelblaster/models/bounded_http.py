@@ -97,8 +97,8 @@ class Response:
         return self._all(self._limits.document_bytes)
 
     def complaint(self) -> bytes:
-        """The first ERROR_BYTES bytes of the body, for an error's text; if reading fails, what arrived until
-        then."""
+        """The first 64 KiB (ERROR_BYTES) of the body, for an error's text; if reading fails, what arrived
+        until then."""
         beginning = bytearray()
         with contextlib.suppress(CutOff):
             for piece in self._pieces():

@@ -13,9 +13,9 @@ LEDGER = "usage.jsonl"
 
 
 class ModelChoice(Record):
-    """The models of a run by name: `model` for all roles, `roles` for single ones (`ROLE=KIND:NAME`).
-    `prices` is a file of prices, `record` a folder to store all answers in; with `replay`, all answers
-    come from that folder. Paths are absolute. Contains no keys."""
+    """The language models of a run by name (KIND:NAME): `model` for all roles, `roles` for single ones
+    (`ROLE=KIND:NAME`). `prices` is a file of prices; `record` is a folder to store all answers in, `replay`
+    one from which all answers are taken instead of asking. Paths are absolute. Contains no keys."""
 
     model: str | None = None
     roles: tuple[str, ...] = ()

@@ -41,7 +41,7 @@ class Exchange(Record):
 
 
 class Said(Record):
-    """An answer of a server. `whole`: it came in one piece although a stream was requested."""
+    """A server's answer to a request. `whole`: it came in one piece although a stream was requested."""
 
     answer: ModelAnswer
     whole: bool = False
@@ -55,8 +55,8 @@ class Shape(BaseModel):
 
 
 def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Read]) -> Read:
-    """Send the request `exchange` and return what `read` makes of the response. Raises a `ModelError`, whose
-    text does not contain the key, if the status is not 200 or anything fails."""
+    """Send the request `exchange` and return what the function `read` makes of the response. Raises a
+    `ModelError`, whose text does not contain the key, if the status is not 200 or anything fails."""
     key = key or NO_KEY
     headers = {"authorization": f"Bearer {key}"}
     if exchange.speaks == "anthropic":
@@ -85,9 +85,10 @@ def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
 def believed(
     counts: Callable[[], TokenUsage | None], exchange: Exchange, text: str
 ) -> tuple[TokenUsage | None, str]:
-    """(token counts, "") if what `counts()` returns is plausible for the request and the answer's `text`.
-    (None, reason) if it is not, or if `counts` raises ValidationError; (None, "") if it returns None. Without
-    counts the ledger charges the most that the call may take."""
+    """Checks the token counts that a server reports. Returns (counts, "") if `counts()` gives counts that are
+    plausible for the request and the answer's `text`; (None, reason) if they are not, or if `counts` raises
+    ValidationError; (None, "") if there are none. Without counts the ledger charges the most that the call
+    may take."""
     try:
         usage = counts()
     except ValidationError as error:

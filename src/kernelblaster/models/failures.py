@@ -22,8 +22,9 @@ class Declined(ModelError):
 
 
 class Unavailable(ModelError):
-    """No answer this time; a retry may succeed. `wait_s` is the server's hint when, in seconds (None: no
-    hint). `maybe_charged`: the server may charge an unknown number of tokens for it."""
+    """No answer this time; a retry may succeed. `wait_s` is how many seconds the server asks to wait (None:
+    it does not say). `maybe_charged`: the server may charge an unknown number of tokens for the failed
+    call."""
 
     def __init__(self, message: str, *, wait_s: float | None = None, maybe_charged: bool = False) -> None:
         super().__init__(message)

@@ -33,10 +33,10 @@ Everything needed is above. If the answer cannot be used, `problem.md` will say 
 
 
 class HandOff:
-    """An endpoint for which every request becomes a subfolder of `folder`, with the prompt and the
-    schema; `answer` waits, without a limit, until someone has written a usable answer.json there. One
-    that is there already is taken at once, so a run that was stopped continues. `say` announces the
-    folder; it is looked at every `poll_s` seconds."""
+    """An endpoint (source of raw answers) for which every request becomes a subfolder of `folder`, with the
+    prompt and the schema; `answer` waits, without a limit, until someone has written a usable answer.json
+    there. An answer.json that is there already is used at once, so that a run that was stopped continues.
+    `say` is called to announce the folder, which is looked at every `poll_s` seconds."""
 
     def __init__(self, folder: Path, *, say: Callable[[str], None], poll_s: float = POLL_S) -> None:
         self.folder = folder

@@ -39,9 +39,9 @@ class Reservation(Record):
 
 class Settlement(Record):
     """What the call with this `number` cost, in tokens and US dollars (None if the model's price is unknown).
-    `told`: the tokens are known; otherwise the most that was reserved is charged, and `doubt` says why if the
-    server's report was implausible. `estimated`: no server counts them, and they are estimated from the
-    texts. `seconds` is how long the call took; None if it is not known."""
+    `told`: the server reported the tokens, or they are estimated; otherwise the most that was reserved is
+    charged, and `doubt` says why if the server's report was implausible. `estimated`: no server counts them,
+    and they are estimated from the texts. `seconds` is how long the call took; None if it is not known."""
 
     kind: Literal["used"] = "used"
     number: int
@@ -63,9 +63,9 @@ class ModelBudget(Record):
 
 @dataclass(frozen=True)
 class Total:
-    """Sums over some calls: tokens (`usage`), US dollars, the number of `untold` calls whose tokens are
-    unknown, of `unpriced` calls (model's price unknown, not in `usd`) and of calls whose tokens were only
-    `estimated`; and the seconds of all calls that ended."""
+    """Sums over some calls: tokens (`usage`) and US dollars; how many calls are `untold` (their tokens are
+    unknown, the most possible is charged), `unpriced` (the model's price is unknown, so they are not in
+    `usd`) and `estimated` (tokens estimated from the texts); and the seconds of all calls that ended."""
 
     calls: int
     usage: TokenUsage
@@ -104,9 +104,9 @@ class Ledger:
             )
 
     def reserve(self, model: str, request: Request[T]) -> Reservation:
-        """Sets aside the most that a call of `model` with this request may cost, before it is made; it must
-        be settled afterwards. If the budget is too small only because of calls in progress, waits for them to
-        be settled. Raises `BudgetSpent` if the call may exceed the budget in any case."""
+        """Sets aside the most that a call of `model` with this request may cost, before it is made; the
+        reservation must be settled afterwards. If the budget is too small only because of calls in progress,
+        waits for these to be settled. Raises `BudgetSpent` if the call may exceed the budget in any case."""
         self.check([model])
         rates = self._prices.of(model)
         most_usd = rates.most_usd(request.bound) if rates else None

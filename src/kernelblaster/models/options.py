@@ -33,8 +33,9 @@ class ServerOptions:
             self._dropped.add(option)
 
     def asked(self, body: Callable[[], Body], send: Callable[[Body], ModelAnswer]) -> ModelAnswer:
-        """The result of `send(body())`. If the server declines the request because of an option, it is sent
-        again without that option. Raises Declined if no option is the reason."""
+        """The result of `send(body())`, a request whose body has the optional fields that the server accepts.
+        If the server declines it because of an option, it is sent again without that option. Raises Declined
+        if no option is the reason."""
         while True:
             sent = body()
             try:
@@ -44,8 +45,8 @@ class ServerOptions:
                     raise
 
     def heed(self, complaint: str, sent: Mapping[str, object]) -> bool:
-        """Stop sending the first option that is in the body `sent` and that the server's error message
-        `complaint` names; returns whether there was one."""
+        """Stop sending the first optional field that is in the body `sent` and that the server's error
+        message `complaint` names; returns whether there was one."""
         text = complaint.lower()
         if any(words in text for words in NOT_ABOUT_OPTIONS):
             return False

@@ -107,9 +107,9 @@ class Gap:
 
 
 class Policy(Protocol):
-    """Who writes candidates, names performance states and proposes what to learn; the search calls it and
-    judges what it gives. Must be deterministic: the same question has the same answer every time. `depth` is
-    how much the profiler must count before `targets` is called."""
+    """Interface of what writes candidates, names performance states and proposes what to learn; the search
+    calls it and has its candidates judged. It must be deterministic: the same question has the same answer
+    every time. `depth` is how much the profiler must collect before `targets` is called."""
 
     depth: Depth
 
@@ -131,10 +131,10 @@ class Policy(Protocol):
         ...
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """The candidates that one application of `technique` to the kernel `target` of the candidate
-        `attempt` can give, the most promising first; none if it does not apply. Lazy: a candidate is written
-        only when it is taken from the iterator. `technique` may be a recipe (several techniques in one step);
-        a policy that cannot apply several at once then yields nothing."""
+        """The candidates that applying `technique` once to the kernel `target` of the candidate `attempt` can
+        give, the most promising first; none if it does not apply. A candidate is written only when it is
+        taken from the iterator. `technique` may be a recipe (several techniques in one step); a policy that
+        cannot apply several at once then yields nothing."""
         ...
 
     def retry(

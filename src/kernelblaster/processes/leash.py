@@ -1,8 +1,10 @@
-"""python leash.py PIPE MEMORY_BYTES COMMAND...: run a command; kill it and all it started when PIPE closes.
+"""python leash.py PIPE MEMORY_BYTES COMMAND...: run a command; kill it and everything it started when PIPE
+closes.
 
 A standalone program that imports nothing of the package. It runs between this program and a compiler, which
-starts further processes. PIPE is the descriptor of a pipe whose other end closes when the process that holds
-it ends, however that happens. Then this process kills its own process group, which it must lead.
+starts further processes. PIPE is the number of an open file descriptor, one end of a pipe whose other end is
+closed when the process that holds it ends, however that happens. Then this program kills its own process
+group, which it must lead.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Worker processes that take jobs one after another and send back messages.
+"""The pool of worker processes, which take jobs one after another and send back messages.
 
 Each worker has a pipe of its own, and there is no lock between workers, so that none can wait forever for
 another that was killed: when one end of a pipe closes, the other end notices at once.
@@ -80,8 +80,9 @@ class Workers:
         self._of = dict(zip(self._lines, self._processes, strict=True))
 
     def replies(self, jobs: Iterable[Any]) -> Iterator[Any]:
-        """Hand out `jobs` as workers ask for them; yields, as they come, the messages that workers sent with
-        `JobPipe.tell`, until all workers have ended."""
+        """Hand out `jobs` to workers as these ask for them, and yield the messages that workers send with
+        `JobPipe.tell`, as they come, until all workers have ended. Jobs whose worker ended before finishing
+        them are added to `lost_jobs`."""
         waiting = iter(jobs)
         held: dict[Connection[Any, Any], Any] = {}
         while self._lines:
@@ -131,19 +132,6 @@ class Workers:
         return [process.exitcode for process in self._processes if process.exitcode]
 
 
-def run_jobs(
-    work: Callable[..., None], arguments: tuple[Any, ...], jobs: Sequence[Any], workers: int
-) -> Iterator[Any]:
-    """Run the jobs in up to `workers` processes, each of which calls `work(pipe, *arguments)`; yields
-    their messages as they come. Raises ChildProcessError at the end if a process failed or a job was
-    lost."""
-    crew = Workers(work, [arguments] * min(workers, len(jobs)))
-    yield from _replies(crew, jobs)
-    codes = crew.failures + [one.code for one in crew.lost_jobs]
-    if codes:
-        raise ChildProcessError(f"a process ended with code {codes[0]}")
-
-
 def run_with_retry(
     work: Callable[..., None],
     arguments: tuple[Any, ...],
@@ -151,10 +139,11 @@ def run_with_retry(
     workers: int,
     connect: Callable[[], Closable] | None = None,
 ) -> Iterator[Any]:
-    """Does the jobs as `run_jobs`, in up to `workers` processes that call `work(pipe, *arguments)`, but a job
-    whose process ends is tried once more, in a process of its own, because another job may have used up the
-    memory. If that process ends too, a `LostJob` is yielded among the messages. If `connect` is given, each
-    process gets what it returns as its first argument, before `arguments`."""
+    """Does jobs in worker processes that each call `work(pipe, *arguments)`, up to `workers` at once, and
+    yields their messages as they come. A job whose process ends is tried once more, in a process of its own,
+    because another job may have used up the memory; if that process ends too, a `LostJob` is yielded among
+    the messages. If `connect` is given, it is called once for each process, which gets the result as its
+    first argument, before `arguments`."""
     waiting = iter(jobs)
     doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:

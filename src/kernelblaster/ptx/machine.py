@@ -22,8 +22,9 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class MachineFinding:
-    """A fault that ended an emulated launch, or a suspicious event that did not: its `kind` (like a race), a
-    `detail` in words, and where: kernel, line of the CUDA source, block and thread index (x, y, z)."""
+    """Something wrong in an emulated launch: either a fault that ended it, or a suspicious event that did
+    not, such as a race. `kind` names it in one word, `detail` describes it in words; `kernel`, `line` (of the
+    CUDA source), `block` and `thread` (indices x, y, z) say where it happened."""
 
     kind: str
     detail: str
@@ -35,11 +36,11 @@ class MachineFinding:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of one emulated launch. `stopped`: a finding ended it early. `counts` are counters by name
-    (instructions, sectors, bank conflicts); `printed` is printf's output; `costs` are the costs of sampled
-    blocks for the timing model, None unless `sample_for` was called. `doubtful`: some volatile or relaxed
-    read might have returned an older value on real hardware. `exhausted`: the launch was ended at
-    `Draws.most_work`."""
+    """The result of one emulated launch. `findings` are its errors; `stopped`: one of them ended it early.
+    `counts` are counters by name (instructions, sectors, bank conflicts); `printed` is printf's output;
+    `costs` are the costs of sampled blocks for the timing model, None unless `Machine.sample_for` was called
+    before. `doubtful`: some volatile or relaxed read might have returned an older value on real hardware.
+    `exhausted`: the launch was ended because it reached the limit `Draws.most_work`."""
 
     findings: tuple[MachineFinding, ...]
     stopped: bool
@@ -68,14 +69,18 @@ PLAIN = Attributes()
 
 @dataclass(frozen=True)
 class Draws:
-    """How the emulator behaves where hardware leaves it open, and properties of the GPU. `seed`: of all
-    random choices (hardware identifiers, clocks, schedule, errors). `most_blocks`: run only this many blocks
-    of a launch whose blocks do not communicate; 0: all. `inexact`: size of the errors in the last bits of
-    approximate functions, from 1 (as large as documented) to 7 (very small), drawn by the seed; 0: the same
-    in every run. `skips`: results are not used, so instructions that are not emulated are skipped where that
-    is safe. `stale`: volatile and relaxed reads return older values where the memory model allows it.
-    `unordered`: races are not looked for, which saves memory (six times what is accessed). `most_work`: end a
-    launch after so many warp instructions, where an access to memory counts as ACCESS_WORK; 0: never."""
+    """How the emulator behaves where hardware leaves it open, and two properties of the GPU (SM count, warp
+    slots of an SM).
+
+    `seed` determines all random choices (hardware identifiers, clocks, schedule, errors). `most_blocks`: run
+    only this many blocks of a launch whose blocks do not communicate; 0: all. `inexact`: size of the errors
+    in the last bits of approximate functions, from 1 (as large as documented) to 7 (very small), drawn by the
+    seed; 0: the same in every run. `skips`: results are not used, so instructions that are not emulated are
+    skipped where that is safe. `stale`: volatile and relaxed reads return older values where the memory model
+    allows it. `unordered`: races are not looked for, which saves memory (six bytes for every byte accessed).
+    `most_work`: end a launch after so many warp instructions, where an access to memory counts as 12
+    (ACCESS_WORK); 0: never.
+    """
 
     seed: int = 0
     multiprocessors: int = 132
@@ -89,8 +94,8 @@ class Draws:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """All fields as integers, in the order in which the native code (the struct of the same name) takes
-        them."""
+        """All fields as integers, in the order of the C++ struct of the same name, to which they are
+        passed."""
         return (
             *(self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact),
             *(int(self.skips), int(self.stale), int(self.unordered), self.most_work),
@@ -173,10 +178,11 @@ class Machine:
         self._library.ptx_memory_add(self._handle, address, size, name.encode(), kind)
 
     def tensor_map(self, number: int, numbers: Sequence[int], *, im2col: bool = False) -> bytes:
-        """The 128 bytes of a kernel argument that stand for tensor map number `number`, counted from 0;
-        making number 0 forgets all earlier ones. `numbers` are the arguments of cuTensorMapEncodeTiled or,
-        with `im2col`, cuTensorMapEncodeIm2col, in the order of native/tensor_map.h. Raises NotEmulated for a
-        kind of map that the emulator lacks, InvalidLaunch for arguments that CUDA would refuse."""
+        """Makes a tensor map (the descriptor that TMA copies take) and returns the 128 bytes to pass to a
+        kernel as its argument. `numbers` are the arguments of cuTensorMapEncodeTiled or, with `im2col`, of
+        cuTensorMapEncodeIm2col, in the order of native/tensor_map.h. Maps are numbered from 0 by `number`;
+        making number 0 forgets all earlier ones. Raises NotEmulated for a kind of map that the emulator
+        lacks, InvalidLaunch for arguments that CUDA would refuse."""
         if number == 0:
             self._library.ptx_tensor_maps_clear(self._handle, *MARK)
         values = (ctypes.c_int64 * len(numbers))(*numbers)

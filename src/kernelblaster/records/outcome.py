@@ -10,8 +10,9 @@ from kernelblaster.records.record import Record
 
 class Speedup(Record):
     """Baseline time divided by candidate time: the estimate and its confidence interval from `low` to `high`,
-    with `confidence` as a probability (0.99). None: the interval is the range of the model's error, or, of a
-    candidate that is hopelessly slow (`Slower` with a reason), wider than what one call can be off by."""
+    with `confidence` as a probability (0.99). With None, the interval is not statistical: it is the range of
+    the timing model's error, or, for a candidate that is hopelessly slow (`Slower` with a reason), by how
+    much its single timed call may be off."""
 
     estimate: float
     low: float
@@ -124,8 +125,8 @@ LONGEST_WHY = 200  # characters
 
 
 def why(outcome: Outcome) -> str:
-    """Why a candidate is not correct, or has no verdict, in one line of at most LONGEST_WHY characters: the
-    reason and the first line of evidence that tells more. Empty for a correct one."""
+    """Why a candidate is not correct, or has no verdict, in one line of at most 200 characters: the reason
+    and the first line of the evidence that adds to it. Empty for a correct one."""
     if isinstance(outcome, CORRECT):
         return ""
     if isinstance(outcome, TimedOut):

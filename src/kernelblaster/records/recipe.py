@@ -37,9 +37,9 @@ class Recipe:
         return len(set(self.techniques).difference(applied))
 
     def done(self, applied: Collection[str], before: Collection[str]) -> str:
-        """The name of what was done where only `applied` could be applied of this recipe, after the
-        techniques `before`: the recipe of those of its parts that are in the result, or the name of the only
-        technique that was applied."""
+        """The name to record when only the techniques `applied` of this recipe could be applied, after the
+        techniques `before`: the recipe of those of its parts that the candidate then has, or the name of the
+        only technique that was applied."""
         if len(set(applied)) == 1:
             return next(iter(applied))
         kept = set(self.techniques).intersection({*applied, *before})

@@ -106,8 +106,8 @@ class Step(Record):
     """One technique applied to one kernel of a candidate (the parent), which gives another candidate (the
     child). `kernel` was in performance state `state` (by name), computes something of `family` (like "scan";
     None if unknown), and took `share` (0 to 1) of the parent's time; `before` are the techniques that led to
-    the parent. `predicted` and the result's speedup are over the parent. `taken`: the search went on from the
-    child. `parent` and `child` are the `code` of the candidates."""
+    the parent. `predicted` and the result's speedup are over the parent. `taken`: the search continued from
+    the child. `parent` and `child` are the codes (hashes) of the candidates."""
 
     id: Annotated[StepId, BeforeValidator(StepId.parse), PlainSerializer(str)] = Field(
         validation_alias=AliasChoices("id", "place")  # "place" in runs of version 1

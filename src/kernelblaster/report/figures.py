@@ -137,9 +137,9 @@ def speedup_chart(subject: Subject, baseline: str, tones: Mapping[str, Tone]) ->
 def roofline_chart(
     subject: Subject, paths: Mapping[str, Sequence[PathPoint]], tones: Mapping[str, Tone]
 ) -> Chart | None:
-    """The paths of up to PATHS_SHOWN searches to their best candidates, in a roofline plot in which each
+    """The paths of up to 60 searches (PATHS_SHOWN) to their best candidates, in a roofline plot in which each
     task's own floor (the least time that the GPU allows) is the unit; None if no path is known. `tones` are
-    colours by group."""
+    colours by group of tasks."""
     rows = {row.result.job: row for row in subject.rows}
     known = [(rows[job], path) for job, path in paths.items() if path and job in rows]
     if not known:

@@ -42,8 +42,8 @@ class Changes:
 
 def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> Changes | None:
     """Compares the profiles of two candidates, each as one dict of figures per kernel (see `kernel_figures`),
-    in sentences; None if either has none. TOTALS are summed over the kernels; SHARES are those of the kernel
-    that takes longest. `tier` is where the figures come from."""
+    in sentences; None if either has none. Times and bytes (TOTALS) are summed over the kernels; utilizations
+    (SHARES) are those of the kernel that takes longest. `tier` says where the figures come from."""
     if not before or not after:
         return None
     sentences: dict[bool, list[str]] = {True: [], False: []}

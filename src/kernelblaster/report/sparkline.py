@@ -10,9 +10,9 @@ LEFT, RIGHT, TOP, BOTTOM = 3.0, 3.0, 3.0, 4.0
 
 @dataclass(frozen=True)
 class Sparkline:
-    """A small plot of WIDTH by HEIGHT, as SVG paths: `best` so far as a staircase, `dots` for single
-    candidates as (x, y), the `floor` (the least time that the GPU allows), and the `baseline` (empty where it
-    is far off)."""
+    """A small plot, 132 by 28 units (WIDTH, HEIGHT), as SVG paths: the `best` time so far as a staircase,
+    `dots` for single candidates as (x, y), the `floor` (the least time that the GPU allows), and the
+    `baseline` (empty if it is far off)."""
 
     best: str
     dots: tuple[tuple[float, float], ...]

@@ -64,9 +64,7 @@ RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
 
 
 class MaicRl:
-    """One MAIC-RL search for one task, in one session. `steps` are those made so far. `_tried` are the codes
-    of candidates that need not be tried again, `_exhausted` those of nodes (correct candidates in the search
-    tree) with nothing left to try, `_unsupported` techniques that the device cannot judge."""
+    """One MAIC-RL search for one task, in one session. `steps` are those made so far."""
 
     def __init__(self, policy: Policy, session: Session) -> None:
         self._policy = policy
@@ -76,9 +74,9 @@ class MaicRl:
         self._nodes: dict[str, SearchNode] = {}
         self._candidates: dict[str, Candidate] = {}
         self._profiles: dict[str, Profile | None] = {}
-        self._tried: set[str] = set()
-        self._exhausted: set[str] = set()
-        self._unsupported: set[str] = set()
+        self._tried: set[str] = set()  # codes of candidates that need not be tried again
+        self._exhausted: set[str] = set()  # codes of nodes with nothing left to try
+        self._unsupported: set[str] = set()  # techniques that the device cannot judge
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:

@@ -19,10 +19,11 @@ JUDGED = 3  # of those, until one is correct
 
 
 class Quick:
-    """A search for those who want a result at once. It writes the first candidate without having it judged,
-    applies to it whole recipes (sets of techniques): those that the knowledge base knows for the families of
-    its kernels, then those that usually pay there. Of the candidates, the one that the emulator's model
-    finds fastest is judged. `steps` stays empty, as no history is kept, and nothing is learned."""
+    """A search for those who want a result at once, `optimize --quick`. It writes the first candidate without
+    having it judged, and applies whole recipes to it (sets of techniques): those that the knowledge base
+    knows for the families of its kernels, then those that usually pay for such kernels. Of the resulting
+    candidates, the one that the emulator's timing model finds fastest is judged. `steps` stays empty, and
+    nothing is learned."""
 
     def __init__(self, policy: ExpertPolicy, session: Session) -> None:
         self._policy = policy
@@ -30,9 +31,9 @@ class Quick:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Judges up to JUDGED candidates, one after another, until one is correct, and returns that: those
-        made by recipes, in the order of `_ordered`, then the first candidate, which no recipe was applied
-        to. Raises KernelBlasterError if none is correct."""
+        """Judges up to three candidates (JUDGED), one after another, until one is correct, and returns that
+        one: first those made by recipes, the fastest by the emulator's timing model first, then the first
+        candidate, to which no recipe was applied. Raises KernelBlasterError if none is correct."""
         first = self._policy.initial(task)
         left = self._ordered(list(islice(self._attempts(first), MODELLED)))
         judging = self._session.judging

@@ -11,10 +11,10 @@ REVIEWED = 3  # candidates of a model that are looked at; those that it did not 
 
 
 class Reviewed:
-    """Runs another strategy and has its result reviewed, if a model wrote it, by the soft verifier, which
-    compares its structure with the reference. If it is rejected, what it taught is withdrawn from the
-    knowledge base, and the next fastest candidate is taken instead, after at most REVIEWED reviews. A flagged
-    result is returned all the same; the findings are in the run's `review` events."""
+    """Runs another strategy and, if a language model wrote its result, has that reviewed by the soft
+    verifier, which compares its structure with the reference. If the result is rejected, what it taught is
+    withdrawn from the knowledge base, and the next fastest candidate is reviewed instead, three in all
+    (REVIEWED). A flagged result is returned all the same; the findings are in the run's `review` events."""
 
     def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Session) -> None:
         self._strategy = strategy

@@ -41,15 +41,15 @@ class SearchNode:
 
     @property
     def worth(self) -> float:
-        """The speedup over the baseline, times what its last technique is worth because it prepares
-        others."""
+        """The speedup over the baseline, times what the last technique is worth in addition because it
+        prepares others (exp of `payoff`)."""
         return self.speedup * exp(self.payoff)
 
 
 @dataclass
 class Rollout:
-    """One walk through the search tree, now at the candidate `node`. `fruitless` counts its steps since the
-    last gain; `ended`: it makes no more steps in this iteration."""
+    """One walk through the search tree, which is at the candidate `node` now. `fruitless` counts its steps
+    since the last gain; `ended`: it makes no more steps in this iteration."""
 
     number: int
     node: SearchNode
@@ -59,11 +59,12 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Branch:
-    """A technique tried at a rollout's node. `target` is the kernel it is applied to; `attempt` the
-    candidate as the policy made it; `asked` what the policy was asked to apply (a recipe, where the trial
-    names the part that it could apply); `promise` its expected log speedup, failures and uncertainty
-    included; `payoff` the part of that which comes only from what it prepares; `certain`: it is tried
-    whatever it promises, drawn by chance or pinned by a person. `evaluation` is None until it is judged."""
+    """A technique tried at a rollout's node. `target` is the kernel that it is applied to; `attempt` the
+    candidate that the policy made by it; `trial` that candidate as it goes to the judge. `asked` is what the
+    policy was asked to apply; if that is a recipe of which only a part could be applied, the trial names that
+    part. `promise` is its expected log speedup, failures and uncertainty included; `payoff` the part of it
+    that only comes with techniques that this one prepares. `certain`: it is tried whatever it promises,
+    because it was drawn by chance or pinned by a person. `evaluation` is None until it is judged."""
 
     rollout: Rollout
     target: Target
@@ -83,8 +84,9 @@ class Branch:
 
 
 def done(asked: str, attempt: Attempt, before: Sequence[str]) -> str:
-    """The name of what `attempt` does of the technique or recipe `asked`, after the techniques `before`
-    (`Recipe.done`): `asked` itself, unless a part of it did not apply."""
+    """The name of the technique or recipe that `attempt` really applies: `asked`, what the policy was asked
+    for, unless a part of that recipe did not apply; then the part that did (see `Recipe.done`). `before` are
+    the techniques applied earlier."""
     recipe = Recipe.parse(asked)
     if recipe is None or not attempt.applied or recipe.beyond((*attempt.applied, *before)) == 0:
         return asked
@@ -101,8 +103,8 @@ def node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
 
 
 def step_of(branch: Branch, parent: SearchNode, next_node: SearchNode) -> Step:
-    """The record of a judged branch at `parent`. It is `taken` if its candidate is that of `next_node`,
-    where the rollout is now."""
+    """The record of a judged branch at `parent`, as a Step. It is `taken` if the branch's candidate is the
+    one of `next_node`, where the rollout is now."""
     trial, target = branch.trial, branch.target
     assert branch.evaluation is not None
     return Step(

@@ -39,8 +39,9 @@ class Players:
 
 def strategy_named(name: StrategyName, players: Players) -> StrategyMaker:
     """A function that makes the strategy of this name, with its result reviewed (`Reviewed`). In strategies
-    without a memory, the expert plays the roles that learn, and the model is shown whole profiles; in
-    `cycles-only`, neither the model nor the rules that name states know more of a profile than times."""
+    without a memory, the expert plays the roles that learn, and the model is shown whole profiles. In the
+    strategy `cycles-only`, neither the model nor the rules that name states see anything of a profile but
+    times."""
 
     cast = players.cast if name in REMEMBERS else players.cast.without(LEARNING)
     detail = _DETAILS.get(name, "whole")

@@ -241,7 +241,7 @@ class Pages:
 
     async def live(self, request: Request) -> Response:
         """Answers with the changes of what one page shows (a topic), as server-sent events while the page is
-        open; 503 if MOST_CLIENTS pages are open."""
+        open; 503 if 400 pages (MOST_CLIENTS) are open."""
         if self._dashboard.hub.clients >= MOST_CLIENTS:
             return PlainTextResponse("Too many pages are open.\n", 503, {"retry-after": "10"})
         name = request.query_params.get("topic", "")
@@ -380,8 +380,8 @@ class Pages:
 
 
 class PartsById(dict[str, str]):
-    """The HTML parts of a page by id; for one that is missing, an empty hidden element that it can replace
-    later."""
+    """The HTML of a page's parts by their ids. For an id that has no part, it gives an empty hidden element,
+    which a later part can replace."""
 
     def __missing__(self, id_: str) -> str:
         return Markup('<div id="{}" hidden></div>').format(id_)

@@ -131,8 +131,8 @@ class Dashboard:
 
 
 class SafeView:
-    """A view that catches errors of another (`inner`) whose records may be damaged in an unforeseen way: the
-    page then says so."""
+    """A view (what a page shows) around another one, `view`. If that one raises an error, because its records
+    are damaged in an unforeseen way, the page says so."""
 
     def __init__(self, view: View) -> None:
         self.inner: Any = view

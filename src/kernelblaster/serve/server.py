@@ -47,8 +47,8 @@ def serve(
 ) -> int:
     """Show the runs, benches and knowledge bases in some folders (the user's own if none are named) on a
     page, and keep it up to date, until Ctrl-C. `ready` is called with the page's address. With `read_only`
-    nothing can be asked of searches. Returns how many searches that were resumed there go on. Raises
-    KernelBlasterError if it cannot listen, or would listen to others without a token."""
+    nothing can be asked of searches. Returns how many searches that were resumed from the page are still
+    running. Raises KernelBlasterError if it cannot listen, or would listen to others without a token."""
     try:
         import uvicorn
 

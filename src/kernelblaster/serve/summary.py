@@ -80,8 +80,8 @@ class RunSummary:
     """What a list shows of a run, as of the events that were added. Times are in microseconds, None until
     something was timed; `begun` and `last` are seconds since 1970, `seconds` those that processes worked on
     it. `series` has the time of each candidate in the order of judging, None for one that is not correct;
-    where there are more than POINTS, the best of several next to each other. `busy` are (until, seconds)
-    that the device was used."""
+    with more than 128 candidates (POINTS), each entry is the best of several neighbours. `busy` are (until,
+    seconds) that the device was used."""
 
     def __init__(self) -> None:
         self.task = ""

@@ -99,7 +99,8 @@ class Topic:
                 client.put(messages, self.version)
 
     def page(self) -> tuple[int, list[PagePart]]:
-        """The page as it is now: its version, by which later changes are told, and all its parts."""
+        """The page as it is now: its version, from which a client later asks for changes, and all its
+        parts."""
         with self._lock:
             self.used = time.monotonic()
             self.refresh()
@@ -185,8 +186,8 @@ class Hub:
         return topic
 
     def watched(self) -> list[Topic]:
-        """The topics that somebody looks at now. Those that nobody looked at for KEPT_S are closed and
-        forgotten."""
+        """The topics (pages) that somebody looks at now. Topics that nobody looked at for 60 s (KEPT_S) are
+        closed and forgotten."""
         with self._lock:
             now = time.monotonic()
             idle = [t for t in self._topics.values() if not t.clients]

@@ -21,9 +21,10 @@ class UseOverTime:
 
 
 def use_over_time(runs: Sequence[RunSummary], now: float | None = None) -> UseOverTime | None:
-    """How many workers and devices were busy from the first event of any run to the last, or to `now`
-    (seconds since 1970); None if nothing was done. A worker is busy from the start of its process to that
-    one's last event, a device for the seconds that a verdict took of it, until the verdict was recorded."""
+    """How many workers and devices were busy over time, from the first event of any run to the last, or to
+    `now` (seconds since 1970); None if nothing was done. A worker counts as busy from the start of its
+    process to the last event that the process recorded. A device counts as busy before each verdict, for the
+    seconds that this verdict took."""
     spans = [span for run in runs for span in run.spans]
     if not spans:
         return None

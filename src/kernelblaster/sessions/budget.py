@@ -7,9 +7,9 @@ from kernelblaster.store.steering import SetBudget
 
 
 class SearchBudget:
-    """Counts the `evaluations` and `gpu_seconds` of device time spent so far, against the limits in
-    `Search`, which `change` replaces. Wall-clock seconds are passed in by the caller. `spent`: a batch did
-    not fit into the limits, or no evaluation is left."""
+    """Counts the `evaluations` and the device time (`gpu_seconds`) spent so far, against the limits in
+    `Search`, which `change` replaces. Wall-clock seconds are passed in by the caller. `spent` is true once a
+    batch of candidates did not fit into the limits, or no evaluation is left."""
 
     def __init__(self, search: Search) -> None:
         self._search = search

@@ -72,8 +72,8 @@ class Judging:
         return [e.timing for e in self.evaluations.values() if e.timing is not None]
 
     def judge(self, candidate: Candidate) -> Evaluation:
-        """The evaluation of one candidate, made now if there is none, even if the budget is spent (it is
-        charged)."""
+        """The evaluation of one candidate. If it was not judged in this run before, it is judged now and
+        charged to the budget, even if that is spent."""
         if candidate.code not in self.evaluations:
             self._judge_all([candidate])
         return self.evaluations[candidate.code]
@@ -81,11 +81,11 @@ class Judging:
     def judge_within_budget(
         self, key: str, candidates: Sequence[Candidate], trials: Sequence[dict[str, Any]] = ()
     ) -> list[Evaluation | None]:
-        """Evaluations in the order of the candidates, judged together; None for those that the budget
-        does not allow: where times are measured, the ones that the emulator's model finds slowest, else the
-        last ones. Equal code is judged once. `key` names the batch in the run's record and must
-        be unique in the run; `trials`, JSON data on what each candidate is, is recorded for those who
-        watch."""
+        """Judges the candidates together and returns their evaluations in the same order; None for those that
+        the budget does not allow. If times are measured, these are the candidates that the emulator's timing
+        model finds slowest, otherwise the last ones. Candidates with equal code are judged once. `key` names
+        the batch in the run's record and must be unique in the run; `trials`, JSON data on what each
+        candidate is, is recorded for those who watch."""
         wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
         if wanted:
             seconds = self.seconds

@@ -84,11 +84,12 @@ class Memory:
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """(name of the target's performance state, what `theta`, the knowledge base when the iteration began,
-        predicts there). Predictions are for these techniques and for known recipes (techniques that pay
-        together) that are not retired: log speedups over the candidate whose evaluation is `parent`, to which
-        the techniques in `applied` have led. What was not tried in that state is predicted from similar
-        states. Techniques unknown there are added to the knowledge base with a weak prior."""
+        """Returns (name of the target's performance state in the knowledge base, predictions there). They are
+        predictions of `theta`, the knowledge base as the iteration began, for these `techniques` and for
+        known recipes (techniques that pay together) that are not retired: log speedups over the candidate
+        whose evaluation is `parent`, to which the techniques in `applied` have led. What was not tried in
+        that state is predicted from similar states. Techniques unknown there are added to the knowledge base
+        with a weak prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))
@@ -124,10 +125,10 @@ class Memory:
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
         """Add `optimizations` (techniques with a predicted speedup over the candidate evaluated as `parent`)
-        to the known state that `state` matches (`match`), and return that state's name. Techniques that it
-        has are not changed; a prediction counts as GUESS_WEIGHT measurements. What is kept for a recipe
-        (techniques together) is how fast it gets relative to the floor, which follows from `parent`'s time;
-        if there is no such time (or no `parent`), a middling value."""
+        to the known state that `state` matches (`match`), and return that state's name. Techniques that the
+        state has already are not changed; a prediction counts as half a measurement (GUESS_WEIGHT). For a
+        recipe (techniques together), what is kept is how fast the result is relative to the roofline floor,
+        computed from `parent`'s time; without such a time, half of the floor's speed is assumed."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:
@@ -197,9 +198,9 @@ class Memory:
         )
 
     def tidying(self, now: Content) -> list[Change]:
-        """Changes that keep the knowledge base small (merged states, retired techniques). Empty unless
-        its version passed a multiple of CONSOLIDATED since the iteration began; `now` is the present
-        content."""
+        """Changes that keep the knowledge base small (merged states, retired techniques), for its present
+        content `now`. Empty unless its version (the number of recorded changes) passed a multiple of 500
+        (CONSOLIDATED) since the iteration began."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())

@@ -27,8 +27,8 @@ class Ranking:
 
 def ranking_of(modelled_us: Mapping[str, float | None], measured_us: Mapping[str, float]) -> Ranking:
     """Counts the pairs of candidates whose modelled times are in the same order as the measured ones. Both
-    arguments map a candidate's code to its time in us; candidates without both times are left out, and so
-    are pairs whose measured times differ by less than the factor APART."""
+    arguments map a candidate's code (a hash) to its time in us; candidates without both times are left out,
+    and so are pairs whose measured times differ by less than 1 % (APART)."""
     known = [(us, measured_us[code]) for code, us in modelled_us.items() if us and code in measured_us]
     pairs = [(a, b) for a, b in combinations(known, 2) if not 1 / APART < a[1] / b[1] < APART]
     right = sum((a[0] < b[0]) == (a[1] < b[1]) for a, b in pairs)

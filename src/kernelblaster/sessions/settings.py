@@ -1,4 +1,5 @@
-"""`Search`: how far a search goes."""
+"""`Search`: the settings of a search (how many iterations, rollouts, steps and candidates, how techniques are
+chosen)."""
 
 from pydantic import Field
 

@@ -54,9 +54,10 @@ class StoreDatabase:
 
     def transact(self, work: Callable[[Connection], T], *, lasting: bool = True) -> T:
         """The result of `work`, called with a connection in one transaction. While the server cannot be
-        reached it is called again, so that what it did before must not be done twice. By default it is on
-        the disk when this returns; if not `lasting`, a crash of the server may lose it. Raises
-        StoreUnreachable after the time in the settings, StoreError for other errors."""
+        reached, `work` is called again; since an earlier call may have succeeded unnoticed, doing it twice
+        must have the effect of doing it once. By default the transaction is on the disk when this returns; if
+        not `lasting`, a crash of the server may lose it. Raises StoreUnreachable after the time in the
+        settings, StoreError for other errors."""
         return patiently(lambda _: self._once(work, lasting=lasting), StoreUnreachable)
 
     def add(self, connection: Connection, table: Table, **values: Any) -> bool:

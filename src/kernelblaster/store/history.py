@@ -116,8 +116,8 @@ class History:
 
     @cached_property
     def steps(self) -> list[Step]:
-        """All steps of the search recorded so far, each a technique applied to a candidate with what came of
-        it, in the order of judging."""
+        """All steps of the search recorded so far (each is a technique applied to a candidate, with its
+        result), in the order of judging."""
         recorded = (event.data["steps"] for event in self._run.events if event.kind == "steps")
         return [Step.model_validate(step) for steps in recorded for step in steps]
 
@@ -149,8 +149,8 @@ def why_of(verdict: dict[str, Any]) -> str:
 
 
 def conclusion(events: Sequence[RunEvent], kind: str) -> dict[str, Any] | None:
-    """The data of the latest event of `kind`, if the search has not continued after it; None if there is
-    none, or it has. `kind` is one by which searches end, like "finished"."""
+    """The data of the latest event of a `kind` by which searches end, like "finished". None if there is no
+    such event, or if the search was continued after it."""
     for event in reversed(events):
         if event.kind == kind:
             return event.data

@@ -29,9 +29,10 @@ def samples(steps: Sequence[Step], evaluations: Mapping[str, Evaluation], floor_
 
 
 def earlier_samples(run: Run, knowledge: str, architecture: str) -> list[Sample]:
-    """The steps of earlier runs beside this one, of the REPLAYED latest, that used the knowledge base
-    named `knowledge` on the same GPU architecture. Which runs these are is recorded at the first call,
-    so that a continued run sees the same ones. Runs that cannot be read are skipped."""
+    """The replay buffer: the steps of up to five earlier runs (the latest ones, REPLAYED) in the same folder
+    that used the knowledge base named `knowledge` on the same GPU architecture. Which runs these are is
+    recorded at the first call, so that a continued run sees the same ones. Runs that cannot be read are
+    skipped."""
     root = run.folder.parent
     names = [folder.name for folder in run_folders(root) if folder.name < run.name][-REPLAYED:]
     names = run.once("replay", "earlier", lambda: {"runs": names})["runs"]

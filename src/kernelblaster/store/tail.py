@@ -23,10 +23,10 @@ class TailedLine(Generic[T]):
 
 
 class LogTail(Generic[T]):
-    """Reads the complete lines that were appended to a log since the last time. `parse` makes a value of a
-    line's JSON; ValueError means that it is damaged. `damage` says what is wrong with the log, empty if
-    nothing is; what came before it was returned. `begun` counts how often the file was read from its
-    beginning: again where it was replaced or cut off."""
+    """Reads the complete lines that were appended to a log since the last call of `read`. `parse` makes a
+    value from a line's JSON, and raises ValueError for a damaged line. `damage` says what is wrong with the
+    log, empty if nothing is; lines before the damage are returned all the same. `begun` counts how often the
+    file was read from its beginning, which happens again when it was replaced or cut off."""
 
     def __init__(self, path: Path, parse: Callable[[bytes], T]) -> None:
         self._path = path
@@ -44,8 +44,8 @@ class LogTail(Generic[T]):
         self.damage = ""
 
     def read(self) -> list[TailedLine[T]]:
-        """The lines that are new, at most AT_ONCE bytes of them; empty if there are none or the file cannot
-        be read. A last line that is still being written is left for later."""
+        """The complete lines that are new since the last call, at most 8 MB of them (AT_ONCE); empty if there
+        are none or the file cannot be read. A last line that is still being written is left for later."""
         try:
             about = self._path.stat()
             now = (about.st_ino, about.st_size, about.st_mtime_ns)

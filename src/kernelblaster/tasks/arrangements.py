@@ -2,9 +2,9 @@
 ...) and how they lie within rows.
 
 An arrangement takes the sorted pool of a tensor's own values (those that the task's file draws) and a seed,
-and computes the values of any piece of the tensor. Those in SAFE only choose values from the pool, so the
-module accepts them. The others change values (tasks/changed_values.py). A row runs along an axis that
-the seed chooses.
+and computes the values of any piece of the tensor. Those listed in SAFE only choose values from the pool, so
+that every module accepts them; the others change values (tasks/changed_values.py). A row runs along an axis
+that is drawn by the seed.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ def arranged(
 ) -> torch.Tensor:
     """The values of one piece of a floating tensor: drawn from its sorted `pool`, then arranged or changed as
     `distribution` says. `rows` locates the piece in the tensor. Returns `rows.size` values of the pool's
-    type. The same random numbers are consumed whatever that type is. `generator` is the source of all random
-    numbers."""
+    type. `generator` is the source of all random numbers; how many are taken from it does not depend on the
+    type."""
     drawn = _drawn(pool, rows, generator)
     if distribution in SAFE:
         return pool.index_select(0, _CHOICES[distribution](len(pool), rows, drawn, generator))
@@ -49,9 +49,10 @@ def whole(
     generator: torch.Generator,
     bound: int | None,
 ) -> torch.Tensor:
-    """The values of one piece of an integer or boolean tensor, all below `bound` if it is given: drawn from
-    the sorted `pool`, or for some distributions only its lowest and highest value, all equal, or counting up.
-    `rows` locates the piece in the tensor. `generator` is the source of all random numbers."""
+    """The values of one piece of an integer or boolean tensor, all below `bound` if it is given. They are
+    drawn from the sorted `pool`; some distributions take only its lowest and highest value, or one value for
+    all elements, or numbers that count up. `rows` locates the piece in the tensor. `generator` is the source
+    of all random numbers."""
     drawn = _drawn(pool, rows, generator)
     values, low, high = pool.index_select(0, drawn), pool[0], pool[-1]
     if bound is not None:

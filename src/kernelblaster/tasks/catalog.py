@@ -60,8 +60,8 @@ def find(name: str) -> list[tuple[str, Path]]:
 
 
 def names_one(name: str) -> bool:
-    """Whether `name` stands for a single task: FILE:CLASS always does. Raises BadTask if nothing has that
-    name."""
+    """Whether `name` stands for a single task and not for a suite or folder; FILE:CLASS always does. Raises
+    BadTask if nothing has that name."""
     return bool(class_in(name)[1]) or len(find(name)) == 1
 
 

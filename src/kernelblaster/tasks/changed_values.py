@@ -1,7 +1,8 @@
-"""Values that are changed for verification: negated, scaled, shifted, set to zero, to NaN or to landmarks.
+"""Values that are changed for verification: negated, scaled, shifted, set to zero, to NaN or to landmarks
+(special numbers like 0, 1 or 0.5).
 
 Each function takes values that were drawn from a tensor's pool (the sorted values that the task's file draws)
-and returns changed ones; whether an input accepts them is tried once (tasks/domain.py).
+and returns changed ones. Not every input accepts such values; tasks/domain.py finds out which do.
 """
 
 import math

@@ -31,12 +31,12 @@ Sizes = tuple[str, ...]
 
 @dataclass
 class Extents:
-    """What the kernels show about the launch function's parameters, all by parameter name. `dims[p]` are
-    the names of sizes whose product is p's number of elements, with `?` where unknown; `indexing[p]`
-    is the tensor that p's integer values index into; `written`: elements are assigned by `=`, a memset
-    or a copy; `read`: they are read before that, in launch order; `changed`: written in any way,
-    atomics included. `constants` are the sizes in `dims` that are no parameters but numbers with a
-    name in the source (`#define BINS 256` gives bins_count, 256)."""
+    """What the kernels show about the launch function's parameters, all by parameter name. `dims[p]` are the
+    names of sizes whose product is p's number of elements, `?` for an unknown factor; `indexing[p]` is the
+    tensor that p's integer values index into; `written`: elements are assigned by `=`, a memset or a copy;
+    `read`: elements are read before that, in launch order; `changed`: written in any way, atomics included.
+    `constants` are the sizes in `dims` that are no parameters but named numbers in the source (`#define BINS
+    256` gives bins_count, 256)."""
 
     dims: dict[str, Sizes] = field(default_factory=dict)
     indexing: dict[str, str] = field(default_factory=dict)
@@ -64,8 +64,8 @@ def extents(source: CudaSource, entry: Function) -> Extents:
 
 
 def constant_size(name: str) -> str:
-    """The name of the size that stands for a named constant of the source: the constant's in lower case with
-    `_count` (its own name may be a macro)."""
+    """The name of the size that stands for a named constant of the source: the constant's name in lower case
+    with `_count` added, since the name itself may be a macro."""
     return f"{name.lower()}_count"
 
 

@@ -167,7 +167,7 @@ def sides(node: Node) -> tuple[Node, Node] | None:
 
 
 def bare(node: Node) -> Node:
-    """What is inside all parentheses and casts that enclose an expression: `x` for `(float)(x)`."""
+    """The expression inside all parentheses and casts around it: `x` for `(float)(x)`."""
     while True:
         inner: Node | None = None
         if node.type == "parenthesized_expression":

@@ -41,11 +41,13 @@ DECLARED: dict[str, frozenset[Distribution]] = {
 
 @dataclass(frozen=True)
 class Domain:
-    """What may be varied in a module's inputs while its outputs stay finite. `taken[i]`: arrangements of
-    values, besides SAFE, that input tensor i accepts (tasks/arrangements.py). `scalars`: lists of values for
-    all scalar inputs that may replace the file's; `landmarks`: such lists with values of LANDMARKS, for use
-    with the arrangement of that name. `shuffled`: integer parameters whose elements may be permuted. `twins`:
-    floating inputs of equal shape may have equal values."""
+    """What may be varied in a module's inputs while its outputs stay finite. `taken[i]`: the kinds of values
+    that input tensor i accepts in addition to those that every input does (those of SAFE in
+    tasks/arrangements.py only choose among the file's own values). `scalars`: lists of values for all scalar
+    inputs that may replace the file's; `landmarks`: such lists in which floating scalars are special numbers
+    (LANDMARKS, like 1 or 0.5), for use together with the kind of values of that name. `shuffled`: integer
+    parameters whose elements may be permuted. `twins`: floating inputs of equal shape may hold equal
+    values."""
 
     taken: tuple[frozenset[Distribution], ...]
     scalars: tuple[tuple[Any, ...], ...] = ()
@@ -55,14 +57,15 @@ class Domain:
 
     def takes(self, position: int, distribution: Distribution) -> bool:
         """Whether the input tensor number `position` (from 0) may be filled with this kind of values: one
-        that every input accepts (SAFE), or one that was tried on it."""
+        that every input accepts, because it only chooses among the file's own values, or one that was tried
+        on this input."""
         return distribution in SAFE or distribution in self.taken[position]
 
 
 def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
-    """The domain of a CUDA-source task, what may be varied in its inputs: what DECLARED lists for the
-    distribution that the source declares for each of `inputs`; integer inputs accept everything. `path` names
-    the source in messages."""
+    """The domain of a CUDA-source task, that is, what may be varied in its inputs. There is no module to try
+    it on, so it is looked up (in DECLARED) by the distribution that the source declares for each of `inputs`;
+    integer inputs accept everything. `path` names the source in messages."""
     distributions = CudaFile(source, path).distributions
     everything = frozenset(DISTRIBUTIONS) - PLANTED
     return Domain(
@@ -71,9 +74,9 @@ def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
 
 
 def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Domain:
-    """The domain of a module, what may be varied in its inputs: found by running `reference` at `workload`,
-    which should be small, with one thing changed at a time. Takes at most LIMIT_S seconds; what was not tried
-    by then is not accepted. `rng` draws the scalars."""
+    """The domain of a module, that is, what may be varied in its inputs: found by running `reference` at
+    `workload`, which should be small, with one thing changed at a time. Takes at most two seconds (LIMIT_S);
+    what was not tried by then counts as not accepted. `rng` draws the scalars."""
     trial = _Trial(reference.on_host(), workload, time.monotonic() + LIMIT_S)
     return Domain(
         trial.taken(), trial.scalars(rng), trial.landmarks(rng), trial.shuffled(), twins=trial.twins()

@@ -27,10 +27,10 @@ FORWARD_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Facts:
-    """Shapes and types of a module as the file builds it, or built with smaller constants (`small`). `inputs`
-    are the values of get_inputs(), fake tensors unless it was really run, scalars as they are; `parameters`
-    are (name, shape, type), buffers included; `outputs` are (shape, type); `probe` tries other input
-    shapes."""
+    """Shapes and types of a module as its file builds it, or built with smaller constants (`small`). `inputs`
+    are what get_inputs() returns: tensors, fake ones unless the module was really run, and numbers;
+    `parameters` are (name, shape, type), buffers included; `outputs` are (shape, type); `probe` tries other
+    input shapes."""
 
     inputs: tuple[Any, ...]
     parameters: tuple[tuple[str, tuple[int, ...], Dtype], ...]

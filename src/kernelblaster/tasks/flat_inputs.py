@@ -58,9 +58,9 @@ def flattened(file: ModuleFile) -> str | None:
 
 
 def unflattened(source: str) -> tuple[str, str | None]:
-    """A task's source without what `flattened` has added, and the code of a function that takes the flat
-    inputs and returns the positional and the named arguments of the file's own Model (a tuple and a dict);
-    None where nothing was added."""
+    """Splits a task's source that `flattened` has added to: (the source without the addition; the code of a
+    function that takes the flat inputs and returns the positional and the named arguments of the file's own
+    Model, as a tuple and a dict). The second is None if nothing was added."""
     own, _, added = source.rpartition(FLATTENED)
     match ast.parse(added).body if own else ():
         case [

@@ -29,10 +29,10 @@ class Hangs(BadTask):
 
 @contextmanager
 def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator[None]:
-    """A context for running a task's code. Whatever that raises, including SystemExit, becomes a
-    `BadTask` with file (`path`), line and `what`, the words for what was being done; a real Ctrl-C
-    passes through. What it prints is not shown. After `limit_s` seconds the code is interrupted, which
-    raises `Hangs`: in the main thread only, and only while it runs Python code."""
+    """A context for running a task's code. Whatever the code raises, including SystemExit, becomes a
+    `BadTask` with the file (`path`), the line and `what`, the words for what was being done; a real Ctrl-C
+    passes through. What the code prints is not shown. After `limit_s` seconds it is interrupted, which raises
+    `Hangs`: only in the main thread, and only while it runs Python code."""
     with _interrupts() as pressed, time_limit(limit_s), quiet():
         try:
             with offline():
@@ -51,8 +51,8 @@ def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator
 @contextmanager
 def kept_going(where: str) -> Iterator[None]:
     """A context for running a task's code where the caller handles its exceptions: these pass through, and
-    only what would end the command (SystemExit and the like) becomes a `BadTask`, whose message begins with
-    `where`, the name of the code. A real Ctrl-C passes through too."""
+    only what would end the command (SystemExit and the like) becomes a `BadTask`. `where`, the name of the
+    code, begins that error's message. A real Ctrl-C passes through too."""
     with _interrupts() as pressed, quiet():
         try:
             with offline():

@@ -23,9 +23,10 @@ AGREE = 1e-5  # relative to the largest value: more than another order of summat
 def independent_sizes(
     signature: Signature, workload: Workload, inputs: Sequence[torch.Tensor], run: Run, rng: Random
 ) -> tuple[str, ...]:
-    """Names of the free sizes (those that the task lets vary) that are independent, all of them at once,
-    tried with these inputs at `workload`. `run` runs the reference. Empty if it refuses the inputs; sizes
-    whose extent is 1 are left out, since they show nothing. `rng` draws the indices that are tried."""
+    """Names of the free sizes (those that the task lets vary) that are independent, also all of them
+    together: outputs at an index depend only on inputs at the same index. Tried with these inputs at
+    `workload`; `run` runs the reference. Empty if it refuses the inputs; sizes whose extent is 1 are left
+    out, since they show nothing. `rng` draws the indices that are tried."""
     free = {size.name for size in signature.sizes if size.kind == "free"}
     names = [name for name in workload.sizes if name in free and _may_be(signature, workload, name)]
     outputs = run(workload, list(inputs)) if names else None

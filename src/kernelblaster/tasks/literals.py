@@ -14,16 +14,17 @@ BESIDE_MARK = "# --- the file itself ---"
 
 
 def literals_of(source: str) -> list[int]:
-    """Which integers a Python source writes out that may be sizes of tensors: the distinct literals of at
-    least LEAST (4), the largest first."""
+    """The integers written out in a Python source that may be sizes of tensors: the distinct literals from 4
+    on (LEAST), the largest first."""
     values = {node.value for node in ast.walk(ast.parse(source)) if _is_size(node)}  # type: ignore[attr-defined]
     return sorted(values, reverse=True)
 
 
 def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
-    """The code object of a source in which every integer literal whose value is a key of `replaced` has the
-    value there instead. `path` is the file name in tracebacks; lines after BESIDE_MARK, the comment that ends
-    what was put before the user's own lines, are numbered as in the user's file."""
+    """The code object of a source in which every integer literal that is a key of `replaced` has the value
+    there instead. `path` is the file name in tracebacks. Lines that this program has put before the user's
+    own (they end with the comment BESIDE_MARK) are not counted, so that tracebacks have the line numbers of
+    the user's file."""
     tree = ast.parse(source, path)
     if replaced:
         tree = ast.fix_missing_locations(_Replaced(replaced).visit(tree))
@@ -35,8 +36,8 @@ def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
 
 
 def lines_before(source: str) -> int:
-    """How many lines were inserted into `source` before the user's own file, up to the comment BESIDE_MARK; 0
-    if there is no such mark."""
+    """How many lines this program has inserted into `source` before the user's own file; they end with the
+    comment BESIDE_MARK. 0 if there is no such comment."""
     return next((n for n, line in enumerate(source.split("\n"), 1) if line == BESIDE_MARK), 0)
 
 

@@ -1,6 +1,6 @@
-"""A context, usable from several threads at once, in which attention is computed by plain operators
-(PyTorch's MATH backend). PyTorch's own context sets a global switch and restores the value it found, so two
-overlapping threads would leave it wrong."""
+"""A context in which attention is computed by plain operators (PyTorch's MATH backend), usable from several
+threads at once. PyTorch's own context is not: it sets a global switch and later restores the value that it
+found, so that two overlapping threads would leave it wrong."""
 
 import threading
 from collections.abc import Iterator

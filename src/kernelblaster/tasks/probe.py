@@ -14,8 +14,9 @@ Dimension = tuple[int, int]
 
 @dataclass(frozen=True)
 class FreeSize:
-    """A size that can vary: the input dimensions, as (input tensor, axis), that must be changed together;
-    their `value` in the file's inputs, and an `other` value that the module accepted."""
+    """A size that can vary: `dimensions` are the input dimensions, as (input tensor, axis), that must be
+    changed together; `value` is their extent in the file's inputs, `other` another extent that the module
+    accepted."""
 
     dimensions: tuple[Dimension, ...]
     value: int
@@ -70,8 +71,9 @@ class Probe:
 
     def free_sizes(self, equal_elsewhere: Shapes | None = None) -> list[FreeSize]:
         """Every free size (dimensions that the module lets vary), in the order of the inputs' dimensions.
-        `equal_elsewhere` are the input shapes of the same module built with other constants: only dimensions
-        that are equal in both are tried together."""
+        Dimensions of equal extent are tried together, since they may share a size. `equal_elsewhere` are the
+        input shapes of the same module built with other constants: only dimensions whose extents are equal
+        there too are tried together."""
         pending = [(t, a) for t, shape in enumerate(self.base) for a in range(len(shape))]
         sizes: list[FreeSize] = []
         while pending:
@@ -102,9 +104,9 @@ class Probe:
         return None
 
     def choose(self, sizes: list[FreeSize], wishes: "Wishes") -> Shapes:
-        """Input shapes for a workload: each free size, one after another, gets the first value of the list
-        `wishes(position, size)` that the module accepts along with those before it; its own value if it
-        accepts none."""
+        """Input shapes for a workload. `wishes(position, size)` gives, for each free size in turn, the values
+        to try; it gets the first one that the module accepts along with those of the sizes before it, or its
+        own value if none is accepted."""
         shapes = self.base
         for position, size in enumerate(sizes):
             for value in wishes(position, size):

@@ -1,6 +1,7 @@
 """Keeps what a task's code prints, and what PyTorch logs and warns of meanwhile, off the terminal.
 
-All of it is by thread: other threads are heard as before, and contexts of several threads may overlap.
+This concerns only the thread that asks for it: output of other threads is shown as before, and contexts of
+several threads may overlap.
 """
 
 import logging

@@ -96,10 +96,10 @@ def hashed_numbers(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
 
 
 def in_beginning(rows: RowValues) -> torch.Tensor:
-    """A mask over all elements: True where an element is among the first ones along at least one axis. Which
-    axes count is drawn from the seed if more than two are longer than 1 (else all of them do); how many
-    elements are the first ones is drawn for each axis: 1, 2, 4, 32 or 64, up to an eighth of its extent, or
-    10 to 50 % of it, and never more than half."""
+    """A mask over all elements of the piece: True where an element is among the first ones along at least one
+    axis. If more than two axes are longer than 1, the seed draws which of them count, else all do. How many
+    elements are the first ones is drawn for each axis: 1, 2, 4, 32 or 64 (but up to an eighth of its extent),
+    or 10 to 50 % of the extent, and never more than half."""
     rng = rows.rng("first")
     wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
     if len(wide) > 2:

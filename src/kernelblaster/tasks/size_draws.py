@@ -1,9 +1,9 @@
 """Draws secret sizes for verification: workloads (values for all sizes of a task) smaller than, next to and
 larger than the task's own, which candidates cannot know.
 
-Which sizes a module accepts is found by trying, which costs milliseconds to seconds. So a pool of up to POOL
-accepted draws is made once per task and process, with an unpredictable random generator, and every evaluation
-uses some of them.
+Which sizes a module accepts is found by trying, which costs milliseconds to seconds. So a pool of up to 24
+accepted draws (POOL) is made once per task and process, with an unpredictable random generator, and every
+evaluation uses some of them.
 """
 
 import secrets
@@ -71,9 +71,11 @@ class SizeDraw:
 
 class SizeDraws:
     """A pool of drawn sizes for one task, around a base workload: the primary one (the sizes that are timed),
-    or with `small` the small one (for the emulator), which must then exist. `most_bytes` limits all tensors
-    of a draw together; `most_stretched` is the largest primary extent for which `stretched` draws are made;
-    `limit_s` is the time, in seconds, for trying. `rng` makes the draws repeatable, for tests."""
+    or with `small` the small one (for the emulator), which must then exist. `most_bytes` limits the bytes of
+    all tensors of a draw together; `limit_s` is the time, in seconds, for trying sizes. With `small`, some
+    draws are "stretched": one size is above that of the primary workload, all others are 1 to 3;
+    `most_stretched` is the largest primary extent for which these are made. `rng` makes the draws repeatable,
+    for tests."""
 
     def __init__(
         self,
@@ -106,9 +108,9 @@ class SizeDraws:
 
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
-        """The pool, made at the first use: distinct draws of the kinds that the task allows, at most POOL,
-        and up to MOST_OCTAVES more in which each size takes values of every power of two. Fewer if the time
-        runs out; empty if the task lets no size vary."""
+        """The pool of drawn sizes, made at the first use: at most 24 distinct draws (POOL) of the kinds that
+        the task allows, and up to 32 more (MOST_OCTAVES), so that each size takes a value in every octave
+        (from a power of two to the next). Fewer if the time runs out; empty if the task lets no size vary."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()
@@ -148,9 +150,10 @@ class SizeDraws:
         return accept, {name: self._step(name, accept) for name in free}
 
     def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
-        """New workloads, one for each free size: the base workload with that size a random multiple of `unit`
-        from `low` to `high`, but no larger than in the primary or base workload. Those that the task refuses,
-        or whose tensors are too large, are left out."""
+        """New workloads, one for each free size: the base workload with that size changed to a random
+        multiple of `unit` between `low` and `high`, but to no more than it is in the primary or the base
+        workload, whichever is larger. Those that the task refuses, or whose tensors are too large, are left
+        out."""
         accept, steps = self._accepting
         workloads = []
         for name, step in steps.items():
@@ -162,9 +165,10 @@ class SizeDraws:
         return workloads
 
     def apart(self, names: Sequence[str]) -> Workload | None:
-        """The base workload with the free sizes `names` enlarged, all but the first, each by a different
-        amount, so that equal sizes become different; by the largest amounts of APART that the task accepts.
-        None if it accepts none."""
+        """The base workload with the free sizes `names` enlarged, all but the first, so that sizes that are
+        equal by chance become different: the second by k times the distance between values that the task
+        accepts, the third by 2k times, and so on. k is the largest of 13, 8, 5, 3, 2 and 1 (APART) that the
+        task accepts; None if it accepts none."""
         accept, steps = self._accepting
         for times in APART:
             larger = {n: self.base.sizes[n] + steps[n] * times * place for place, n in enumerate(names)}
@@ -191,13 +195,13 @@ class SizeDraws:
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
-        """The pool's workloads of the kinds `above` and `long` in which the size named `size` is larger than
-        in the base workload."""
+        """The pool's workloads in which the size named `size` is larger than in the base workload, a little
+        (kind `above`) or far (kind `long`)."""
         return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
 
     def stretched(self, size: str) -> list[Workload]:
-        """The pool's workloads of the kind `stretched` in which the size named `size` is larger than in the
-        primary workload."""
+        """The pool's workloads in which the size named `size` is larger than in the primary workload and all
+        other sizes are 1 to 3 (the kind `stretched`)."""
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:

@@ -32,8 +32,8 @@ class ValuePool:
 
 
 def pool_of(value: torch.Tensor, tensor: Tensor, workload: Workload) -> ValuePool:
-    """A pool with the values of `value`, the tensor's example in the file; a random sample of POOL if it
-    has more. `workload` gives the sizes at which the example was made."""
+    """A pool with the values of `value`, the tensor's example in the file; a random sample of 262,144 of them
+    (POOL) if it has more. `workload` gives the sizes at which the example was made."""
     flat = value.reshape(-1)
     if flat.numel() > POOL:
         flat = flat[torch.randint(flat.numel(), (POOL,), device=flat.device)]
@@ -67,9 +67,9 @@ def fill(
     target: torch.Tensor, pool: ValuePool, distribution: Distribution, workload: Workload, seed: int
 ) -> None:
     """Write values drawn from a pool into `target`, which is contiguous and, for a floating pool, of any
-    floating type. `distribution` is their arrangement (tasks/arrangements.py); one that is not in SAFE may
-    make values that the module does not accept (tasks/domain.py). `workload` gives the size that bounds
-    indices. The same seed gives the same values."""
+    floating type. `distribution` is their arrangement (tasks/arrangements.py); one that changes values
+    instead of only choosing among the pool's (is not in SAFE) may give values that the module does not accept
+    (tasks/domain.py). `workload` gives the size that bounds indices. The same seed gives the same values."""
     flat = target.view(-1)
     generator = torch.Generator(target.device).manual_seed(seed)
     bound = workload.sizes[pool.bound] if pool.bound is not None else None

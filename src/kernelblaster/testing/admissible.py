@@ -5,8 +5,8 @@ wrong.
 For every input the module's float64 outputs are known, and how far one rounding of the inputs moves each
 output element. CUDA-source tasks have no module: both are then None.
 
-Inputs are small enough for the PTX machine (the emulator): at most MOST elements in all tensors together. One
-extent at a time is longer than a block or above the primary one.
+Inputs are small enough for the PTX machine (the emulator): all tensors together have at most 65,536 elements
+(MOST). In each set of sizes, at most one extent is longer than a block or above that of the primary workload.
 """
 
 import contextlib

@@ -55,9 +55,9 @@ BODIES = {
 
 
 class DeviceContract:
-    """Tests that every device must pass. The candidates that they run behave in one of these ways: `double`
-    is right; `twice` does it in two launches; `scratch` leaks scratch memory; `dies` ends its process;
-    `hangs` never returns."""
+    """Tests that every device (GPU, emulator, fake) must pass. The candidates that they run behave in one of
+    these ways: `double` is right; `twice` does the same in two launches; `scratch` leaks scratch memory;
+    `dies` ends its process; `hangs` never returns."""
 
     def binary(self, device: Device, behaviour: str) -> Path:
         """The compiled candidate with this behaviour (a key of BODIES). Overridden by devices that do not run

@@ -38,8 +38,9 @@ def technique(name: str, predicted: float = 1.2) -> Optimization:
 
 
 def observe_many(where: str, worker: int) -> None:
-    """Record EACH observations in the knowledge base at `where`, which is created if it is not there. Run in
-    several processes at once (`worker` is the number of this one): they must not collide."""
+    """Record 25 observations (EACH) in the knowledge base at `where`, which is created if it is not there. To
+    be run in several processes at once (`worker` is the number of this one), to show that they do not get in
+    each other's way."""
     with KnowledgeBase(where) as kb:
         kb.add_state(SLOW)
         kb.add_optimization("slow", technique("tile"))

@@ -43,11 +43,11 @@ class _Known:
 
 
 class MutantTruth:
-    """Decides whether mutants (copies of one kernel with one planted mistake each) are wrong, by running
-    them in the emulator. `original` is the compiled kernel without a mistake; it is run first, on many
-    inputs, and `known` are those for which its outputs are right, with these outputs. Not thread-safe.
-    Creating it raises KernelBlasterError if the original crashes or hangs, or if no
-    input is small enough to be emulated."""
+    """Decides whether mutants (copies of one kernel with one planted mistake each) are wrong, by running them
+    in the emulator. `original` is the compiled kernel without a mistake. It is run first, on many inputs;
+    `known` are the inputs for which its outputs are right, with these outputs. Not thread-safe. Creating it
+    raises KernelBlasterError if the original crashes or hangs, or if no input is small enough to be
+    emulated."""
 
     def __init__(self, device: EmulatedDevice, task: Task, original: Path, seed: int) -> None:
         self._device = device

@@ -1,4 +1,4 @@
-"""Mutants: honest kernels with one mistake each, to measure what share of mistakes the judge catches.
+"""Mutants: correct kernels with one planted mistake each, to measure what share of mistakes the judge finds.
 
     for mutant in mutants_of(source, extents={"x_0": 8192, "x_1": 2048}):
         print(mutant.kind, mutant.line, mutant.what)

@@ -1,8 +1,10 @@
-"""Attention as one kernel: finds softmax(queries * keys) * values in a plan, where it is three kernels, and
-describes the kernel that does all of it.
+"""Attention as one kernel: finds softmax(queries * keys) * values among the kernels of a plan (the kernels of
+a candidate in launch order), where it is two matrix products and a softmax, and describes the one kernel that
+does all of it.
 
-That kernel has four stages: the scores of each query with all keys, the largest of them, the sum of the
-weights exp(score - largest), and the sum of the values times these weights."""
+That kernel has four reductions (stages): the scores of each query with all keys, the largest of them, the sum
+of the weights exp(score - largest), and the sum of the values times these weights.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -42,9 +44,10 @@ OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 
 @dataclass(frozen=True)
 class Attention:
-    """results[batch, queries, columns] = sum over keys of weights[batch, queries, keys] * value, where the
-    weights are a softmax of `score`, an expression of the stage SCORE: the sum over `depth` of query * key.
-    `query`, `key` and `value` are expressions of their own axes and the batch's."""
+    """Attention as a formula: results[batch, queries, columns] = sum over keys of weights[batch, queries,
+    keys] * value. The weights are a softmax of `score`, an expression that may scale and mask the sum over
+    `depth` of query * key (this sum is the kernel's stage SCORE). The other fields are the axes of the
+    formula, and `query`, `key` and `value` as expressions of their own axes and the batch's."""
 
     batch: tuple[Axis, ...]
     queries: tuple[Axis, ...]
@@ -57,7 +60,8 @@ class Attention:
     score: Expression
 
     def stages(self) -> tuple[Stage, ...]:
-        """The stages of the kernel that computes all of it."""
+        """The four reductions (stages) of the single kernel that computes this attention: scores, largest
+        score, sum of weights, weighted sum of values."""
         weight = operation("exp", operation("sub", self.score, Reduced(LARGEST, "real")))
         return (
             Stage(SCORE, SUM, operation("mul", self.query, self.key), (self.depth,), (self.keys,)),
@@ -68,7 +72,8 @@ class Attention:
 
 
 def as_attention(kernel: Kernel, plan: Plan) -> Attention | None:
-    """The kernel as attention; None if its stages are not those of one."""
+    """Recognizes a kernel that computes attention in one launch and returns its description; None if its
+    stages (reductions) are not those of `Attention.stages`."""
     if [stage.name for stage in kernel.stages] != [SCORE, LARGEST, WEIGHT, RESULT]:
         return None
     scores, largest, _, result = kernel.stages
@@ -85,9 +90,9 @@ def as_attention(kernel: Kernel, plan: Plan) -> Attention | None:
 
 
 def found_attention(kernel: Kernel, plan: Plan) -> tuple[Attention, Kernel, tuple[Kernel, Kernel]] | No:
-    """For `kernel`, the product of weights and values: the attention, the kernel that does all of it, and the
-    two kernels that are then not needed, the product of queries and keys and the softmax; `No` where `kernel`
-    is something else."""
+    """Looks for attention that ends in `kernel`, the product of weights and values. Returns (the attention,
+    one kernel that computes all of it, the two kernels that it makes superfluous: the product of queries and
+    keys, and the softmax); `No`, with the reason, if `kernel` is not the end of an attention."""
     product = as_product(kernel, plan)
     if product is None or product.part is not None:
         return No("it is no product of two matrices over one K axis")
@@ -222,16 +227,17 @@ def _kernel(kernel: Kernel, found: Attention, guarded: bool) -> Kernel:
 
 @dataclass(frozen=True)
 class Band:
-    """Which keys a query may see: those from query + `first` to query + `last`, where these are known.
-    Others have the score -infinity."""
+    """Which keys a query may see under a mask: those with numbers from query + `first` to query + `last`;
+    None where there is no limit on that side. All other keys have the score -infinity."""
 
     first: Index | None = None
     last: Index | None = None
 
 
 def band(found: Attention) -> Band:
-    """The band of keys that the mask in an attention's score leaves to a query; without limits where the mask
-    is of another form, or there are several axes of queries."""
+    """The band of keys that the mask in an attention's score leaves to each query. It has no limits if there
+    is no mask, if the mask is not a comparison of the query's with the key's number, or if queries are
+    numbered by several axes."""
     seen = Band()
     if len(found.queries) != 1:
         return seen

@@ -8,8 +8,8 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Part:
-    """Says that a loop is cut into pieces of `length` iterations (as in split-K), and that the kernel's loop
-    `name` counts the pieces."""
+    """Says that a loop is cut into pieces of `length` iterations (as in split-K); `name` is the kernel's loop
+    that counts the pieces."""
 
     name: str
     length: Index
@@ -17,9 +17,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop: its variable `name` and its `extent`. With `part` it runs over only one piece of that extent,
-    from `begin` to `end`; the kernel's axis `part.name` says which piece (techniques/split_k.py). The last
-    pieces may be empty."""
+    """A loop of a planned kernel: its variable `name` and its `extent`. With `part`, the extent is cut into
+    pieces and the loop runs over only one of them, from `begin` to `end`; the kernel's loop variable
+    `part.name` says which (techniques/split_k.py). The last pieces may be empty."""
 
     name: str
     extent: Index

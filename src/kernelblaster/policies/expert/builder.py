@@ -1,5 +1,5 @@
-"""What the lowering of a PyTorch operator works with: its operands as values that can be indexed
-symbolically, and a `Builder` that collects the plan's kernels and buffers."""
+"""What the lowering of PyTorch operators to kernels works with: `Value`, an operand that can be indexed
+symbolically, and `Builder`, which collects the kernels and buffers of the plan."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ Position = tuple[Index, ...]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor while operators are turned into kernels: its symbolic shape, and `at`, which gives the
-    expression of the element at a position (an index for each dimension). `buffer` is its name in memory;
-    None when it is only computed where it is used."""
+    """A tensor while operators are turned into kernels: its symbolic shape and dtype, and the function `at`,
+    which gives the expression of the element at a position (an index for each dimension). `buffer` is its
+    name in memory; None if it is not stored but computed wherever it is used."""
 
     shape: tuple[Index, ...]
     dtype: Dtype
@@ -87,8 +87,8 @@ class Builder:
         return self.same(extent, ONE)
 
     def spread(self, value: Value, shape: Sequence[Index], position: Position) -> Expression:
-        """The expression of one element of `value` broadcast to `shape`: of that at `position`, which has an
-        index for each dimension of `shape`."""
+        """The expression of one element of `value` broadcast to `shape`, as PyTorch broadcasts: the element
+        at `position`, which has an index for each dimension of `shape`."""
         own = position[len(shape) - value.rank :]
         kept = tuple(
             ZERO if self.is_one(extent) and not self.is_one(whole) else place
@@ -170,8 +170,8 @@ LOWERINGS: dict[str, Lowering] = {}
 
 
 def lowers(*operators: str) -> Callable[[Lowering], Lowering]:
-    """Decorator for a function that turns an operator into a kernel (or an index map): registers it for these
-    aten operators, named with their overload (`sum.dim_IntList`)."""
+    """Decorator that registers a function as the one that turns these aten operators into a kernel of the
+    plan (or, for views, into an index map). Operators are named with their overload (`sum.dim_IntList`)."""
 
     def register(lowering: Lowering) -> Lowering:
         LOWERINGS.update(dict.fromkeys(operators, lowering))

@@ -35,8 +35,8 @@ class Contraction:
 
 
 def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
-    """The kernel as a sum of products of two factors; None when it is something else, or when one of the
-    factors has no axis of its own, which the other does not depend on."""
+    """Describes the kernel as a sum of products of two factors. None when it is something else, or when one
+    of the factors depends on no axis that the other does not depend on."""
     if len(kernel.stages) != 1 or kernel.stages[0].combine != SUM or any(s.over for s in kernel.stores):
         return None
     body = kernel.stages[0].body

@@ -50,8 +50,9 @@ STREAM = Local("stream")
 
 @cache
 def load_emitters() -> Mapping[type, ModuleType]:
-    """By each type of schedule (layout on the GPU), the module of emission/ that writes its kernels as CUDA;
-    every module lists the types that it writes in SCHEDULES."""
+    """The emitters by the schedules that they are for: a mapping from each type of schedule (layout on the
+    GPU) to the module of emission/ that writes its kernels as CUDA. Every module lists its types in
+    SCHEDULES."""
     names = [found.name for found in pkgutil.iter_modules(emission.__path__)]
     modules = [importlib.import_module(f"{emission.__name__}.{name}") for name in names]
     return {schedule: module for module in modules for schedule in getattr(module, "SCHEDULES", ())}

@@ -18,10 +18,11 @@ from kernelblaster.store.replay import Sample
 def evaluate_policy(
     fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
 ) -> list[Discrepancy]:
-    """One Discrepancy (expected against measured gain) for each pair of state and technique among the `fresh`
-    samples, the steps of this iteration; `earlier` samples of these pairs count as much. The same step from
-    parent to child counts once, and failures that teach nothing do not count. `theta` is the knowledge base
-    that was used, `architecture` the GPU's (`sm_90a`)."""
+    """Compares expected with measured gain: one Discrepancy for each pair of state and technique that the
+    `fresh` samples, the steps of this iteration, tried. `earlier` samples of the same pairs are averaged in
+    with equal weight. A step that occurs several times (same parent, same child) counts once, and failures
+    that say nothing about a technique do not count. `theta` is the knowledge base that the iteration used,
+    `architecture` the GPU's (`sm_90a`)."""
     tried = {_key(sample.step) for sample in fresh}
     groups: dict[tuple[str, str], dict[tuple[str, str], Sample]] = {}
     for sample in (*earlier, *fresh):

@@ -173,8 +173,8 @@ def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
 
 
 def used_names(expressions: Iterable[Expression], positions: Iterable[Index]) -> set[str]:
-    """Names of the sizes, loop variables and launch arguments that the expressions and the indices
-    `positions` mention."""
+    """Names of the sizes, loop variables and launch arguments that occur in the expressions or in the indices
+    `positions`."""
     found: set[str] = set()
     for expression in expressions:
         for part in walk(expression):

@@ -10,9 +10,9 @@ from kernelblaster.records.signature import DTYPE_BYTES
 
 
 def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
-    """The tuple of a pointwise kernel's loop variables, if all tensors that it reads at exactly this
-    position, and all that it writes, have the shape of its loops, so that they are walked in memory order;
-    None otherwise."""
+    """The tuple of a pointwise kernel's loop variables, if its loops walk memory in order: every tensor that
+    it writes, and every one that it reads at exactly this position, has the shape of its loops. None
+    otherwise."""
     whole = tuple(axis.index for axis in kernel.axes)
     shape = tuple(axis.extent for axis in kernel.axes)
     flat = [load.buffer for load in kernel.loads if load.position == whole]
@@ -45,9 +45,9 @@ def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
 
 
 def variables(kernel: Kernel, whole: tuple[Index, ...] | None) -> set[str]:
-    """Names of the loop variables and sizes in the kernel's indices, except in accesses at the position
-    `whole` (in memory order): a kernel that counts elements with one running number must compute these by
-    divisions."""
+    """Names of the loop variables and sizes that occur in the kernel's indices. Accesses at the position
+    `whole` do not count, since they are in memory order and need only the running number of the element; all
+    variables that are returned must be computed from that number by divisions."""
     found: set[str] = set()
     for expression in kernel.expressions:
         for part in walk(expression):

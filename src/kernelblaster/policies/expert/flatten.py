@@ -17,8 +17,8 @@ from kernelblaster.policies.expert.proofs import is_linear
 
 
 def flattened(kernel: Kernel, plan: Plan) -> Kernel:
-    """The same kernel with as few loops as its addresses allow, both over results (`axes`) and inside them
-    (`reduced`); loops that run only once are removed."""
+    """The same kernel with as few loops as possible: neighbouring loops are merged wherever all addresses
+    allow it, both over results (`axes`) and inside them (`reduced`); loops that run only once are removed."""
     kernel = kernel.with_loops({a.name: () for a in (*kernel.axes, *kernel.reduced) if a.once})
     axes, reduced = kernel.axes, kernel.reduced
     for place in reversed(range(len(axes) - 1)):

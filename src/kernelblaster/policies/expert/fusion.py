@@ -1,11 +1,11 @@
 """Rewrites that join two kernels of a plan; techniques decide which of them to use, and when.
 
-`into_consumers`  a pointwise kernel is removed; the kernels that read its result compute it themselves
-`into_products`   the same, also where a matrix product would compute its operand more than once
-`into_producer`   a reduction or product takes in a kernel that reads its results: a pointwise one as
-                  its last step, or another reduction over the same elements as a further one
-`picked`          a normalization of which only some elements are looked up computes only those
-`side_by_side`    two kernels over the same loops that read the same tensor become one
+into_consumers    a pointwise kernel is removed; the kernels that read its result compute it themselves
+into_products     the same, also where a matrix product would compute its operand more than once
+into_producer     a reduction or product also does the work of a kernel that reads its results: of a
+                  pointwise one as its last step, of a reduction over the same elements as one more stage
+picked            of a normalization of which only some elements are looked up, only those are computed
+side_by_side      two kernels over the same loops that read the same tensor become one
 """
 
 from collections.abc import Callable, Mapping
@@ -132,8 +132,8 @@ def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) 
 
 
 def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """Whether of the results of `producer` those that `consumer` reads are read by no other kernel and are no
-    outputs of the task."""
+    """Whether `consumer` is the only reader of those results of `producer` that it reads: no other kernel
+    reads them, and they are no outputs of the task."""
     read = [name for name in producer.writes if name in consumer.reads]
     return all(plan.buffers[name].scratch and plan.consumers(name) == [consumer] for name in read)
 
@@ -179,10 +179,11 @@ def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
 
 
 def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
-    """Whether the matrix product `product` may compute its operand from what the pointwise `producer` reads,
-    however expensive that is. The operand must occur once, in one factor: it is then computed once per
-    element where operands are packed first, else once per tile of the other operand. A convolution computes
-    it again for every window, so only plain arithmetic is allowed there."""
+    """Whether the matrix product `product` may compute its operand itself from what the pointwise kernel
+    `producer` reads, however expensive that computation is. The operand must occur once, in one factor. It is
+    then computed once per element if operands are packed first, otherwise once for each tile of the other
+    operand. A convolution would compute it again for every window, so that there only plain arithmetic is
+    allowed."""
     if not isinstance(product.schedule, Product) or len(product.stages) != 1:
         return False
     windows = sum(not axis.once for axis in product.reduced) > 1

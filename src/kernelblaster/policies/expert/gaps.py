@@ -83,9 +83,10 @@ class Contrast:
 
 
 def explain_gap(discrepancy: Discrepancy, now: Content) -> Gap:
-    """The cause of a discrepancy (expected against measured gain), with a sentence for people. If most
-    attempts failed, it is the most frequent failure; otherwise it is read off the valid attempt whose gain
-    differs most from the expected one. `now` is the current knowledge base."""
+    """Names the cause of a discrepancy (expected against measured gain), with a sentence for people. If most
+    attempts failed, the cause is the most frequent kind of failure. Otherwise it is read from the profiles of
+    one valid attempt, the one whose gain differs most from the expected one. `now` is the present knowledge
+    base."""
     if sum(discrepancy.failures.values()) * 2 > discrepancy.count:
         return _failed(discrepancy)
     assert discrepancy.measured is not None
@@ -102,8 +103,9 @@ def explain_gap(discrepancy: Discrepancy, now: Content) -> Gap:
 
 
 def contrast_of(sample: Sample) -> Contrast | None:
-    """The states of the sample's kernel in the profiles before and after its step; after it, where the kernel
-    is gone, as after a fusion, of the kernel that takes most of the time. None if a profile is missing."""
+    """The states of one kernel in the profiles before and after the step that `sample` records. If the kernel
+    is gone after the step, as after a fusion, the state after is that of the kernel that takes most of the
+    time. None if a profile is missing."""
     before = _find(sample.parent, sample.step.kernel, sample.floor_bytes)
     after = _find(sample.child, sample.step.kernel, sample.floor_bytes)
     if before is None or after is None:

@@ -16,9 +16,9 @@ class GatheredElement:
 
 
 def gathered_element(expression: Expression) -> GatheredElement | None:
-    """The operand as a load with the conditions of all `where`s around it; a plain load has no conditions.
-    None if the operand is computed from what is loaded, or if a `where` gives something other than 0 where
-    its condition does not hold."""
+    """Describes `expression` as an element that is loaded under conditions: the load, and the conditions of
+    all `where`s around it (none for a plain load). None if the operand is computed from what is loaded, or if
+    a `where` gives something other than 0 where its condition does not hold."""
     conditions: list[Expression] = []
     while isinstance(expression, Operation) and expression.name == "where":
         test, expression, otherwise = expression.operands

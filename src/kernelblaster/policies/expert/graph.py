@@ -73,8 +73,8 @@ class Graph:
 
     @cached_property
     def uses(self) -> Counter[str]:
-        """How often the results of each node, or each input tensor, are used as operands and as outputs, by
-        the node's or tensor's name."""
+        """How often the results of each node, and each input tensor, are used as operands or as outputs of
+        the graph, by the node's or tensor's name."""
         operands = [reference for node in self.nodes for reference in references(node.arguments)]
         return Counter(reference.name for reference in (*operands, *self.outputs))
 

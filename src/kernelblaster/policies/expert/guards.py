@@ -1,7 +1,7 @@
-"""Finds loads that are made on one side of a boundary only, as where tensors were concatenated along a loop.
+"""Finds loads that are needed on one side of a boundary only, as when tensors were concatenated along a loop.
 
-Where the boundary is a multiple of the vector width, a whole vector lies on one side of it: it is then loaded
-as a whole or not at all, and need not wait for the branch that uses it.
+If the boundary is a multiple of the vector width, a whole vector lies on one side of it. The vector is then
+loaded or not as a whole, before the branch that uses it.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -27,9 +27,10 @@ Guards = tuple[Guard, ...]
 def guarded(
     expressions: Iterable[Expression], along: str, sizes: Collection[str]
 ) -> dict[Load | Gather, Guards]:
-    """Of the loads in `expressions`, those that are made only on one side of a boundary, with these
-    conditions (guards): the loop variable `along` compared with an expression of `sizes`. Left out are loads
-    that are unconditional, under further conditions, or under different guards in different places."""
+    """Finds those loads in `expressions` that are needed on one side of a boundary only, with the conditions
+    (guards) under which they are: comparisons of the loop variable `along` with an expression of `sizes`.
+    Left out are loads that are unconditional, that are also under conditions of another form, or that have
+    different guards in different places."""
     found: dict[Load | Gather, Guards | None] = {}
     for expression in expressions:
         for load, guards in _conditions(expression, along, sizes, ()):

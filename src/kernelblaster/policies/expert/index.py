@@ -192,8 +192,8 @@ LOOKED_UP = "?"  # among names: no variable has this one
 
 
 def names(index: Index) -> set[str]:
-    """Names of the variables in the symbolic `index`; a number that is only known at run time counts as
-    LOOKED_UP, which no variable is called."""
+    """Names of the variables in the symbolic `index`. A number that is only known at run time appears as
+    LOOKED_UP ("?"), which is no variable's name."""
     if index.operator in ("name", "element"):
         return {index.name}
     if index.operator == "lookup":
@@ -203,7 +203,8 @@ def names(index: Index) -> set[str]:
 
 def text(index: Index, lookup: Callable[[Any], str] | None = None) -> str:
     """The symbolic `index` as C code, with parentheses only where they are needed. `lookup` turns the key of
-    a number that is only known at run time into code; without it, that is written as LOOKED_UP."""
+    a number that is only known at run time into code; without it, such a number is written as "?"
+    (LOOKED_UP)."""
     if index.operator in LEAVES:
         return _leaf_text(index, lookup)
     left, right = index.operands

@@ -1,8 +1,10 @@
 """A kernel: what it computes, and how it is scheduled.
 
 Every kernel has one form. For each point of its `axes`, the `stages` combine elements one after another, each
-over axes of its own (a later stage may use the results of earlier ones), and the `stores` write what comes of
-it. Without stages it is a pointwise map. How it is laid out on the GPU is its schedule (schedules/)."""
+over axes of its own (a later stage may use the results of earlier ones), and the `stores` write values
+computed from the stages' results. Without stages it is a pointwise map. How it is laid out on the GPU is its
+schedule (schedules/).
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -43,10 +45,10 @@ class Store:
 @dataclass(frozen=True)
 class Kernel:
     """One planned kernel. For each point of its `axes`, its `stages` (reductions) combine elements, and its
-    `stores` write what follows from their results. With `constant_sizes` it has a second variant in which the
-    sizes of the primary workload (the one that is timed) are compile-time constants. With `steps` it is
-    launched once for every point of that axis, in order; its expressions may mention the axis, and a launch
-    reads what earlier ones wrote."""
+    `stores` write values that are computed from their results. With `constant_sizes` it has a second variant
+    in which the sizes of the primary workload (the one that is timed) are compile-time constants. With
+    `steps` it is launched once for every point of that axis, in order, like the time steps of a recurrence:
+    expressions may use the axis, and a launch reads what earlier ones wrote."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -91,8 +93,8 @@ class Kernel:
         return tuple(load for expression in self.expressions for load in loads(expression))
 
     def changed(self, change: Callable[[Expression], Expression]) -> "Kernel":
-        """The kernel with `change` applied to the expression of every reduction and to the value of every
-        store; where it stores stays the same."""
+        """The kernel with the function `change` applied to the expression that each reduction combines and to
+        the value of every store; the positions that it stores to stay the same."""
         stages = tuple(replace(stage, body=change(stage.body)) for stage in self.stages)
         stores = tuple(replace(store, value=change(store.value)) for store in self.stores)
         return replace(self, stages=stages, stores=stores)

@@ -41,10 +41,11 @@ class ExpertLearning:
         return [explain_gap(found, now) for found in evaluation.discrepancies if found.surprising]
 
     def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """The changes to the knowledge base `now`: each gap's lesson as a note on its technique in its state
-        (a standard sentence on the cause if it has none, so that the same finding is one note), the
-        evaluation's remark as a note on the first REMARKED states that it is about, and new priors (predicted
-        speedups) where the measured outcomes contradict the old ones, at most AT_ONCE."""
+        """The changes to make in the knowledge base `now`: the lesson of each gap (why a gain differed from
+        what was expected) as a note on its technique in its state; the evaluation's remark, if any, as a note
+        on the first two states that it is about (REMARKED); and new priors (predicted speedups) for up to 20
+        entries (AT_ONCE) whose measured outcomes contradict the old ones. A gap without a lesson gets a
+        standard sentence on its cause, so that equal findings give one note."""
         changes: list[Change] = []
         for gap in gaps:
             entry = now.entry(gap.discrepancy.state, gap.discrepancy.technique)
@@ -61,8 +62,8 @@ class ExpertLearning:
 
 def noted(now: Content, state: str, note: str, technique: str | None = None) -> list[Change]:
     """The change that adds `note` to a performance state in the knowledge base or, if `technique` is given,
-    to that technique in the state; empty if `now`, the present knowledge base, has this note already. When
-    there are MOST_NOTES notes, the oldest is dropped."""
+    to that technique in the state; empty if `now`, the present knowledge base, has this note already. At most
+    eight notes are kept (MOST_NOTES): the oldest gives way."""
     name = now.resolve(state)
     notes = now.states[name].notes if technique is None else now.entry(name, technique).notes
     if note in notes:
@@ -73,9 +74,9 @@ def noted(now: Content, state: str, note: str, technique: str | None = None) -> 
 
 
 def contradicted(entry: OptimizationEntry) -> bool:
-    """Whether all measured outcomes of an entry (a technique in a state) together make its prior (its
-    predicted gain) implausible. False with fewer than ENOUGH of them, and where the gain depends on another
-    technique applied before, since no single prior could tell it."""
+    """Whether the measured outcomes of an entry (a technique in a state), taken together, make its prior
+    (predicted gain) implausible. Always False with fewer than four outcomes (ENOUGH), and if the gain depends
+    on which technique was applied before, since no single prior could express that."""
     total = entry.evidence.total
     if total.seen < ENOUGH or entry.evidence.preparation is not None:
         return False

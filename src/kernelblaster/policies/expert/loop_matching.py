@@ -1,8 +1,9 @@
 """Loop matching for fusion: expresses the loops of a kernel that reads a tensor in the loop variables of the
 kernel that wrote it.
 
-Views between the two are only index arithmetic, so a loop of the reader may be a part of a loop of the
-writer, or several of its loops together; what counts is that both run over the same points.
+The reader may see the tensor through views (reshapes, permutations), so a loop of the reader may be a part of
+a loop of the writer, or several of its loops together; what is required is that both run over the same
+points.
 """
 
 from collections.abc import Mapping
@@ -22,16 +23,18 @@ Position = tuple[Index, ...]
 
 @dataclass(frozen=True)
 class LoopMatch:
-    """How the loops of two kernels correspond: `moved` maps the reader's loop variables to indices in the
-    writer's. With `each`, a point of the reader is one element of the writer's reduced axes too."""
+    """How the loops of two kernels correspond: `moved` gives, for each loop variable of the reader, the index
+    in the writer's loop variables that equals it. `each`: the reader handles single elements of the writer's
+    rows (its loops also run over the writer's reduced axes), not only one value for each row."""
 
     moved: Mapping[str, Index]
     each: bool
 
 
 def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
-    """How the reader's loops follow from the writer's; None if they do not run over the same points, or if
-    the reader needs results of other rows (points of the writer's axes) than its own."""
+    """How each loop variable of the `reader` is computed from those of the `writer`. None if their loops do
+    not run over the same points, or if a point of the reader needs results of other rows of the writer
+    (points of its axes) than its own."""
     written = {store.buffer: store for store in writer.stores}
     found = [load for load in reader.loads if load.buffer in written]
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
@@ -64,8 +67,8 @@ def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
 def in_row(
     plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index], *, shifted: bool
 ) -> bool:
-    """Whether `load` of the reader reads the element that the writer stores at the same point or, if
-    `shifted`, another one of the same row. `moved` maps the reader's loop variables to the writer's."""
+    """Whether a `load` of the reader reads what the writer stores at the same point or, if `shifted`, at
+    another point of the same row. `moved` gives the reader's loop variables as indices in the writer's."""
     store = next(store for store in writer.stores if store.buffer == load.buffer)
     inner = {axis.index for axis in writer.reduced if not axis.once}
     return all(
@@ -75,8 +78,8 @@ def in_row(
 
 
 def placed(plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index]) -> tuple[Index, ...]:
-    """The index of a load in another kernel (the reader), rewritten in the loop variables of the kernel that
-    writes the tensor; `moved` maps the reader's variables to the writer's."""
+    """The position that a `load` of another kernel (the reader) reads, as indices in the loop variables of
+    the kernel that writes the tensor; `moved` gives the reader's variables as indices in the writer's."""
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
     found = (proofs.within(indices.replace(i, moved), extents, plan.same) for i in load.position)
     return tuple(polynomial(index).index() if _subtracts(index) else index for index in found)
@@ -87,8 +90,9 @@ def _subtracts(index: Index) -> bool:
 
 
 def solved(position: Position, there: Position) -> dict[str, Index]:
-    """The variables of the index `position`, found by equating it with the index `there`, in the variables of
-    that one; those that cannot be found are left out."""
+    """Solves `position` = `there`, two positions with an index for each dimension, for the variables of
+    `position`: each variable's value as an index in the variables of `there`. Variables that cannot be found
+    are left out."""
     moved: dict[str, Index] = {}
     digits: dict[str, Index] = {}
     for own, other in zip(position, there, strict=True):

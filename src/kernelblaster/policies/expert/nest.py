@@ -1,9 +1,9 @@
 """Loop nests: where the axes of a kernel run on the GPU.
 
-Axes that are walked as one running number are split into loops, from the outside in, and each loop is bound
-to one level: the blocks of the grid or of a cluster, the warps or all threads of a block, the lanes of a
-warp, the elements of a vector, or the iterations of a loop that is serial or unrolled. A tile is what one
-matrix instruction does. The numbers of blocks and threads of a launch follow from the nest.
+Axes that are walked as one running number are split into nested loops, and each loop is bound to one level:
+the blocks of the grid or of a cluster, the warps or all threads of a block, the lanes of a warp, the elements
+of a vector, or the iterations of a loop that is serial or unrolled. A loop bound to a tile is done by matrix
+instructions. The numbers of blocks and threads of a launch are computed from the nest.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,10 +18,10 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Grid:
-    """A loop that the blocks of the grid share, with as many blocks as it has steps; with `most`, with at
-    most so many persistent blocks (or clusters), each of which does several steps. Where two axes are on the
-    grid, `grouped` steps of the outer one are walked together, so that what they share stays in the L2
-    cache."""
+    """A loop that is spread over the blocks of the grid: one block for each of its steps or, with `most`, at
+    most so many persistent blocks (or clusters), each of which does several steps. If two axes are on the
+    grid, blocks are numbered in groups of `grouped` steps of the outer axis, so that operands that they share
+    stay in the L2 cache."""
 
     most: int | None = None
     grouped: int = 1
@@ -29,28 +29,29 @@ class Grid:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A loop of `count` steps, one for each block of a thread-block cluster."""
+    """A loop of `count` steps, which the `count` blocks of a thread-block cluster do side by side, one
+    each."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Warps:
-    """A loop of `count` steps, one for each of so many warps of a block."""
+    """A loop of `count` steps, which `count` warps of a block do side by side, one each."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """A loop of `count` steps, one for each of so many lanes of a warp."""
+    """A loop of `count` steps, which `count` lanes of a warp do side by side, one each."""
 
     count: int = WARP
 
 
 @dataclass(frozen=True)
 class Threads:
-    """A loop of `count` steps, one for each of so many threads of a block."""
+    """A loop of `count` steps, which `count` threads of a block do side by side, one each."""
 
     count: int
 
@@ -64,8 +65,8 @@ class Vector:
 
 @dataclass(frozen=True)
 class Serial:
-    """A loop that each thread runs itself, with as many iterations as the other loops of its axes leave,
-    unrolled by the factor `unroll`."""
+    """A loop that each thread runs itself. It has as many iterations as are left of its axes after the other
+    loops that these are split into; it is unrolled by the factor `unroll`."""
 
     unroll: int = 1
 
@@ -80,8 +81,8 @@ class Unrolled:
 
 @dataclass(frozen=True)
 class Tile:
-    """A loop of `count` steps that matrix instructions do (see `Leaf`): so many rows, columns or terms of a
-    tile."""
+    """A loop of `count` steps that matrix instructions do (see `Leaf`): `count` is the number of rows,
+    columns or K elements of a tile."""
 
     count: int
 
@@ -122,7 +123,7 @@ class BoundAxes:
 @dataclass(frozen=True)
 class Leaf:
     """The innermost work of a kernel with matrix instructions: `instruction` is "mma" or "wgmma", and
-    `threads` threads do one tile together."""
+    `threads` is how many threads compute one tile together."""
 
     instruction: str
     threads: int

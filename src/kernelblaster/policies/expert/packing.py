@@ -1,9 +1,9 @@
-"""Rewrites a matrix product so that it reads packed operands: copies that kernels made before, in the tiles
-and number format that tensor cores read.
+"""Rewrites a matrix product so that it reads packed operands: copies in the tiles and the number format that
+tensor cores read, which additional kernels make before it.
 
-An operand in float32 is split into two terms of half precision, 22 bits in all, after pieces of its rows were
-scaled by powers of two to fit the range; partial sums are scaled back. An operand in a half precision is only
-rearranged.
+An operand in float32 is split into two half-precision numbers, 22 bits in all, after pieces of its rows were
+scaled by powers of two to fit the range; the product scales its partial sums back. An operand in a half
+precision is only rearranged.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from kernelblaster.records.signature import Dtype
 
 
 def packed(plan: Plan, kernel: Kernel, product: Product, dtype: Dtype, terms: int, tile: MmaProduct) -> Plan:
-    """The plan in which `kernel`, recognized as `product`, multiplies packed operands with the tile `tile`,
-    after kernels that pack them as `terms` numbers of type `dtype` per element; an operand that another
-    product has packed alike is shared."""
+    """The plan in which `kernel`, recognized as `product`, multiplies packed operands with the tile `tile`.
+    New kernels before it pack each operand as `terms` numbers of type `dtype` for each element; an operand
+    that is packed in the same way for another product already is shared."""
     stem = kernel.name.removesuffix("_kernel")
     buffers = dict(plan.buffers)
     before: list[Kernel] = []
@@ -55,9 +55,9 @@ class Packable:
 def pack_operand(
     plan: Plan, operand: Packable, name: str, dtype: Dtype, terms: int
 ) -> tuple[Kernel | None, tuple[Buffer, ...], Expression]:
-    """The kernel that packs an operand as `terms` numbers of type `dtype` per element, the buffers that it
-    writes, and the expression that reads an element of them; None and no buffers where `plan` has a kernel
-    already that packs the same."""
+    """Makes the kernel that packs an operand as `terms` numbers of type `dtype` for each element. Returns
+    (the kernel, the buffers that it writes, the expression that reads an element of the packed operand); the
+    kernel is None and there are no buffers if `plan` has a kernel that packs the same already."""
     pack, made = _pack(operand, name, dtype, terms)
     known = _packed_before(plan, pack, made[0])
     found = [Load(store.buffer, store.position, "real") for store in (known or pack).stores]

@@ -1,4 +1,5 @@
-"""What the simplification rules (rules/) ask about a graph of operators, and the nodes that they build."""
+"""Questions that the simplification rules (rules/) ask about a graph of operators (such as whether a result
+is used once), and functions that build new nodes for them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +25,7 @@ def producer(graph: Graph, argument: Any) -> Node | None:
 
 
 def sole_producer(graph: Graph, argument: Any) -> Node | None:
-    """The node that computes `argument`, if this is the only use of its results; None otherwise, and for
+    """The node that computes `argument`, if its results are used nowhere else; None otherwise, and for
     numbers and input tensors."""
     found = producer(graph, argument)
     return found if found is not None and graph.uses[found.name] == 1 else None

@@ -45,10 +45,10 @@ class _Rewrite(NamedTuple):
 
 
 class ExpertPolicy(ExpertLearning):
-    """Implements `Policy` without a language model. It uses the techniques whose instructions the `gpu` has,
-    or the PTX machine (a simulator) if `emulated`; all of them if no GPU is given. An attempt's form is its
-    plan, or the source itself for a task that is CUDA. Candidates written for a task are kept, since a search
-    comes back to them."""
+    """Implements `Policy` without a language model. It uses the techniques whose instructions the `gpu` has
+    (with `emulated`, those that the PTX machine, an emulator, has); all of them if no GPU is given. What it
+    keeps of a candidate (`Attempt.form`) is its plan, or the source itself for a task that is a CUDA source.
+    Candidates written for a task are remembered, since a search comes back to them."""
 
     def __init__(self, gpu: GpuSpec | None = None, emulated: bool = False) -> None:
         self._gpu = gpu
@@ -103,8 +103,8 @@ class ExpertPolicy(ExpertLearning):
         return self._moves(attempt, technique, frozenset({target.kernel}))
 
     def whole(self, attempt: Attempt, technique: str) -> Iterator[Attempt]:
-        """Yields the candidates that applying `technique` (or a recipe) to `attempt` can give, as `moves`
-        does, but to all kernels that it applies to, not to a single target."""
+        """Yields the candidates that applying `technique` (or a recipe) to `attempt` can give. Unlike
+        `moves`, it applies it to all kernels that it can be applied to, not to a single target."""
         return self._moves(attempt, technique, frozenset(kernel.name for kernel in attempt.form.kernels))
 
     def families(self, attempt: Attempt) -> list[str]:
@@ -114,8 +114,8 @@ class ExpertPolicy(ExpertLearning):
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
-        """The technique's next candidate after `failed`, on the same kernels; None if there is none. The
-        evaluation is not looked at."""
+        """The next candidate that the technique can give on the same kernels, in place of `failed`; None if
+        there is none. The evaluation is not used."""
         moves = self._moves(parent, technique, failed.changed)
         later = dropwhile(lambda move: move.candidate.code != failed.candidate.code, moves)
         return next(islice(later, 1, None), None)

@@ -1,9 +1,11 @@
 """The canonical form of index expressions: sums of products with whole coefficients.
 
-Two expressions that are equal as polynomials have one form, whatever their order and nesting. What is no sum
-and no product (a quotient, a remainder, the least of two, a looked-up number) is an atom: a variable of its
-own, equal to another where both were made of equal forms. Written back, common factors are taken out again,
-as in the address of a tensor's element."""
+Two expressions that are equal as polynomials have one canonical form, whatever their order and nesting. A
+subexpression that is neither a sum nor a product (a quotient, a remainder, a minimum, a number read from
+memory) is an atom: it is treated as a variable, and two atoms are the same variable if the canonical forms of
+their operands are equal. A polynomial can be written as an index expression again, with common factors taken
+out, as in the address of a tensor's element.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator

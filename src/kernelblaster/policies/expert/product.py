@@ -18,9 +18,9 @@ from kernelblaster.policies.expert.schedules.products import Product as ProductS
 @dataclass(frozen=True)
 class Operand:
     """A factor of a matrix product, with its `expression`. `axes` are its rows (of the right factor: its
-    columns). `along` is that of its axes (K included) along which it is contiguous in memory, None if there
-    is none; vectors along it are aligned if their width divides all of `aligned`. `plain` is the load if the
-    factor is a tensor as it is, None if it is computed."""
+    columns). `along` is the axis, among these and K, along which it is contiguous in memory; None if there is
+    none. Vectors along it are aligned if their width divides all of `aligned`. `plain` is the load if the
+    factor is read as it is from a tensor, None if it is computed."""
 
     expression: Expression
     axes: tuple[Axis, ...]
@@ -108,8 +108,8 @@ def _operand(expression: Expression, axes: tuple[Axis, ...], inner: Axis, plan: 
 
 
 def contiguous(buffer: str, position: tuple[Index, ...], axis: Axis, plan: Plan) -> tuple[Index, ...] | None:
-    """The indices that must be divisible by a vector's width, so that vectors along `axis` are aligned where
-    `buffer` is accessed at `position` (an index for each dimension); None if neighbours along `axis` are not
-    side by side in memory."""
+    """Conditions for vectors along `axis`, where `buffer` is accessed at `position` (an index for each
+    dimension): the indices that must be divisible by the vector's width, so that vectors are aligned. None if
+    neighbours along `axis` are not contiguous in memory."""
     address = indices.row_major(position, plan.buffers[buffer].shape)
     return alignment(address, axis.name, plan.sizes[0])

@@ -85,9 +85,9 @@ def _largest_of(factor: Atom, extents: Extents) -> Polynomial | None:
 
 
 def within(index: Index, extents: Extents, same: Same) -> Index:
-    """The index simplified by what is known of its loop variables, which run from 0 to below `extents`: (a *
-    n + b) / n becomes a, and (a * n + b) % n becomes b, if b runs up to n. `same` tells whether two extents
-    are equal."""
+    """Simplifies an index by what is known of its loop variables, which run from 0 to below their `extents`:
+    (a * n + b) / n becomes a and (a * n + b) % n becomes b if b stays below n. `same` tells whether two
+    extents are equal."""
     if index.operator in indices.LEAVES:
         return index
     left, right = (within(operand, extents, same) for operand in index.operands)
@@ -141,8 +141,8 @@ def is_increasing(index: Index) -> bool:
 
 
 def stays_below(index: Index, last: Mapping[str, int], limit: int) -> bool:
-    """Whether an index is proved to lie from 0 to below `limit`: it never falls when a variable grows, and is
-    below `limit` where all variables have their largest values, `last` (by name)."""
+    """Whether an index is proved to lie from 0 to below `limit`. The proof: it never falls when a variable
+    grows, and it is below `limit` when every variable has its largest value (`last`, by name)."""
     return is_increasing(index) and indices.evaluate(index, last) < limit
 
 

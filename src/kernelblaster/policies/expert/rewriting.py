@@ -1,7 +1,7 @@
-"""Applies rewrites of single kernels to the kernels of a plan, for the techniques.
+"""Applies rewrites of single kernels to the kernels of a plan; techniques use it.
 
-A rewrite returns what a kernel becomes, or `No` with the reason why it does not apply. It is asked only about
-kernels whose schedule is of a type that the technique is for.
+A rewrite is a function that returns what a kernel becomes, or `No` with the reason why it does not apply. It
+is called only for kernels whose schedule (layout on the GPU) is of a type that the technique is for.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,8 @@ MOST = 8  # plans that a technique yields
 
 @dataclass(frozen=True)
 class No:
-    """Why a technique does not apply to a kernel: the end of a sentence that begins with "because"."""
+    """Says that a technique does not apply to a kernel, and why: `because` is the end of a sentence that
+    begins with "because"."""
 
     because: str
 
@@ -29,10 +30,10 @@ PlanRewrite = Callable[[Kernel, Plan, GpuSpec], Plan | No]
 def everywhere(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[Rewrite], *, singly: bool = True
 ) -> Iterator[Plan]:
-    """Yields at most MOST plans with kernels changed by `rewrites`, each of which is asked only about kernels
-    with a schedule of `types`: for each rewrite, the plan with all kernels changed to which it applies; then,
-    if `singly` and the first rewrite applies to several kernels, plans with only one of these changed, that
-    with the most elements first."""
+    """Yields at most eight plans (MOST) in which kernels are changed by `rewrites`; only kernels with a
+    schedule of `types` are offered to them. First comes, for each rewrite, the plan in which it has changed
+    every kernel that it applies to. Then, if `singly` and the first rewrite applies to several kernels, come
+    plans in which it has changed only one of these, the kernel with the most elements first."""
 
     def changed(rewrite: Rewrite) -> list[tuple[Kernel, Kernel]]:
         known = [kernel for kernel in plan.kernels if isinstance(kernel.schedule, types)]
@@ -54,9 +55,9 @@ def everywhere(
 def one_after_another(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[PlanRewrite]
 ) -> Iterator[Plan]:
-    """For rewrites that replace one kernel by several and so return a whole plan: yields for each the plan
-    after it was applied to one kernel after another, as far as their schedules are of `types`. A rewrite that
-    applies nowhere yields nothing."""
+    """For rewrites that replace one kernel by several and therefore return a whole plan: yields, for each
+    rewrite, the plan after it was applied to every kernel with a schedule of `types`, one after another. A
+    rewrite that applies to none of them yields nothing."""
     for rewrite in rewrites:
         changed = plan
         for kernel in plan.kernels:

@@ -35,9 +35,10 @@ class RowKernel:
         return fits(self.plan, indices.product(axis.extent for axis in self.kernel.reduced))
 
     def start(self, width: int) -> Index | None:
-        """For rows in which vectors of `width` elements are not aligned in the primary workload, but would be
-        from the first aligned element on (emission/unaligned_rows.py): the offset, in elements, at which a
-        row starts, the same in all its tensors. None for other rows."""
+        """The offset, in elements, at which a row starts in memory, for rows whose vectors begin at their
+        first aligned element instead of their first element (emission/unaligned_rows.py). That is so if
+        vectors of `width` elements are not aligned in the primary workload (the timed sizes), but all tensors
+        of a row start at the same offset. None otherwise."""
         reads = [load for load in self.access.reads if isinstance(load, Load)]
         if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
             return None
@@ -55,9 +56,10 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """For an address `place` that depends on the loops along a row only through the running number of
-        their iterations: what to replace the loop variables by, which is that number, `j`, for the innermost
-        loop and 0 for the others. Empty if it depends on them otherwise, or if there is only one loop."""
+        """Values for the loop variables along a row by which an address `place` can be written with one
+        variable instead of several: `j`, the running number of the row's iterations, for the innermost loop,
+        and 0 for the others. Empty if the address depends on these loops in another way than through that
+        number, or if there is only one loop."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):
@@ -65,9 +67,9 @@ class RowKernel:
         return {axis.name: indices.ZERO for axis in outer} | {inner.name: indices.variable(RUNNING)}
 
     def resident(self, schedule: Rows) -> dict[Load | Gather, str]:
-        """The vector loads whose data stays in registers or shared memory under `schedule`, because more than
-        one pass over the row needs it, with the names of their vectors; empty if the schedule keeps
-        nothing."""
+        """The vector loads whose data stays in registers or shared memory between passes over the row under
+        `schedule`, because more than one pass needs it, with the names of their vectors in the emitted code;
+        empty if the schedule keeps nothing."""
         if not resident_elements(schedule):
             return {}
         again = needed_again(self.kernel, self.access, clusters=isinstance(schedule, ClusterRows))
@@ -89,15 +91,16 @@ class RowKernel:
         return isinstance(load, Load) and all(axis.name in named for axis in self.kernel.axes)
 
     def may_persist(self, width: int) -> bool:
-        """Whether a cluster that has done its row can go on to another: there are several rows, vectors of
-        `width` elements need no alignment of each row, and some store writes every element in a last pass."""
+        """Whether a cluster that has finished its row can go on with another one, so that it is persistent:
+        there are several rows, rows are aligned for vectors of `width` elements, and some store writes every
+        element in a last pass."""
         each = any(store.over for store in self.kernel.stores)
         return bool(self.kernel.axes) and self.start(width) is None and each
 
 
 def as_rows(kernel: Kernel) -> Kernel:
-    """A pointwise kernel with its last axis as the row, along which it stores; a kernel with reductions
-    unchanged."""
+    """A pointwise kernel described as rows: its last axis, along which it stores, becomes the row. A kernel
+    with reductions is returned unchanged."""
     if kernel.stages:
         return kernel
     stores = tuple(replace(store, over=kernel.axes[-1:]) for store in kernel.stores)
@@ -110,8 +113,8 @@ def row_kernel(kernel: Kernel, plan: Plan) -> RowKernel:
 
 
 def passes(kernel: Kernel) -> list[list[Stage]]:
-    """The kernel's reductions (stages) grouped into passes over the row, in order: a reduction is in a later
-    pass than those whose results it needs."""
+    """The kernel's reductions (stages) grouped into passes over the row, in order. A reduction that needs the
+    result of another one comes in a later pass."""
     depth: dict[str, int] = {}
     for stage in kernel.stages:
         needed = [part.stage for part in walk(stage.body) if isinstance(part, Reduced)]
@@ -129,8 +132,8 @@ def passes_with(kernel: Kernel, load: Load | Gather) -> int:
 
 
 def needed_again(kernel: Kernel, access: VectorAccess, *, clusters: bool) -> list[Load | Gather]:
-    """The vector loads of `access` that more than one pass over the row needs; with `clusters`, without those
-    that are made on one side of a boundary only (guards.py)."""
+    """The vector loads of `access` whose data more than one pass over the row needs; with `clusters`, without
+    those that are needed on one side of a boundary only (guards.py)."""
     known = [load for load in access.reads if not clusters or load not in access.guards]
     return [load for load in known if passes_with(kernel, load) > 1]
 

@@ -1,6 +1,6 @@
-"""Reads a kernel's profile into the same signals for every tier (where the numbers come from: Nsight Compute,
-a model, activity records, emulation). What a tier does not tell is None, so that nothing is concluded from
-it. Docs: docs/states.md."""
+"""Reads a kernel's profile into `Signals`, which are the same wherever the numbers come from (the profile's
+tier: Nsight Compute, a model of the GPU, durations alone, emulation). What a tier does not measure is None,
+so that nothing is concluded from it. Documented in docs/states.md."""
 
 import re
 from collections.abc import Mapping
@@ -65,8 +65,8 @@ class Signals:
 
 
 def gpu_of(device: str) -> GpuSpec | None:
-    """The known GPU whose title is in the device's name (the longest such title), which may be the name of an
-    emulated one; None if there is none."""
+    """The GPU of specs.toml whose title occurs in `device`, a device's name as profiles have it (also that of
+    an emulated one); of several, the one with the longest title. None if there is none."""
     named = [spec for spec in gpu_specs().values() if _says(device, spec.title)]
     return max(named, key=lambda spec: len(spec.title), default=None)
 

@@ -1,6 +1,7 @@
-"""Recognizes reductions over sliding windows, as in poolings and depthwise convolutions: the elements of the
-operand that the next result along a dimension is computed from (its window) lie a fixed number of elements
-further. The elements of a window are numbered by taps, like those of a filter."""
+"""Recognizes reductions over sliding windows, as in poolings and depthwise convolutions. A result's window is
+the elements of the operand that it is computed from; the windows of neighbouring results along a dimension
+lie a fixed number of elements apart. The elements of a window are numbered by taps, like those of a
+filter."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -38,10 +39,10 @@ ELEMENT = "element"  # the name by which a stage's body refers to the window's e
 
 @dataclass(frozen=True)
 class Slide:
-    """How windows lie along one dimension of the operand: element w of the window of result r is at index r
-    * stride + w * step + offset. `result` is the axis that r runs along, `tap` the reduced axis that w runs
-    along; None, and `taps` is 1, if windows have a single element along this dimension. `place` is a
-    variable that stands for that index in expressions."""
+    """How windows lie along one dimension of the operand: element w of the window of result r is at index r *
+    stride + w * step + offset. `result` is the axis (loop) of r, `tap` the reduced axis of w; `tap` is None
+    if windows have a single element along this dimension. The property `place` is a variable that stands for
+    that index in expressions."""
 
     result: Axis
     tap: Axis | None
@@ -66,7 +67,7 @@ class Slide:
 
     @property
     def reach(self) -> int:
-        """How many elements after its first one the last element of a window lies."""
+        """The distance, in elements, from the first to the last element of a window."""
         return (self.taps - 1) * self.step
 
     def span(self, results: int) -> int:
@@ -80,9 +81,9 @@ class SlidingWindows:
     """A reduction over sliding windows, in the form in which a thread can compute several results of it.
     Windows slide along the dimensions `lines` and along `column`, the one that is contiguous in memory. An
     element of a window is `value` if all of `tests` hold, else the number `outside` (as in padding); these
-    are expressions of the variables `place` of the slides. `body` is what is summed up (or combined
-    otherwise), with Reduced(ELEMENT) for that element. `vectors` are the loads of `value` along memory; they
-    can be vectors of a width that divides all `divisors`."""
+    are expressions of the variables `place` of the slides. `body` is the expression that is summed up (or
+    combined otherwise) for each element, in which Reduced(ELEMENT) stands for the element. `vectors` are the
+    loads of `value` along memory; they can be vectors of a width that divides all `divisors`."""
 
     lines: tuple[Slide, ...]
     column: Slide

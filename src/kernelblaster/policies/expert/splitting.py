@@ -1,8 +1,8 @@
-"""Splits a reduction into parts: a kernel that reduces each part, one that combines the parts' results and,
-if the reduction stores something for every element, one that does so.
+"""Splits a reduction into parts.
 
-Its stages must not need each other's results. Parts are combined in a fixed order, so that every run gives
-the same result.
+One kernel reduces each part, a second combines the parts' results, and if the reduction stores something for
+every element, a third does that. Reductions (stages) that need each other's results cannot be split. Parts
+are combined in a fixed order, so that every run gives the same result.
 """
 
 from collections.abc import Sequence
@@ -102,7 +102,8 @@ def _kind(stage: Stage) -> Kind:
 
 def companion(stage: Stage, known: Sequence[Stage]) -> Stage | None:
     """The reduction that each part must compute beside `stage` so that the parts' results can be combined
-    (beside a variance, the sum): one of `known`, or a new one; None if nothing more is needed."""
+    (for a variance, the sum): one of the reductions `known` if it is among them, else a new one; None if
+    nothing more is needed."""
     if stage.combine.companion is None:
         return None
     suffix, combine = stage.combine.companion

@@ -33,9 +33,9 @@ UNMEASURED = "Only its time is known, and not what bounds it"
 
 @dataclass(frozen=True)
 class StateRule:
-    """The choice of the kernel to optimize; `position` is its index in launch order. `call_speedup` is the
-    speedup factor of the whole call if the kernel saves all that it can; None where the profile does not tell
-    how much that is."""
+    """The choice of the kernel to optimize: its state `kernel`, and its index `position` in launch order.
+    `call_speedup` is the speedup of the whole call if the kernel saved all the time that it can; None where
+    the profile does not tell how much that is."""
 
     position: int
     kernel: KernelState

@@ -1,6 +1,6 @@
-"""The order in which the techniques of a recipe (several in one step) are applied: first those that change
-whole plans, because the kernels that they make start untuned; then how the work is divided; last what only
-tunes."""
+"""The order in which the techniques of a recipe (several applied in one step) are applied: first those that
+change whole plans, because the kernels that they make are untuned; then those that divide the work
+differently; last those that only tune."""
 
 from collections.abc import Iterable
 
@@ -40,7 +40,7 @@ ORDER = (
 
 
 def in_order(techniques: Iterable[str]) -> list[str]:
-    """Techniques sorted by ORDER, in which they build on each other; those not listed there come last, in the
-    order given."""
+    """The techniques, by name, sorted into the order in which they build on each other (ORDER); names that it
+    does not list come last, in the order given."""
     ranks = {technique: number for number, technique in enumerate(ORDER)}
     return sorted(techniques, key=lambda technique: ranks.get(technique, len(ranks)))

@@ -1,4 +1,4 @@
-"""Which technique applies to which kind of kernel, as a table for docs/expert.md.
+"""Writes the table for docs/expert.md of which technique applies to which kind of kernel.
 
 python -m kernelblaster.policies.expert.technique_table
 """

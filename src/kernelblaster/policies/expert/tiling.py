@@ -16,10 +16,10 @@ Choose = Callable[[Product, TiledProduct | None], TiledProduct | No]
 
 
 def retiled(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel | No:
-    """The matrix product `kernel` with another tile: the one that `choose(product, present tile)` returns,
-    where the present tile is None if it has none yet. `No`, with the reason, if the kernel is no matrix
-    product or `choose` finds no tile. Sums of more than LONG terms are accumulated in pieces of FLUSH terms,
-    for precision."""
+    """The matrix product `kernel` with another tile: `choose(product, tile)` gives the new tile from the
+    present one, which is None if the kernel is not tiled yet. `No`, with the reason, if the kernel is no
+    matrix product or `choose` finds no tile. Sums of more than 8192 terms (LONG) are accumulated in pieces of
+    1024 (FLUSH), for precision."""
     product = as_product(kernel, plan)
     if product is None:
         return No("it is no product of two matrices over one K axis")

@@ -1,8 +1,8 @@
 """Traces a module: records which core (aten) operators it runs, on tensors without content, and which results
 each of them reads.
 
-PyTorch's own tracers give the same operators, but spend milliseconds on each. Here an operator on operands
-like earlier ones (in the next of equal layers, in the next step of a recurrence) costs a look-up.
+PyTorch's own tracers record the same, but spend milliseconds on each operator. Here an operator on operands
+of shapes and types that it was called with before (as in the next of several equal layers) costs a look-up.
 """
 
 import builtins
@@ -73,8 +73,7 @@ class TracedModule:
     outputs: list[TracedValue] = field(default_factory=list)
 
     def needed(self) -> list[TracedCall]:
-        """The operator calls that an output depends on, in order; left out are those that only copy a
-        tensor."""
+        """The operator calls that some output depends on, in order, without those that only copy a tensor."""
         wanted = {original(value).call for value in self.outputs}
         kept = []
         for call in reversed(self.calls):
@@ -91,9 +90,9 @@ def operands(call: TracedCall) -> list[TracedValue]:
 
 
 def original(value: TracedValue) -> TracedValue:
-    """The value of the trace that `value` is a copy of, through any number of copies; `value` itself if it is
-    no copy, or one of another dtype. Copies change the layout at most, and PyTorch makes them at some sizes
-    only."""
+    """The value that `value` is a copy of, through any number of copies; `value` itself if it is no copy, or
+    a copy in another dtype. Copies are skipped because they change at most the memory layout, and PyTorch
+    makes them at some sizes only."""
     while value.call.operator in COPIES:
         source = operands(value.call)[0]
         if source.tensor.dtype != value.tensor.dtype:

@@ -1,5 +1,5 @@
 """Finds transposed reads of a pointwise kernel: loads of tensors that are contiguous along another axis than
-the result."""
+the kernel's result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ class Transposition:
 
 
 def transposition(kernel: Kernel, plan: Plan) -> Transposition | None:
-    """Finds the transposed reads of a pointwise kernel, that is, those of tensors that are contiguous along
-    another axis than the result. None if there are none, if they are contiguous along different axes, or if
-    the result is not contiguous along the last axis."""
+    """Finds the transposed reads of a pointwise kernel: loads of tensors that are contiguous along another
+    axis than the result. None if there are none, if they are contiguous along different axes, or if the
+    result is not contiguous along the last axis."""
     flat = flattened(kernel, plan)
     if kernel.stages or len(flat.axes) < 2:
         return None

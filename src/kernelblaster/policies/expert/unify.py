@@ -23,9 +23,10 @@ class NotUniform(KernelBlasterError):
 
 
 class Unifier:
-    """Finds symbolic extents: expressions of the task's sizes that have a tensor's observed extents in all
-    workloads. It remembers the value of each size and of each extent found so far, in each workload;
-    `numbers` are those of the task's arguments that are plain numbers."""
+    """Finds symbolic extents: expressions of the task's sizes that equal a tensor's observed extents in all
+    workloads. It remembers the value of each size, and of each extent explained so far, in each workload.
+    `sizes` has these values by the size's name, `numbers` those of the task's arguments that are plain
+    numbers."""
 
     def __init__(self, sizes: dict[str, Values], numbers: dict[str, tuple[float, ...]]) -> None:
         self._numbers = numbers
@@ -35,8 +36,9 @@ class Unifier:
             self._known.setdefault(values, indices.variable(name))
 
     def whole(self, values: Values, likely: Index | None = None) -> Index:
-        """An expression of the sizes that has these `values`, one for each workload: a literal, the only size
-        that has them, `likely`, or any that fits, in this order. Raises NotUniform if none is found."""
+        """An expression of the task's sizes that has these `values`, one for each workload. Tried in this
+        order: a literal, a size if it is the only one with these values, the expression `likely`, and any
+        other that fits. Raises NotUniform if none is found."""
         constant = len(set(values)) == 1
         if constant and values[0] <= LITERAL:
             return indices.number(values[0])

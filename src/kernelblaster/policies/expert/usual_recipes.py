@@ -1,5 +1,5 @@
-"""The recipes (sets of techniques) that usually pay for a family of kernels, for searches without knowledge
-of their own."""
+"""Recipes (techniques to be applied together in one step) that usually pay for a family of kernels; searches
+whose knowledge base has no recipes of its own try these."""
 
 import tomllib
 from collections.abc import Sequence

@@ -45,8 +45,8 @@ class VectorAccess:
     guards: Mapping[Load | Gather, Guards] = field(default_factory=dict)
 
     def conditions(self, width: int) -> list[Index]:
-        """The indices that must be divisible by `width`, the number of elements of a vector, for vectors to
-        be aligned; empty if they always are."""
+        """The indices that must be divisible by `width`, the number of elements of a vector, so that vectors
+        are aligned; those that always are divisible are left out."""
         return [d for d in self.divisors if width > 1 and (d.operator != "int" or d.value % width)]
 
     def possible(self, plan: Plan, width: int) -> bool:
@@ -129,8 +129,8 @@ def column_access(kernel: Kernel, plan: Plan) -> VectorAccess:
 
 
 def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str]:
-    """Names of the variables that the expressions use as values, or in the indices of those loads that are
-    not made as vectors (are not in `found`)."""
+    """Names of the variables that occur in the expressions as values, or in the indices of those loads that
+    `found` does not list as vector loads."""
     names: set[str] = set()
     for expression in expressions:
         for part in walk(expression):

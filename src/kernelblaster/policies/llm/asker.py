@@ -52,7 +52,7 @@ class Asker:
     """Asks the `model` the questions of one `task` of one run. `once(kind, key, make)` is the run's log: it
     returns the data recorded under that kind and key, or calls `make` and records what it returns, so that a
     resumed run asks nothing twice. Notes that people left (`steering`) are added to new questions of the
-    roles in NOTED."""
+    initial writer, the proposer and the lowerer (NOTED)."""
 
     def __init__(self, model: Model, once: Once, task: str, steering: Steering | None = None) -> None:
         self._model = model

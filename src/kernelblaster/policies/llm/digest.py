@@ -32,8 +32,8 @@ BESIDES = 40  # importance of kernels other than the one in question; less for e
 def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
     """A profile as texts for a prompt: up to five lines for each kernel, the largest share of the time first.
     `floor_bytes` is the least memory traffic of the task, in bytes. `kernel` is the one that the prompt is
-    about: its lines are never left out and include the profiler's advice; with None that holds for the first
-    eight."""
+    about: its lines are never left out of a long prompt, and include the profiler's advice. If it is None,
+    that holds for the first eight kernels."""
     states = extract_states(profile, floor_bytes)
     listed = sorted(zip(profile.kernels, states, strict=True), key=lambda pair: -pair[1].share)
     bounded = any(HEADROOM in state.state.metrics for state in states)

@@ -35,10 +35,10 @@ class ResultsView:
 
 
 def listed(discrepancies: Sequence[Discrepancy], view: ResultsView | None = None) -> list[Piece]:
-    """The texts of a prompt on discrepancies (expected against measured gains), numbered from 0, by which
-    answers refer to them; the first three are never left out of a long prompt. With a `view`, each also shows
-    one attempt: what was done, how the profile changed, and the difference of the sources, which is left out
-    first."""
+    """Texts for a prompt, one for each discrepancy (expected against measured gain), numbered from 0, so that
+    the answer can refer to them; the first three are never left out of a long prompt. With a `view`, each
+    also shows one attempt: what was done, how the profile changed, and the difference of the sources, which
+    is left out first."""
     pieces = []
     for number, discrepancy in enumerate(discrepancies):
         importance = NEEDED if number < 3 else max(1, 60 - number)

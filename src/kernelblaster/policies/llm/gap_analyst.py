@@ -28,10 +28,11 @@ class Explanations(BaseModel):
 
 
 def explain_by_model(scene: Scene, evaluation: PolicyEvaluation, now: Content, key: str) -> list[Gap]:
-    """Asks the model why measured gains differ from expected ones: one explanation (gap) for each surprising
-    discrepancy in `evaluation`, in the same order, with the model's cause and sentence, which is also its
-    lesson; where it gave none, those of the expert's rules. The changed metrics in a gap are always the
-    measured ones. `now` is the current knowledge base; `key` identifies the question in the run."""
+    """Asks the model why measured gains differ from expected ones. Returns one explanation (gap) for each
+    surprising discrepancy in `evaluation`, in the same order, with the cause that the model names, and its
+    sentence, which is also the lesson to remember. Where the model gave none, cause and sentence are those of
+    the expert's rules. The metrics that changed are always the measured ones. `now` is the current knowledge
+    base; `key` identifies the question in the run."""
     evaluation = replace(evaluation, discrepancies=[d for d in evaluation.discrepancies if d.surprising])
     expert = [explain_gap(discrepancy, now) for discrepancy in evaluation.discrepancies]
     answer = scene.asker.ask(analyst_question(scene, evaluation, now, key)) if expert else None

@@ -26,10 +26,10 @@ class Tried:
 
 
 def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
-    """Lines for a prompt on earlier steps of the run, each with its result: those from the candidate `code`,
-    those that led to it, then those that failed on other candidates of the run, then others in the same
-    `state`; at most SHOWN of each kind, the latest first. `kernel` is the kernel that the prompt is about: a
-    step names its kernel only if it is another."""
+    """Lines for a prompt on earlier steps of the run, each with its result, in four groups: those from the
+    candidate `code`, those that led to it, those that failed on other candidates of the run, and others in
+    the same `state`. Each group has at most eight (SHOWN), the latest first. `kernel` is the kernel that the
+    prompt is about: a step names its kernel only if it is another."""
     way = path_steps(tried.steps, code)
     here = [step for step in tried.steps if step.parent == code]
     others = [step for step in tried.steps if step.parent != code and step not in way]

@@ -56,8 +56,9 @@ def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
 
 
 def write_initial(scene: Scene) -> Candidate:
-    """A first candidate that the judge found correct: the model's draft, corrected up to MENDED times with
-    the judge's feedback. Raises `NoFirstCandidate` if it is still not correct or an answer is unusable."""
+    """A first candidate that the judge found correct: the model's draft, corrected up to three times (MENDED)
+    with the judge's feedback. Raises `NoFirstCandidate` if it is still not correct or an answer is
+    unusable."""
     source = draft(scene)
     said = "the model gave no usable answer"
     for number in range(MENDED + 1):

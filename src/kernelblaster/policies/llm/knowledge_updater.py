@@ -129,9 +129,9 @@ def _added(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterat
 def updater_question(
     scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
 ) -> Question[KnowledgeUpdate]:
-    """The question to the model what the knowledge base `now` should remember of the `gaps` (explained
-    differences between expected and measured gains) found by `evaluation`, with what it already says on their
-    techniques and states. `key` identifies the question in the run."""
+    """The question that asks the model what the knowledge base `now` should remember of the `gaps` (explained
+    differences between expected and measured gains) found by `evaluation`. It contains what the knowledge
+    base already says on their techniques and states. `key` identifies the question in the run."""
     findings = [
         Piece(
             f"{number}. {one_line(gap.discrepancy.technique, 80)} in {one_line(gap.discrepancy.state, 80)}: "

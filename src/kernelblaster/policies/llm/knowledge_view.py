@@ -97,9 +97,9 @@ def meaning(optimization: Optimization) -> str:
 
 
 def results(precedents: Sequence[Precedent]) -> list[str]:
-    """Indented lines on what came of a technique in earlier attempts, for the first PRECEDENTS of the states
-    (the nearest first) in which it was tried or noted: the mean speedup, how many of how many attempts were
-    valid, the failures, and the latest notes."""
+    """Indented lines on the results of a technique in earlier attempts, for the first three (PRECEDENTS) of
+    the states in which it was tried or noted, the nearest first: the mean speedup, how many of how many
+    attempts were valid, the failures, and the latest notes."""
     told = [p for p in precedents if p.entry.evidence.total.attempts >= 1 or p.entry.notes]
     return [line for one in told[:PRECEDENTS] for line in _result(one)]
 
@@ -121,9 +121,9 @@ def _result(precedent: Precedent) -> list[str]:
 
 
 def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
-    """Texts for a prompt on the techniques that were `retrieved` from the knowledge base, in their order:
-    what is expected of each, what came of it here and in other states, and what it is. In a long prompt the
-    last techniques are left out first."""
+    """Texts for a prompt on the techniques that were `retrieved` from the knowledge base, in their order: the
+    expected speedup of each, the results of earlier attempts in this and other states, and what the technique
+    does. In a long prompt the last techniques are left out first."""
     return [
         piece
         for rank, one in enumerate(retrieved)
@@ -137,8 +137,8 @@ def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
 
 
 def technique_text(one: Retrieved) -> str:
-    """All lines of a prompt on one technique: its expected speedup, what it does and needs, and what came of
-    it in this and similar states."""
+    """All lines of a prompt on one technique: its expected speedup, what it does and needs, and the results
+    of earlier attempts in this and similar states."""
     optimization = one.scored.optimization
     lines = [_expected(one.scored)]
     if optimization.description:

@@ -71,9 +71,10 @@ class MixedLearning:
 
 
 def inapplicable(declined: dict[tuple[str, str], State], now: Content) -> list[Change]:
-    """Changes to the knowledge base `now` that record techniques which the model found impossible as tried
-    and `Inapplicable`. `declined` holds the states in which it did so, by (state's name, technique);
-    techniques that the knowledge base does not have in that state are left out."""
+    """Changes to the knowledge base `now` that record techniques which the model declined, because it found
+    them impossible in the code that it was shown, as attempts that failed with `Inapplicable`. `declined`
+    holds the states in which it did so, by (state's name, technique); techniques that the knowledge base does
+    not have in that state are left out."""
     changes: list[Change] = []
     for (_, technique), state in declined.items():
         name = known_state(now, state)

@@ -73,9 +73,9 @@ def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dic
 
 
 def mend_lowering(scene: Scene, lowering: Lowering, failed: Candidate, said: str) -> Rewritten:
-    """The model's correction of `failed`, the candidate that it wrote for the request `lowering`; `said` is
-    the judge's feedback on it. The result's `source` is None if it gave none; its summary is that of the
-    failed candidate, with what was corrected."""
+    """Asks the model to correct `failed`, the candidate that it wrote for the request `lowering`; `said` is
+    the judge's feedback on it. Returns the corrected source, None as `source` if it gave none; the summary is
+    that of the failed candidate with what was corrected."""
     work = _work(scene, lowering, f"{lowering.key}/{failed.code}", failed)
     done = scene.summaries.get(failed.code, "")
     what = f"the same computation with {lowering.technique} applied to {lowering.target.kernel}"

@@ -1,6 +1,6 @@
 """Removes from a candidate's code everything that could address the model that reviews it: comments, strings,
-function and type names of the author's choice, names that are sentences, and words that are no code (such as
-text that the preprocessor drops)."""
+names of functions and types that the author chose, names that read as sentences, and text that is no code
+(such as what the preprocessor drops)."""
 
 import re
 

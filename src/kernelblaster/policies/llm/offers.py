@@ -34,8 +34,8 @@ class _Proposal:
 
 class Offers:
     """The techniques offered in one run. A technique that the model proposed and that was not tried yet stays
-    on offer for later candidates, whatever their performance state; one that it found inapplicable is left
-    out only for the code it was shown."""
+    on offer for later candidates, whatever their performance state; one that the model found inapplicable is
+    left out only for the code that it was shown."""
 
     def __init__(self, cast: Cast) -> None:
         self._cast = cast
@@ -43,9 +43,9 @@ class Offers:
 
     def techniques(self, scene: Scene, inquiry: Inquiry, can: Sequence[str]) -> list[str]:
         """Names of techniques to try on the kernel of `inquiry`; `can` are those that the expert can apply by
-        itself. The model is asked for more if few are left to try, and whenever `inquiry.again` says that all
-        of them are used up; its new ones are added to the knowledge base. If it is not the model's role to
-        write code, exactly `can`."""
+        itself. The model is asked for more if few are left to try, and whenever all of them are used up
+        (which `inquiry.again` counts); new ones are added to the knowledge base. If the model does not play
+        the role that writes code, the result is exactly `can`."""
         steps, target, code = scene.session.log.steps, inquiry.target, inquiry.candidate.code
         applied = _applied(path_steps(steps, code))
         tried = {step.technique for step in steps if step.parent == code}

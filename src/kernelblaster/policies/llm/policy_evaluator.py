@@ -22,8 +22,9 @@ class Instructive(BaseModel):
 
 def evaluate_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], key: str) -> PolicyEvaluation:
     """Asks the model which `discrepancies` (expected against measured gains) are worth explaining: these, in
-    its order, with its remark. All of them, in the given order, if it gives no usable answer or is not asked:
-    because there are fewer than FEWEST, or none is surprising. `key` identifies the question in the run."""
+    its order, with its remark. All of them, in the given order, if it gives no usable answer, and if it is
+    not asked because there are fewer than two (FEWEST) or none is surprising. `key` identifies the question
+    in the run."""
     asked = len(discrepancies) >= FEWEST and any(found.surprising for found in discrepancies)
     answer = scene.asker.ask(evaluator_question(discrepancies, key)) if asked else None
     if answer is None:

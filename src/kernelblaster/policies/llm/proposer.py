@@ -83,9 +83,9 @@ class Inquiry:
 
 @dataclass(frozen=True)
 class Proposed:
-    """The model's answer: `new` techniques with predicted speedups, the last of them a recipe (several
-    techniques in one step) if it finds that some belong together; and names of known techniques that it found
-    `inapplicable` to this code or already done in it."""
+    """The model's answer: `new` techniques with predicted speedups; if it finds that some belong together,
+    the last one is a recipe (several techniques in one step). `inapplicable` are names of known techniques
+    that cannot be applied to this code, or are applied in it already."""
 
     new: list[Optimization]
     inapplicable: frozenset[str] = frozenset()
@@ -143,8 +143,9 @@ def technique_name(text: str) -> str | None:
 
 def usable(answer: Proposals, most: float) -> list[Optimization]:
     """The techniques in the model's answer, a combination of several as a recipe last: names normalized,
-    invalid ones dropped, the last of equal names kept. Predicted speedups are clamped to LEAST and `most`,
-    the speedup at which the call would reach the roofline floor (the least time that the GPU allows)."""
+    invalid ones dropped, the last of equal names kept. Predicted speedups are limited to the range from 0.1
+    to `most`, the speedup at which the call would reach the roofline floor (the least time that the GPU
+    allows)."""
     by_name: dict[str, Optimization] = {}
     for proposal in answer.proposals[:MOST]:
         name = technique_name(proposal.technique)

@@ -81,9 +81,10 @@ class Cast:
 
 
 def cast_of(texts: Sequence[str], *, usual: bool = True) -> tuple[Cast, list[str]]:
-    """(who plays each role, texts that name a model for one role) from texts `ROLE=expert`, `ROLE=llm` or
-    `ROLE=KIND:NAME`, of which the last names a model that plays the role. Roles that are not mentioned are as
-    in WITH_A_MODEL, or all the expert's if not `usual`. Raises KernelBlasterError for a malformed text."""
+    """Parses texts `ROLE=expert`, `ROLE=llm` or `ROLE=KIND:NAME` to (who plays each role: the expert's rules
+    or a language model; those texts that name a model for one role). Roles that are not mentioned are as
+    usual with a model (WITH_A_MODEL), or all the expert's if not `usual`. Raises KernelBlasterError for a
+    malformed text."""
     players: dict[Role, Player] = dict(WITH_A_MODEL) if usual else dict.fromkeys(ROLES, "expert")
     named = []
     for text in texts:

@@ -104,8 +104,8 @@ class Scene:
 
     def techniques(self, state: State, applied: tuple[str, ...], family: str | None) -> list[Retrieved]:
         """The techniques that the knowledge base has for a kernel of a `family` in `state` and in similar
-        states, with predictions after the techniques `applied`; without those made for a family of tasks that
-        this task is not of."""
+        states, with predictions for an attempt after the techniques `applied`. Techniques that are made for
+        certain families of tasks are left out if this task is of another."""
         known = self.around(state).techniques(self.architecture, applied, family)
         return [one for one in known if may_use(self.task, one.technique)]
 

@@ -12,8 +12,8 @@ CALLED, OTHER = 70, 20  # importance of what a kernel calls, and of other functi
 
 @dataclass(frozen=True)
 class SourceView:
-    """A source as the pieces of a prompt, each of which a long prompt may leave out, in their order, between
-    the marks that declare it as data."""
+    """A source as the pieces of a prompt, in their order, between the marks that declare it as data. A long
+    prompt may leave out single pieces."""
 
     pieces: list[Piece]
 

@@ -19,9 +19,9 @@ class OwnKernel:
 
 @dataclass(frozen=True)
 class OwnSource:
-    """A user's CUDA source, perhaps rewritten; the expert policy's representation (`Attempt.form`) of a
-    candidate made from it. Equality is by text. `rewritten` are the names of the kernels rewritten on the way
-    to it, one for each rewrite, in order."""
+    """A user's CUDA source, perhaps rewritten: what the expert policy keeps of a candidate made from it
+    (`Attempt.form`). Two are equal if their texts are. `rewritten` are the names of the kernels rewritten
+    since the user's original, one for each rewrite, in order."""
 
     text: str
     rewritten: tuple[str, ...] = field(default=(), compare=False)

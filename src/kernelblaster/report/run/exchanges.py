@@ -12,8 +12,8 @@ from kernelblaster.store.events import RunEvent
 
 @dataclass(frozen=True)
 class Block:
-    """A piece of a model's answer as a page shows it: a text, how to colour it (`language`), and its title;
-    the piece with all short fields has an empty one."""
+    """A piece of a model's answer as a page shows it: a text, how to colour it (`language`), and a title. The
+    fields of an answer that are short are shown together in one piece, which has no title."""
 
     title: str
     text: str
@@ -38,8 +38,8 @@ class ShownExchange:
 
     @property
     def name(self) -> str:
-        """The role that asked and the key of its question, as `role/key`: the name under which the run's log
-        has both."""
+        """`role/key`: the role that asked and the key of its question, as the run's log names question and
+        answer."""
         return f"{self.role}/{self.key}"
 
     @property

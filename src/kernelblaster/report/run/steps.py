@@ -167,8 +167,7 @@ class Tree:
 
     @property
     def others(self) -> list[ShownExchange]:
-        """The questions to language models, with their answers, that no candidate came from and that are
-        about none."""
+        """Those questions to language models, with their answers, that are about no candidate of the run."""
         mine = {one.name for some in self._assigned.values() for one in some}
         return [one for one in self._exchanges if one.name not in mine]
 

@@ -1,5 +1,6 @@
-"""`Combine`, the interface of every reduction operator: the C++ type of its accumulator, how an element is
-added to it, how two accumulators become one, and how the result follows."""
+"""`Combine`, the interface of every reduction operation as it is written to CUDA: the C++ type of the
+accumulator, how an element is added to it, how two accumulators are joined, and how the final result is
+computed from it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,9 +32,9 @@ class Running:
 
 @dataclass(frozen=True)
 class VectorTake:
-    """The statements by which a thread adds vectors of elements to its accumulator: `first` once before all
-    vectors, `before` and `after` around each vector, `last` once after all. `element` gives the statements
-    that add one element, from its C++ value."""
+    """The C++ statements by which a thread adds vectors of elements to its accumulator: `first` once before
+    all vectors, `before` and `after` around each vector, `last` once after all. `element` gives the
+    statements that add one element of a vector, from the C++ expression of its value."""
 
     element: Callable[[Term], list[Statement]]
     first: tuple[Statement, ...] = ()
@@ -44,11 +45,11 @@ class VectorTake:
 
 @dataclass(frozen=True)
 class PartResults:
-    """What is read where the parts of a split reduction are combined; a kernel before has written it for each
-    part. `name` is that of the reduction and `own` the load of a part's result; `beside` is name and load of
-    what each part computed in addition (see `Combine.companion`), if anything; `members` is the number of
-    elements of a part, `whole` of all parts. `chosen(stage)` loads the result of the part whose number the
-    reduction named `stage` gives."""
+    """What the second kernel of a split reduction reads: the results of the parts, which a first kernel has
+    written to memory. `name` is the reduction's name and `own` the load of a part's result; `beside` is
+    (name, load) of what each part computed in addition (see `Combine.companion`), None if nothing; `members`
+    is the number of elements of a part, `whole` that of all parts. `chosen(stage)` loads the result of the
+    one part whose number the reduction named `stage` gives."""
 
     name: str
     own: Load
@@ -63,8 +64,8 @@ PartStage = tuple[str, "Combine", Expression]  # a stage over the parts: name, c
 
 @dataclass(frozen=True)
 class Combine:
-    """How the elements of a reduction become one result. The operation must be associative, so that elements
-    may be grouped in any way; their order is kept, so that it need not be commutative."""
+    """The operation of a reduction: how its elements become one result. It must be associative, so that
+    elements may be grouped in any way; their order is kept, so that it need not be commutative."""
 
     each: ClassVar[bool] = False  # whether it has a result for each element of its axes (prefix.py)
 
@@ -80,9 +81,9 @@ class Combine:
 
     @property
     def companion(self) -> "tuple[str, Combine] | None":
-        """What each part of a split reduction must compute besides its own result, so that the parts can be
-        combined (for a variance, the sum): the suffix that is added to the reduction's name, and the combine
-        over the same elements. None when nothing is needed."""
+        """What each part of a split reduction must compute besides its own result so that the parts can be
+        combined, as (suffix, combine): a reduction over the same elements with that combine, named like this
+        one with the suffix added. For a variance it is the sum. None when nothing is needed."""
         return None
 
     def result_kind(self, body: Kind) -> Kind:
@@ -114,24 +115,24 @@ class Combine:
         return cast(self.type(running), value)
 
     def take_vector(self, running: Running, width: str) -> VectorTake:
-        """The statements that add vectors of elements to the accumulator that `running` describes: one
-        element after the other, unless overridden by something cheaper. `width` is the name of the C++
-        constant with the number of elements of a vector."""
+        """The C++ statements that add vectors of elements to the accumulator that `running` describes, one
+        element after the other; subclasses may do it more cheaply. `width` is the name of the C++ constant
+        with the number of elements of a vector."""
         return VectorTake(lambda value: self.take(running, running.name, value))
 
     def given(self, other: "Combine") -> str | None:
-        """The name of the C++ field of this combine's accumulator that equals the accumulator of `other` over
-        the same elements (online softmax also keeps the maximum), so that `other` need not be computed; None
-        when there is none."""
+        """The name of the C++ field of this combine's accumulator that has the same value as the accumulator
+        of `other` over the same elements would, so that `other` need not be computed (online softmax also
+        keeps the maximum); None when there is none."""
         return None
 
     def result(self, running: Running, of: Term) -> Declaration:
-        """Declares the C++ constant with the reduction's result, named `running.stage` and computed from
-        `of`, the final value of its accumulator."""
+        """The C++ statement that declares the constant with the reduction's result, named `running.stage` and
+        computed from `of`, the final value of its accumulator."""
         return const(running.element, running.stage, of)
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """How the result of a split reduction follows from those of its parts, which `parts` reads: the
-        reductions over the parts that this takes, as (name, combine, element), and the expression of the
-        final result."""
+        """How the final result of a split reduction is computed from the results of its parts, which `parts`
+        reads: (the reductions over the parts, each as (name, combine, element); the expression of the final
+        result, which may refer to them)."""
         return [(parts.name, self, parts.own)], Reduced(parts.name, self.result_kind(parts.own.kind))

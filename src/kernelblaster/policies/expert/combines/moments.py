@@ -39,9 +39,10 @@ NAN_MAX = DeviceFunction("nan_max", header("nan_extremes"))
 
 @dataclass(frozen=True)
 class Moments(Combine):
-    """The sum of squared differences of the elements from their mean, at least 0. The accumulator has their
-    sum and sum of squares, both in double; where elements come as vectors, a thread first sums a few as
-    differences from one of them, in their own type, since arithmetic in double is slow."""
+    """The sum of squared differences of the elements from their mean, at least 0. The accumulator has the
+    elements' sum and sum of squares, both in double. When elements come as vectors, a thread first sums
+    several vectors as differences from one of their elements, in the elements' own type, and adds those sums
+    to the accumulator, because arithmetic in double is slow."""
 
     @property
     def companion(self) -> tuple[str, Combine]:
@@ -85,8 +86,9 @@ class Moments(Combine):
         return const(running.element, running.stage, NAN_MAX(left, LiteralTerm("0.0")))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """As `Combine.of_parts`, by Chan's formula: adds the squared differences within each of the `parts`
-        and, times its number of elements, that of its mean from the overall mean."""
+        """As `Combine.of_parts`, by Chan's formula: the total is the sum over the `parts` of the squared
+        differences within each part plus its number of elements times the squared difference of its mean from
+        the overall mean."""
         assert parts.beside is not None
         name, sums = parts.beside
         mean = operation("div", Reduced(name, "real"), parts.whole)

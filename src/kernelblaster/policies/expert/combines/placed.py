@@ -80,9 +80,10 @@ class PlaceOf(Combine):
         return _functor(f"First{name}", f"b.value {sign} a.value", tie)
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
-        """C++ statements that replace the value and index in the accumulator `into` by the element `value`
-        and its index `running.place` where the element is better. Each thread must take its elements in
-        ascending order: the index of a later equal element is not compared."""
+        """C++ statements that compare the element `value`, whose index is `running.place`, with the best one
+        so far in the accumulator `into`, and replace that one's value and index if the new one is better.
+        Each thread must visit its elements in ascending order, so that of equal elements the first one
+        stays."""
         if self.last:
             return [assign(into, Call(self.join(), (into, self.single(running, value))))]
         found = Local(f"{running.stage}_value")

@@ -12,9 +12,9 @@ from kernelblaster.policies.expert.expression import Kind
 
 @dataclass(frozen=True)
 class Prefix(Combine):
-    """A scan: for each element, the result of the reduction `of` over it and all elements before it or, with
-    `reverse`, after it. As there is a result for each element, only stores that write every element can use
-    it."""
+    """A scan: for each element, the result of the reduction `of` over it and all elements before it (with
+    `reverse`: after it). Since there is a result for each element, it can only be used by stores that write
+    every element, not by those that write one value for each row."""
 
     of: Combine
     reverse: bool = False
@@ -48,7 +48,8 @@ class Prefix(Combine):
 
 
 class HasCombine(Protocol):
-    """An object with a `combine` (how elements become one result), such as a reduction in a kernel."""
+    """Anything with a field `combine` (the operation by which elements become one result): a reduction in a
+    kernel, for example."""
 
     @property
     def combine(self) -> Combine: ...

@@ -41,8 +41,8 @@ struct JoinLargestTwo {
 
 @dataclass(frozen=True)
 class SecondLargest(Combine):
-    """Keeps the two largest elements; the result is the second. It is the largest one again if that occurs
-    twice, and the smallest number there is if there is only one element."""
+    """Keeps the two largest elements; the result is the second. If the largest element occurs twice, it is
+    that one again; if there is only one element, the smallest number of the type."""
 
     @property
     def companion(self) -> tuple[str, Combine]:

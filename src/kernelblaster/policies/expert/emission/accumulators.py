@@ -47,8 +47,8 @@ class Accumulator:
         return self.running.wide
 
     def declared(self, *extents: Operand) -> Statement:
-        """The C++ declaration of the variable, with its start value (such as 0 for a sum); with `extents`, of
-        an array of such variables, uninitialized."""
+        """The C++ statement that declares the variable with its start value (such as 0 for a sum); with
+        `extents`, an array of such variables, uninitialized."""
         return declare(self.type, self.name.name, None if extents else self.start, *extents)
 
     def take(self, into: Term, value: Term) -> list[Statement]:

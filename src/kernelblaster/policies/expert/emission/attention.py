@@ -1,9 +1,10 @@
-"""Emits attention as one kernel on packed operands (device_code/online_attention.cuh): a block walks over the
-keys, tile by tile, and no score is ever in memory.
+"""Emits attention as one CUDA kernel that reads packed operands (device_code/online_attention.cuh): a block
+walks over the keys, tile by tile, and scores are never written to memory.
 
-The loop over keys is in the kernel, because what becomes of a product of a query and a key before the softmax
-(a scale, a mask, a bias) is written there. Tiles that a mask hides from all queries of a block are
-left out."""
+The loop over keys is emitted and not part of the hand-written code, because what is applied to a score before
+the softmax (a scale, a mask, a bias) is written there. Tiles that a mask hides from all queries of a block
+are left out.
+"""
 
 from dataclasses import dataclass
 
@@ -85,7 +86,7 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class AttentionKernel:
-    """Writes the body of one attention; each method gives the statements of one part."""
+    """Writes the body of one attention kernel as C++ statements; each method writes one part of it."""
 
     kernel: Kernel
     plan: Plan

@@ -1,9 +1,9 @@
 """Emits kernels that reduce one row with a thread-block cluster: each block keeps its slice of the row in
 registers and shared memory.
 
-Threads read back only what they copied themselves, so that the only barriers are the cluster's. A
-persistent cluster goes over several rows, and prefetches the next row's vector in place of each one used
-for the last time.
+A thread reads from shared memory only what it copied there itself, so that no barriers are needed but those
+of the cluster. A persistent cluster processes several rows: as soon as a vector of the present row has been
+used for the last time, the same vector of the next row is prefetched in its place.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,9 +83,9 @@ def head(schedule: ClusterRows, total: Term) -> list[Statement]:
 
 
 def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
-    """Statements that compute the number of the cluster's next row (`next`) and whether it is below `total`
-    (`more`), and if so arrive at the cluster barrier. `row` is the variable of the current row, `number` its
-    type."""
+    """C++ statements that compute the number of the row that the cluster processes next (`next`) and whether
+    there is one, being below `total` (`more`); if so, they arrive at the cluster barrier. `row` is the
+    variable of the present row, `number` its type."""
     return [
         const(number, NEXT.name, Local(row) + GRID / BLOCKS),
         const(BOOL, "more", NEXT < total),
@@ -94,7 +94,7 @@ def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
 
 
 def step_to_next_row(row: str) -> list[Statement]:
-    """Statements that end an iteration of the loop over rows: break if there is no next row, else set the
+    """C++ statements that end an iteration of the loop over rows: break if there is no next row, else set the
     variable `row` to it and wait at the cluster barrier."""
     return [
         when(Prefixed("!", MORE), BREAK),
@@ -108,9 +108,9 @@ def _wait(remark: str) -> Statement:
 
 
 def slice_of_row(number: CudaType, elements: Term) -> list[Statement]:
-    """Declares which vectors of the row this block of the cluster has: those with numbers from `begin` to
-    below `packs`, in whole cache lines. `elements` is the length of the row, `number` the C++ type of the two
-    variables."""
+    """C++ statements that declare which vectors of the row this block of the cluster processes: those with
+    numbers from `begin` to below `packs`; slices are whole cache lines. `elements` is the length of the row,
+    `number` the C++ type of the two variables."""
     row_packs, share, line = local("row_packs", "share", "LINE")
     return [
         constexpr("LINE", term(LINE) / WIDTH),
@@ -130,10 +130,10 @@ class Resident:
 
 
 def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, Resident]) -> list[Statement]:
-    """Statements that start to read this block's slice of the row of each tensor in `packs` (by name): as
-    many vectors of each thread as `schedule` says go to registers, the next ones to shared memory by
-    asynchronous copies. Then they wait until all blocks of the cluster have started. `number` is the C++ type
-    of vector numbers."""
+    """C++ statements that start to read this block's slice of the row of each tensor in `packs` (by name).
+    Each thread reads its first vectors, as many as `schedule` says, into registers, and the next ones to
+    shared memory by asynchronous copies. Then the statements wait until all blocks of the cluster have
+    started. `number` is the C++ type of vector numbers."""
     found: list[Statement] = []
     start = BEGIN + THREAD_IN_ROW
     if packs and schedule.register_elements:
@@ -171,10 +171,10 @@ def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, 
 def over_registers(
     number: CudaType, start: Term, take: Statement, following: Mapping[str, Term]
 ) -> Statement:
-    """The loop that does the statement `take` for each vector that a thread has in registers, from vector
-    number `start` on (of the C++ type `number`); without bounds checks where every thread has all of them.
-    `following` maps tensors to addresses in the next row: after its use each vector is overwritten by the one
-    there."""
+    """The C++ loop that executes the statement `take` for each vector that a thread has in registers. `start`
+    is the number of the first one, of the C++ type `number`. Bounds checks are left out if every thread has
+    all of its vectors. `following` maps tensors to addresses in the next row: after its use each vector is
+    overwritten by the one read from there."""
     held = [when(MORE, assign(Local(f"{n}_held")[K], read(place))) for n, place in following.items()]
     taken = [take, *held]
     sure, unsure = (over_packs(number, HELD, start, found) for found in (taken, [when(AT < PACKS, *taken)]))
@@ -184,11 +184,11 @@ def over_registers(
 def over_shared(
     number: CudaType, before: Term | None, take: Statement, following: Mapping[str, Term]
 ) -> list[Statement]:
-    """The loops that do the statement `take` for each vector that a thread has in shared memory, from
-    `before` vectors after its first one on (None: from the first). They go in batches, each processed as soon
-    as its asynchronous copies have arrived. With addresses in `following` (by tensor, in the next row),
-    nothing is waited for, and after its use each vector is overwritten by the next row's. `number` is the C++
-    type of vector numbers."""
+    """The C++ loops that execute the statement `take` for each vector that a thread has in shared memory;
+    with `before`, the first one comes that many vectors after the thread's first vector, with None it is the
+    first. Vectors are processed in batches, each as soon as its asynchronous copies have arrived. `following`
+    maps tensors to addresses in the next row: if it has any, nothing is waited for, and after its use each
+    vector is overwritten by the one there. `number` is the C++ type of vector numbers."""
     moved: Operand = 0 if before is None else before
     here = const(number, "at", BEGIN + THREAD_IN_ROW + moved + K * THREADS)
     copies = [
@@ -234,9 +234,9 @@ def _places(packs: Mapping[str, Resident]) -> list[Statement]:
 
 
 def combine(slots: Mapping[int, Accumulator]) -> list[Statement]:
-    """Statements that combine the accumulators of all blocks of the cluster, so that every thread has the
-    total in its own, with a single cluster barrier. The key of each in `slots` numbers the shared memory that
-    it is exchanged through."""
+    """C++ statements that combine the accumulators of all blocks of the cluster, so that every thread has the
+    total in its own accumulator, with a single cluster barrier. `slots` has the accumulators by the number of
+    the place in shared memory through which each is exchanged."""
     tell = [Do(tell_cluster.of(THREADS, BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     hear = [Do(hear_cluster.of(BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     return [*tell, Do(meet_cluster()), *hear]

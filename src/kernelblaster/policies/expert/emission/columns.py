@@ -1,6 +1,6 @@
-"""Emits reductions across memory (over rows, a result per column): the lanes of a warp take neighbouring
-columns, a vector each, the warps of a block share the rows, and their results are combined in shared
-memory."""
+"""Emits reductions across memory (down the columns of a row-major matrix, one result per column): each lane
+of a warp has a vector of neighbouring columns, the warps of a block divide the rows among them, and their
+results are combined in shared memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -144,9 +144,9 @@ def _place(columns: ColumnWriter) -> list[Statement]:
 
 @dataclass(frozen=True)
 class ShortSums:
-    """Statements that sum a few rows in the elements' own type, before that sum goes to the accumulator in
-    double: `before` sets the short sums to 0, `body` adds a row to them, `after` adds them to the
-    accumulator."""
+    """C++ statements by which a thread sums a few rows in the elements' own type and only then adds that sum
+    to the accumulator in double: `before` sets the short sums to 0, `body` adds a row to them, `after` adds
+    them to the accumulator."""
 
     before: Sequence[Statement]
     body: Sequence[Statement]
@@ -214,8 +214,8 @@ def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[S
 
 @dataclass(frozen=True)
 class RowLoop:
-    """The head of the loop over rows: its variable `name`, its `first` value and `end` (exclusive), and
-    `inside`, the statements that compute the variables of the reduced axes from it."""
+    """The head of the emitted loop over rows: the name of its variable, its `first` value and its `end`
+    (exclusive), and in `inside` the C++ statements that compute the variables of the reduced axes from it."""
 
     name: str
     first: Term

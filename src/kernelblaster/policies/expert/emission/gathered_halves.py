@@ -1,9 +1,11 @@
 """Emits convolutions as matrix products (implicit GEMM) on tensor cores in half precision, after exact
-scaling (device_code/gathered_halves.cuh).
+scaling by powers of two (device_code/gathered_halves.cuh).
 
-A thread gathers the elements of one column into registers while the tiles before them are multiplied, and
-then puts them into shared memory as halves. Whether a column's power of two has grown is told at the barrier
-after each tile; the sums that were made with the former one are then scaled."""
+A thread gathers the elements of one column from the input tensor into registers while earlier tiles are
+multiplied, and then writes them to shared memory as halves, divided by the column's power of two. When later
+elements of a column need a larger power of two, the sums that were computed with the smaller one are rescaled
+after the tile's barrier.
+"""
 
 from dataclasses import dataclass
 
@@ -118,7 +120,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class HalvesKernel(GatheredKernel):
-    """Writes the body of one product in half precision; each method gives the statements of one part."""
+    """Writes the body of one product in half precision as C++ statements; each method writes one part of
+    it."""
 
     @property
     def _operand(self) -> tuple[Load, Load]:

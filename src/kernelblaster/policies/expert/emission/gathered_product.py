@@ -95,8 +95,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class GatheredKernel:
-    """Writes the body of one product with a gathered operand; each method gives the statements of one
-    part."""
+    """Writes the body of one product whose right operand is gathered, as C++ statements; each method writes
+    one part of it."""
 
     kernel: Kernel
     plan: Plan
@@ -396,7 +396,8 @@ class GatheredKernel:
 
 
 def named_k(axes: tuple[Axis, ...], wanted: set[str], plan: Plan) -> list[Statement]:
-    """Declares those variables of the inner K axes that are in `wanted`, from their running number `k`."""
+    """C++ statements that declare the variables of the inner K (summed) axes from the variable `k`, their
+    row-major running number; only those of `axes` whose names are in `wanted`."""
     if len(axes) == 1:
         return [const(INT64, axes[0].name, K)] if wanted else []
     return unravel("k", axes, plan.sizes[0], wanted)

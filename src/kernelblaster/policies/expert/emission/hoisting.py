@@ -21,9 +21,10 @@ from kernelblaster.policies.expert.expression import (
 def hoisted(
     expressions: Sequence[Expression], moving: set[str], values: Values, prefix: str
 ) -> tuple[list[Statement], list[Expression]]:
-    """Moves what does not depend on the loop variables `moving` in front of their loop: the declarations of a
-    C++ constant for each such subexpression, and the `expressions` rewritten to use them. The names of the
-    constants begin with `prefix`; `values` writes expressions as C++."""
+    """Moves subexpressions that do not depend on the loop variables `moving` in front of their loop. Returns
+    (C++ statements that declare a constant for each such subexpression, to be put before the loop; the
+    `expressions` rewritten to use these constants). The names of the constants begin with `prefix`; `values`
+    writes expressions as C++."""
     found = dict.fromkeys(part for expression in expressions for part in _invariant(expression, moving))
     names = {part: Reduced(f"{prefix}_fixed{place}", part.kind) for place, part in enumerate(found)}
     declared: list[Statement] = [

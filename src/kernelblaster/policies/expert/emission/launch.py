@@ -1,5 +1,5 @@
-"""`launched`, by which every emitter gives a kernel's body its launch: grid and block size follow from the
-kernel's loops."""
+"""`launched`: adds to the body of an emitted kernel the parameters of its launch. Grid, cluster and block
+size are computed from where the kernel's loops run on the GPU."""
 
 from collections.abc import Collection, Sequence
 
@@ -21,11 +21,11 @@ def launched(
     parameters: tuple[TemplateParameter, ...] = (),
     variants: tuple[Variant, ...] = (),
 ) -> Emitted:
-    """The kernel with this `body` and its launch. `nest` says where its loops run, from which block, cluster
-    and grid size follow; `blocks` replaces the grid size, as for persistent kernels. `sizes` are the names of
-    the tensor sizes, which the host knows; `shared` is the dynamic shared memory in bytes; `blocks_per_sm`,
-    if not 0, goes into the launch bounds. With template `parameters`, `variants` are the instances that the
-    host chooses from."""
+    """The kernel with this `body` and the parameters of its launch. Block, cluster and grid size are computed
+    from `nest`, which says where the kernel's loops run; `blocks` replaces the grid size, as for persistent
+    kernels. `sizes` are the names of the tensor sizes, which the host knows; `shared` is the dynamic shared
+    memory in bytes; `blocks_per_sm`, if not 0, goes into the launch bounds. With template `parameters`,
+    `variants` are the instances that the host chooses from."""
     return Emitted(
         body=tuple(body),
         blocks=index_term(nest.blocks(), sizes) if blocks is None else blocks,

@@ -86,9 +86,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 class TensorKernel:
-    """Writes the parts of a matrix product on tensor cores that are the same for `mma` and `wgmma`
-    instructions. Its operands are packed: split into half-precision numbers, and stored in the order in which
-    tiles are read."""
+    """Writes those parts of a matrix product on tensor cores that are the same for `mma` and `wgmma`
+    instructions. The operands are packed: each element is split into half-precision numbers, which are stored
+    in the order in which tiles are read."""
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         tile, product = kernel.schedule, as_product(kernel, plan)
@@ -112,8 +112,8 @@ class TensorKernel:
 
     def shape(self) -> tuple[int, ...]:
         """The template arguments of the device functions that multiply tiles: rows and columns of a block's
-        results, tiles of the K axis in shared memory at once, and half-precision numbers of which each
-        element is the sum."""
+        results, tiles of the K axis in shared memory at once, and the number of half-precision numbers that
+        an element is split into."""
         return self.tile.block_m, self.tile.block_n, self.tile.stages, self.left.terms
 
     def counts(self) -> list[Statement]:
@@ -129,8 +129,8 @@ class TensorKernel:
         return [const(INT64, name, self._index(value)) for name, value in found.items()]
 
     def block_place(self) -> list[Statement]:
-        """Statements that compute a block's tile of the result (`block_row`, `block_column`, `batch`) from
-        its number."""
+        """C++ statements that compute which tile of the result a block has (`block_row`, `block_column`,
+        `batch`) from the block's number."""
         product = self.product
         outer = ([product.part] if product.part else []) + list(product.batch)
         found: list[Statement] = []
@@ -159,8 +159,8 @@ class TensorKernel:
         ]
 
     def tile_range(self) -> tuple[Term, Term]:
-        """Two C++ expressions: how many tiles the whole K axis has, and how many of them this block
-        multiplies (fewer where the K axis is cut)."""
+        """Two C++ expressions: the number of tiles along the whole K axis, and the number of them that this
+        block multiplies (fewer if the K axis is cut into pieces)."""
         return cast(INT, TILES), cast(INT, Local("tile_count") if self.product.part else TILES)
 
     def operand_starts(self) -> tuple[Term, Term]:
@@ -205,9 +205,10 @@ class TensorKernel:
         return BATCH % self._index(self.product.extent(self.product.batch)) if self.product.part else BATCH
 
     def results(self, *, parts: int, row: Term, elements: int, column: Term, result: Term) -> Statement:
-        """The loops over the results that a thread has in registers, `parts` rows with `elements` results
-        each: they compute what is fused behind the product, and store it. `row` and `column` say which result
-        it is and `result` where its sum is, as C++ expressions of the loop variables `part` and `e`."""
+        """The C++ loops over the results that a thread has in registers, `parts` rows with `elements` results
+        each. For each result they compute what is fused behind the product, and store it. `part` and `e` are
+        the loop variables; `row` and `column` are C++ expressions of them for the position of the result in
+        the block's tile, `result` for its sum."""
         product = self.product
         inner: list[Statement] = [
             const(INT64, "column", column),

@@ -1,5 +1,5 @@
-"""Helpers of the emitters that compute the variables of a kernel's axes from one linear index, and that write
-loops over axes."""
+"""Code that several emitters share: C++ statements that compute the variables of a kernel's axes (loops) from
+one linear index, and C++ loops over axes."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -16,9 +16,9 @@ Sizes = Collection[str]
 def unravel(
     linear: str, axes: Sequence[Axis], sizes: Sizes, wanted: set[str] | None = None
 ) -> list[Statement]:
-    """Declares the variables of the loops `axes` from the variable `linear`, their row-major running number
-    (the last axis fastest); only those in `wanted` unless that is None. Axes of extent 1 have no variable.
-    `sizes` are the names of tensor sizes."""
+    """C++ statements that declare the variables of the loops `axes` and compute them from the variable
+    `linear`, their row-major running number (the last axis fastest); only those in `wanted` unless that is
+    None. Axes of extent 1 have no variable. `sizes` are the names of tensor sizes."""
     found: list[Statement] = []
     for place, axis in enumerate(axes):
         inner = indices.product(a.extent for a in axes[place + 1 :])
@@ -33,9 +33,9 @@ def unravel(
 def unravel_term(
     linear: Term, axes: Iterable[Axis], names: set[str], sizes: Sizes, *, narrow: bool
 ) -> list[Statement]:
-    """Declares the variables of those `axes` that are in `names` from `linear`, a C++ expression of their
-    row-major running number (the last axis fastest). With `narrow` all numbers fit in 32 bits, and divisors
-    are cast to unsigned. `sizes` are the names of tensor sizes."""
+    """C++ statements that declare the variables of those `axes` that are in `names` and compute them from
+    `linear`, a C++ expression of their row-major running number (the last axis fastest). With `narrow` all
+    numbers fit in 32 bits, and divisors are cast to unsigned. `sizes` are the names of tensor sizes."""
     found: list[Statement] = []
     inner = indices.ONE
     listed = list(axes)
@@ -58,9 +58,10 @@ def unravel_term(
 
 
 def running(default: str, axes: Sequence[Axis], sizes: Sizes) -> tuple[str, list[Statement]]:
-    """The name of a variable for the running number over all `axes`, and the declarations of the axes' own
-    variables from it. If only one axis has an extent other than 1, its variable is that number and nothing is
-    declared; else the name is `default`. `sizes` are the names of tensor sizes."""
+    """The name of the C++ variable for the running number over all `axes`, and the statements that declare
+    the axes' own variables from it. If only one axis has an extent other than 1, that axis's variable is the
+    running number and nothing is declared; else the name is `default`. `sizes` are the names of tensor
+    sizes."""
     moving = [axis for axis in axes if not axis.once]
     return (moving[0].name, []) if len(moving) == 1 else (default, unravel(default, axes, sizes))
 
@@ -76,9 +77,10 @@ def nested(axes: Sequence[Axis], sizes: Sizes, body: Sequence[Statement]) -> lis
 
 
 def grouped_tiles(number: Term, rows: Term, columns: Term, raster: int) -> list[Statement]:
-    """Declares `block_row` and `block_column`, the tile that a block computes, from its `number` among
-    `rows` x `columns` tiles. Tiles are numbered in groups of `raster` rows (the last group may have fewer),
-    column by column within a group."""
+    """C++ statements that declare `block_row` and `block_column`, the tile that a block computes, from the
+    block's `number` among `rows` x `columns` tiles. Tiles are numbered in groups of `raster` rows (the last
+    group may have fewer), column by column within a group, so that blocks that run together share operands in
+    the L2 cache."""
     place, group, group_row, group_rows = local("place", "group", "group_row", "group_rows")
     left = rows - group_row
     return [

@@ -1,4 +1,5 @@
-"""Emits the steps of recurrences whose sums are shared by the lanes of a warp (StepByWarps)."""
+"""Emits the kernel for one time step of a recurrent layer (LSTM, GRU, RNN) in which the lanes of a warp share
+each sum (schedule StepByWarps)."""
 
 from kernelblaster.devices.occupancy import WARP
 from kernelblaster.policies.expert import index as indices

@@ -1,6 +1,7 @@
-"""The parts of emitted row kernels (rows.py) that move vectors, groups of neighbouring elements of a row:
-which vectors a thread has, how it reads them, keeps them between passes over the row, and hands them to a
-pass. In the emitted code, the variable `at` is the number of a vector within the row."""
+"""The parts of emitted row kernels (rows.py) that concern vectors, groups of neighbouring elements of a row:
+C++ code that determines which vectors a thread has, reads them, keeps them on chip between passes over the
+row, and loops over them in a pass. In the emitted code, the variable `at` is the number of a vector within
+the row."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -66,8 +67,8 @@ REST = Local("REST")
 
 
 def pack_range(rows: RowWriter) -> list[Statement]:
-    """Declares which vectors of the row are processed here: up to number `packs` (exclusive) and, where the
-    row is cut into parts or shared by the blocks of a cluster, from number `begin` on."""
+    """C++ statements that declare which vectors of the row are processed here: those with numbers below
+    `packs` and, if the row is cut into parts or shared by the blocks of a cluster, from `begin` on."""
     outer, *rest = rows.kernel.reduced
     step = indices.product(axis.extent for axis in rest)
     end = rows.index(indices.multiply(outer.end, step))
@@ -90,8 +91,8 @@ def _start(rows: RowWriter) -> Term:
 
 
 def position(rows: RowWriter, names: set[str]) -> list[Statement]:
-    """Declares those loop variables along the row that are in `names`, with their values at the first element
-    of the vector whose number is in the variable `at`."""
+    """C++ statements that declare those loop variables along the row that are in `names`, with their values
+    at the first element of the vector whose number is in the variable `at`."""
     *outer, inner = rows.kernel.reduced
     if not outer:
         first = cast(INT64, AT) * WIDTH
@@ -112,9 +113,9 @@ def position(rows: RowWriter, names: set[str]) -> list[Statement]:
 
 
 def divides(rows: RowWriter) -> bool:
-    """Whether the emitted code needs a `Divider` (it divides by a number that is fixed per launch with a
-    multiplication): the row has two axes, so that element numbers are divided by the extent of the inner one,
-    and they fit in 32 bits."""
+    """Whether the emitted code needs a `Divider`, a C++ object that divides 32-bit numbers by a divisor that
+    is fixed for a launch by multiplying instead. It does if the row has two axes, so that element numbers are
+    divided by the extent of the inner one, and these numbers fit in 32 bits."""
     return len(rows.kernel.reduced) == 2 and rows.narrow
 
 
@@ -129,9 +130,9 @@ Moved = TypeVar("Moved", bound=Load | Gather | Store)
 
 
 def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
-    """The load or store `moved` with indices from which its vector is addressed, and the names of the loop
-    variables in them. Where the row is contiguous over all of its axes, that is only the element's running
-    number."""
+    """The load or store `moved`, with its indices rewritten so that its vector can be addressed by as few
+    loop variables as possible, and the names of the loop variables that they use. If the row is contiguous in
+    memory over all of its axes, that is only the running number of the element within the row."""
     address = indices.row_major(moved.position, rows.plan.buffers[moved.buffer].shape)
     values = rows.straight(address)
     if values and not isinstance(moved, Gather) and moved not in rows.access.guards:
@@ -142,8 +143,9 @@ def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
 
 
 def axes(rows: RowWriter, names: set[str] | None = None) -> list[Statement]:
-    """Declares the variables of the loops over rows (the kernel's axes) from the row's number: all of them,
-    or those in `names`; nothing when there is a single axis, whose variable is the row's number itself."""
+    """C++ statements that declare the variables of the loops over rows (the kernel's axes) from the row's
+    number: all of them, or only those in `names`. Empty when there is a single axis, because its variable is
+    the row's number itself."""
     kind, name = rows.row
     found = rows.kernel.axes
     if len(found) == 1:
@@ -157,9 +159,9 @@ def _takes_at(rows: RowWriter) -> LambdaParameter:
 
 
 def places(rows: RowWriter) -> list[Statement]:
-    """Declares for each tensor that a cluster keeps on chip a lambda `place_<name>`, which gives the address
-    in global memory of the vector with a number (in a persistent cluster, of a row with a number); nothing
-    without a cluster."""
+    """C++ declarations of a lambda `place_<name>` for each tensor that a cluster keeps on chip: from a
+    vector's number (and, in a persistent cluster, a row's number) it gives the vector's address in global
+    memory. Empty without a cluster."""
     found: list[Statement] = []
     row = (LambdaParameter(*rows.row),) if rows.persistent else ()
     for load, name in rows.kept.items() if rows.cluster > 1 else ():
@@ -179,9 +181,10 @@ def _place(rows: RowWriter, name: str, row: Term | None = None) -> Term:
 
 
 def readers(rows: RowWriter) -> list[Statement]:
-    """Declares for each tensor that is read in vectors a lambda `read_<name>` from a vector's number to the
-    vector. It gives zeros where a load that is needed on one side of a boundary only would be beyond it.
-    Where rows are unaligned, a lambda `one_<name>` reads single elements too."""
+    """C++ declarations of a lambda `read_<name>` for each tensor that is read in vectors: from a vector's
+    number it gives the vector. It gives zeros for a vector that lies on that side of a boundary on which the
+    load is not needed. If rows are unaligned, there also is a lambda `one_<name>` that reads a single
+    element."""
     found: list[Statement] = []
     streaming = rows.schedule.streaming
     for load, name in rows.access.reads.items():
@@ -211,9 +214,9 @@ def _fails(rows: RowWriter, guard: Guard) -> Term:
 
 
 def keeping(rows: RowWriter) -> list[Statement]:
-    """Statements that load vectors which several passes over the row need, and keep them in registers (in a
-    cluster, also in shared memory). Nothing where the schedule keeps none, except that clusters wait for each
-    other."""
+    """C++ statements that load those vectors which several passes over the row need, and keep them in
+    registers (in a cluster, also in shared memory). If the schedule keeps no vectors, there are none, except
+    that in a cluster the blocks wait for each other."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
@@ -269,9 +272,9 @@ def _kept_packs(
 
 
 def each(rows: RowWriter, *, last: bool = False) -> Statement:
-    """Declares the lambda `each`, which calls the function that it is given for every vector of the row that
-    this thread has. With `last` the lambda has that name and is for the last pass of a persistent cluster
-    over a row: it also starts to load the next row."""
+    """The C++ declaration of a lambda `each`, which calls the function that it is given once for every vector
+    of the row that this thread processes. With `last`, the lambda is called `last` instead and is meant for a
+    persistent cluster's last pass over a row: it also starts to load the next row."""
     names = list(rows.access.reads.values())
     ends = rows.unaligned is not None
     at: Term = HEAD + cast(INT64, AT) * WIDTH if ends else AT

@@ -1,5 +1,5 @@
-"""`RowWriter`: a kernel that works along rows, with all that the emitter of row kernels (rows.py) needs to
-write it as CUDA."""
+"""`RowWriter`: a kernel that works along rows, with everything that the emitter of row kernels (rows.py)
+needs to write it as CUDA."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,8 +37,8 @@ class RowWriter(RowKernel):
 
     @property
     def unaligned(self) -> Index | None:
-        """The offset of a row's first element in its tensors, as a symbolic index, if rows do not start at
-        aligned addresses and need the code of unaligned_rows.py; None where they do not."""
+        """The offset at which a row begins in its tensors, in elements, as a symbolic index, if rows do not
+        start at aligned addresses and need the code of unaligned_rows.py; None if they are aligned."""
         return self.start(self.schedule.vector_width)
 
     @property
@@ -56,8 +56,8 @@ class RowWriter(RowKernel):
 
     @property
     def row(self) -> tuple[CudaType, str]:
-        """The C++ type and the name of the variable with the number of the row that a thread works on: the
-        loop variable if the kernel has a single loop over rows, else `row`."""
+        """(C++ type, name) of the variable that holds the number of the row that a thread works on: the loop
+        variable if the kernel has a single loop over rows, else `row`."""
         if len(self.kernel.axes) == 1:
             return INT64, self.kernel.axes[0].name
         total = indices.product(axis.extent for axis in self.kernel.axes)

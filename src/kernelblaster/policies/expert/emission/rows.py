@@ -177,9 +177,9 @@ def _row(rows: RowWriter) -> list[Statement]:
 
 @dataclass
 class PassBody:
-    """What a pass over a row does with each vector: the statements `before` its elements, for each `element`,
-    and `after` them. `values` are the expressions that these compute; `places` are names of loop variables
-    that they need beside those in `values`."""
+    """C++ code of a pass over a row: the statements `before` the elements of a vector, for each `element`,
+    and `after` them. `values` are the expressions that these compute; `places` are the names of loop
+    variables that they need beside those in `values`."""
 
     values: list[Expression]
     before: list[Statement] = field(default_factory=list)

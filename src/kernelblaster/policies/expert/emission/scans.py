@@ -121,9 +121,10 @@ def _by_thread(kernel: Kernel, schedule: ThreadPerScan, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class RowScan:
-    """Writes a scan along memory, one chunk of a row after another. A chunk has `VECTORS` vectors (a constant
-    of the emitted code) for each lane of the row's warps; within a warp's part of it, neighbouring lanes have
-    neighbouring vectors. `values` writes expressions as C++, `found` are the accumulators of the scans."""
+    """Writes a scan along memory (such as a cumulative sum of each row), one chunk of a row after another. In
+    a chunk, each lane of the warps that share the row has as many vectors as the constant `VECTORS` of the
+    emitted code says; neighbouring lanes of a warp have neighbouring vectors. `values` writes expressions as
+    C++, `found` are the accumulators of the scans."""
 
     rows: RowKernel
     schedule: ScanRows

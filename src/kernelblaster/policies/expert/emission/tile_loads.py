@@ -63,9 +63,9 @@ TAKES_BUFFER, TAKES_FIRST = LambdaParameter(INT, "buffer"), LambdaParameter(INT6
 
 @dataclass(frozen=True)
 class TileLoads:
-    """The loads of one operand of a matrix product, `name` being "left" or "right". Its tile in shared memory
-    has `block` rows of the left operand or columns of the right one (`line` is "row" or "column"), with
-    `tile.block_k` elements of each along the K axis."""
+    """The loads of one operand of a matrix product; `name` is "left" or "right". The operand's tile in shared
+    memory has `block` lines: rows of the left operand, or columns of the right one (`line` is the word for
+    them, "row" or "column"). Of each line it has `tile.block_k` elements along the K axis."""
 
     name: str
     line: str
@@ -176,8 +176,8 @@ class TileLoads:
         return index_term(index, self.plan.sizes[0])
 
     def prepare(self) -> list[Statement]:
-        """Statements before the loop over the K axis: which elements of the tile a thread loads, and the
-        parts of their addresses that do not change in the loop."""
+        """C++ statements for before the loop over the K axis: they compute which elements of the tile a
+        thread loads, and the parts of their addresses that do not change in the loop."""
         across, along = THREAD % self._across * self.width, THREAD / self._across
         fast, slow = (self._own_k, self._own_line) if self.along_k else (self._own_line, self._own_k)
         found: list[Statement] = [consts(INT, **{fast.name: across, slow.name: along})]
@@ -200,9 +200,9 @@ class TileLoads:
         return found
 
     def functions(self) -> list[Statement]:
-        """Declares the C++ lambdas that bring a tile to shared memory: `copy_<name>` alone, which copies
-        asynchronously, or `fetch_<name>`, which reads to registers, and `stash_<name>`, which stores these to
-        shared memory."""
+        """C++ declarations of the lambdas that bring a tile to shared memory: `copy_<name>` alone, which
+        copies asynchronously; or `fetch_<name>`, which reads a tile to registers, with `stash_<name>`, which
+        stores these to shared memory."""
 
         def over_parts(body: list[Statement]) -> list[Statement]:
             return once_or_unrolled("part", self._parts, self._guarded(body))

@@ -1,7 +1,9 @@
 """Emits pointwise kernels with transposed reads: tensors that are contiguous along another axis than the
 result are transposed in shared memory.
 
-A block does a square tile over the two axes: it reads along one, then computes and writes along the other."""
+A block processes a square tile over the two axes: it reads along one, then computes and writes along the
+other.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

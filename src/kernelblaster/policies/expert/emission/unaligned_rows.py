@@ -44,8 +44,10 @@ WIDTH, THREADS, THREAD_IN_ROW, RANK, ELEMENT = local("WIDTH", "THREADS", "thread
 
 
 def ends(start: Index, length: Index, plan: Plan) -> list[Statement]:
-    """Declares how many elements of a row lie before its first aligned vector (`head`) and behind its last
-    (`tail`). `start` is the offset of the row's first element in memory, `length` its number of elements."""
+    """C++ statements that declare how many elements of a row lie before its first aligned vector (`head`) and
+    behind its last one (`tail`). `start` is the offset of the row's first element in memory, `length` its
+    number of elements. The first vector of a row of 1024 or more elements begins at a multiple of 32
+    elements."""
     line = term(LINE) if plan.extent(length) >= LONG else WIDTH
     sizes = plan.sizes[0]
     return [
@@ -56,9 +58,10 @@ def ends(start: Index, length: Index, plan: Plan) -> list[Statement]:
 
 
 def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
-    """Statements that read this thread's element before the first vector and behind the last one into
-    registers, for each tensor in `packs` (name to element type); none where a thread may have several such
-    elements, because fewer than LINE threads share a row in `schedule`."""
+    """C++ statements by which each thread reads at most one element before the row's first vector and one
+    behind its last into registers, for each tensor in `packs` (name to element type). Empty if fewer than 32
+    threads (LINE) share a row in `schedule`: a thread may then have several such elements, which are not kept
+    in registers."""
     if _several(schedule):
         return []
     found: list[Statement] = []
@@ -71,10 +74,10 @@ def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
 
 
 def single(which: str, names: Sequence[str], held: Collection[str], schedule: Rows) -> Statement:
-    """The statement that calls the C++ function `take` with this thread's element before the first vector
-    (`which` is "head") or behind the last one ("tail"), one of each tensor in `names`; those in `held` are in
-    registers already. Where fewer than LINE threads share a row in `schedule`, it is a loop that reads
-    several such elements."""
+    """The C++ statement that calls the function `take` with this thread's element before the first vector
+    (`which` is "head") or behind the last one ("tail"), one element of each tensor in `names`; those of
+    tensors in `held` are in registers already. If fewer than 32 threads (LINE) share a row in `schedule`, it
+    is a loop over several such elements."""
     if _several(schedule):
         place = _place(which, ELEMENT)
         given = Do(call("take", place, *(call(f"one_{name}", place) for name in names)))

@@ -81,9 +81,10 @@ def index_term(
 @dataclass(frozen=True)
 class Values:
     """Turns the values that a kernel computes into C++ expressions. `real` is the C++ type of its
-    floating-point arithmetic. `whole`, if given, is the position (an index for each dimension) at which the
-    kernel's loop over memory is: tensors that are accessed exactly there get no computed index;
-    `whole_element` gives the C++ expression of such an element from the tensor's name."""
+    floating-point arithmetic. `whole` is for kernels that walk memory in order: the position (an index for
+    each dimension) of the present element. A tensor that is accessed at exactly this position needs no
+    computed index: `whole_element` gives the C++ expression of its element from the tensor's name. None for
+    all other kernels."""
 
     buffers: Mapping[str, Buffer]
     sizes: Collection[str]

@@ -33,9 +33,10 @@ FIRST, LANE = local("first", "lane")
 
 @dataclass(frozen=True)
 class VectorValues(Values):
-    """Turns a kernel's values into C++ like `Values`, but an element that is read or written as part of a
-    vector becomes an element of that vector's variable (`name_at.at[lane]`). `reads` gives the vector's name
-    for each such load, `writes` that for each position that is stored to so."""
+    """Turns a kernel's values into C++ like `Values`, except that an element which is read or written as part
+    of a vector is written as an element of that vector's variable (`name_at.at[lane]`). `reads` gives the
+    vector's name for each load that is part of one, `writes` for each (buffer, position) that is stored to as
+    part of one."""
 
     reads: Mapping[Load | Gather, str] = field(default_factory=dict)
     writes: Mapping[tuple[str, tuple[Index, ...]], str] = field(default_factory=dict)
@@ -67,8 +68,8 @@ def vector_type(buffer: Buffer, width: str = "WIDTH") -> CudaType:
 
 
 def pointer(load: Load | Gather, values: Values, along: Axis, width: str = "WIDTH") -> Term:
-    """The C++ pointer to the vector of `width` elements that `load` reads along the axis `along` from the
-    position `first` on."""
+    """The C++ pointer to the vector that `load` reads: `width` elements along the axis `along`, the first of
+    which is at the position held by the C++ variable `first`."""
     place = indices.replace(values.address(load), {along.name: indices.variable(FIRST.name)})
     return vector_pointer(
         vector_type(values.buffers[load.buffer], width), Given(load.buffer) + values.index(place)
@@ -78,8 +79,8 @@ def pointer(load: Load | Gather, values: Values, along: Axis, width: str = "WIDT
 def read_vector(
     load: Load | Gather, values: Values, along: Axis, *, once: bool, width: str = "WIDTH"
 ) -> Term:
-    """The C++ expression that reads the vector of `load` along the axis `along` from the position `first` on;
-    with `once`, by a streaming load (`__ldcs`)."""
+    """The C++ expression that reads the vector of `load` along the axis `along`, whose first element is at
+    the position held by the C++ variable `first`; with `once`, by a streaming load (`__ldcs`)."""
     found = pointer(load, values, along, width)
     return read_once(found) if once else read(found)
 

@@ -1,7 +1,9 @@
 """Emits matrix products by tensor cores with the `wgmma` instructions of warpgroups (sm_90a).
 
-Blocks are persistent and compute one tile of the results after another. The last warpgroup of a block only
-fetches tiles of the operands, ahead of the others, which multiply them. The rest is as in mma_product.py."""
+Blocks are persistent and compute one tile of the results after another. In each block the last warpgroup only
+fetches tiles of the operands, ahead of the other warpgroups, which multiply them. Packed operands, and sums
+that are added up in float arithmetic, are as in mma_product.py.
+"""
 
 from functools import cache
 

@@ -1,10 +1,10 @@
-"""Emits reductions over sliding windows (poolings, depthwise convolutions) in which a thread computes a
+"""Emits reductions over sliding windows (poolings, depthwise convolutions) in which each thread computes a
 patch of neighbouring results.
 
-The thread goes over the lines of the operand (elements that are contiguous in memory) that lie under its
-windows. It reads each line once, as aligned vectors, and adds its elements to all results of the patch whose
-windows they are in. These loops are unrolled, so that elements and results are in registers. Elements
-outside of the operand are never read.
+The thread loops over the lines of the operand (contiguous elements) that lie under the windows of its patch.
+It reads each line once, as aligned vectors, and adds an element to all results of the patch in whose windows
+it lies. These loops are unrolled, so that elements and results stay in registers. Elements outside of the
+operand are never read.
 """
 
 from collections.abc import Sequence
@@ -83,8 +83,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class WindowKernel:
-    """Writes one kernel as C++ statements; each method gives those of one part. `windows` describes the
-    reduction, `schedule` how large the patch of a thread is."""
+    """Writes one kernel on sliding windows as C++ statements; each method writes one part of it. `windows`
+    describes the reduction, `schedule` how large the patch of results is that a thread computes."""
 
     kernel: Kernel
     plan: Plan
@@ -98,19 +98,21 @@ class WindowKernel:
 
     @cached_property
     def access(self) -> VectorAccess:
-        """Which tensors the part after the reduction reads and writes contiguously along the results' last
-        axis."""
+        """Which tensors are read and written contiguously along the results' last axis by the computation
+        that follows the reduction."""
         stores = replace(self.kernel, stages=())
         return vector_access(stores, self.plan, self.windows.column.result)
 
     @cached_property
     def values(self) -> VectorValues:
-        """Turns the values that are stored into C++; what is read contiguously comes from vectors."""
+        """Writes the stored values as C++ expressions; an element that is read contiguously is taken from a
+        vector variable."""
         return vector_values(values_of(self.plan), self.access)
 
     @cached_property
     def reading(self) -> VectorValues:
-        """Turns the windows' elements into C++, as elements of the vectors that were read."""
+        """Writes the elements of the windows as C++ expressions: elements of the vector variables that were
+        read."""
         names: dict[Load | Gather, str] = {
             load: f"{load.buffer}{place or ''}" for place, load in enumerate(self.windows.vectors)
         }
@@ -119,8 +121,8 @@ class WindowKernel:
 
     @property
     def several(self) -> list[tuple[Slide, int]]:
-        """The dimensions, other than that along memory, in which a patch has more than one result, with the
-        number of results."""
+        """The dimensions (other than the one that is contiguous in memory) in which a patch has more than one
+        result, each with the number of results."""
         return [pair for pair in self._patch if pair[1] > 1]
 
     @property

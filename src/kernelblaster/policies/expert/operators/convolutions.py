@@ -1,5 +1,5 @@
-"""Lowers convolutions of every kind (grouped, dilated, transposed) to sums over channels and a window of an
-element times a filter's element."""
+"""Lowers convolutions of every kind (grouped, dilated, transposed) to kernels that sum, over input channels
+and the elements of a window, an element of the operand times one of the filter."""
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.axis import Axis

@@ -16,8 +16,9 @@ RANKS = (("largest", MAX), ("second", SECOND_LARGEST))
 @lowers("topk.default")
 def largest(builder: Builder, node: Node) -> None:
     """Adds one kernel for the first and the second largest elements, each in a buffer of its own; the result
-    is a view of both. Raises UncoveredOperators for more than two, for the smallest ones, for truth values,
-    and where their indices are used, because PyTorch leaves open which of equal elements it finds."""
+    is a view of both. Raises UncoveredOperators for more than two elements, for the smallest ones and for
+    truth values; also if their indices are used, because PyTorch does not define which of equal elements it
+    takes."""
     _check(builder, node)
     value, dtype = builder.value(node.arguments["self"]), node.results[0].dtype
     place = node.arguments["dim"].value % max(value.rank, 1)

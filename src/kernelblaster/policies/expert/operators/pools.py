@@ -36,9 +36,9 @@ def adaptive_max_pool(builder: Builder, node: Node) -> None:
 
 @lowers("avg_pool2d.default", "avg_pool3d.default")
 def avg_pool(builder: Builder, node: Node) -> None:
-    """Adds the kernel of an average pooling, divided as PyTorch does: by `divisor_override` or by the
-    window's elements, padding included only with `count_include_pad`, and never what lies beyond the
-    padding."""
+    """Adds the kernel of an average pooling. The sum of a window is divided as PyTorch does: by
+    `divisor_override` if given, else by the number of the window's elements, of which those in the padding
+    count only with `count_include_pad`, and those beyond the padding never."""
     slidings = _slidings(builder, node)
     divisor = node.arguments["divisor_override"]
     if divisor is not None:

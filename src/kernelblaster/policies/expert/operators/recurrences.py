@@ -1,5 +1,6 @@
-"""Lowers recurrent layers (LSTM, GRU, RNN): for each layer and direction one matrix product over all time
-steps, that of the inputs, and a kernel that is launched once for every step."""
+"""Lowers recurrent layers (LSTM, GRU, RNN) to kernels. For each layer and direction there are two: one matrix
+product of the inputs and their weights for all time steps together, and a kernel that is launched once for
+every step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ Gates = tuple[Expression, ...]  # one for each gate of a cell
 
 @dataclass(frozen=True)
 class RecurrentCell:
-    """A kind of recurrent cell. `step` makes the new state, and the new cell state or None, from what the
-    inputs give for each gate, what the state before gives (with its bias), that state and the cell state."""
+    """A kind of recurrent cell with `gates` gates. `step` computes (the new state, the new cell state or
+    None) from four arguments: each gate's contribution from the inputs, each gate's contribution from the
+    previous state (its bias included), the previous state, and the previous cell state."""
 
     gates: int
     step: Callable[[Gates, Gates, Expression, Expression | None], tuple[Expression, Expression | None]]
@@ -81,8 +83,8 @@ def recurrence(builder: Builder, node: Node) -> None:
 
 
 class Layers:
-    """Adds the kernels of the layers of a recurrence, one after another. Positions are (time, batch, feature)
-    whatever the module's order."""
+    """Adds the kernels of all layers of a recurrent module, one layer after another. Positions are always
+    (time, batch, feature), whatever order the module uses."""
 
     def __init__(self, builder: Builder, node: Node) -> None:
         given = node.arguments
@@ -106,14 +108,16 @@ class Layers:
         self.cells: list[str] = []
 
     def time_first(self, value: Value) -> Value:
-        """A tensor of the module's order with time first."""
+        """`value`, a tensor in the module's order of dimensions, as a tensor whose first dimension is time
+        and whose second is the batch."""
         if not self.node.arguments["batch_first"]:
             return value
         batch, time, *rest = value.shape
         return Value((time, batch, *rest), value.dtype, lambda at: value.at((at[1], at[0], *at[2:])))
 
     def add(self, layer: int, value: Value) -> Value:
-        """Adds a layer, in all its directions, to the output of the one before, `value`; returns its own."""
+        """Adds the kernels of layer number `layer`, in all its directions; `value` is its input, the output
+        of the layer before. Returns its output."""
         time, batch, _ = value.shape
         last = layer == self.count - 1
         shape = (time, batch, indices.multiply(self.hidden, number(self.directions)))
@@ -201,8 +205,8 @@ class Layers:
         return self.builder.loaded(name)
 
     def define_last(self) -> None:
-        """Defines the node's further results, the states after the last step, as reads of what the layers
-        stored."""
+        """Defines the module's further results, the states after the last time step, as views of what the
+        layers' kernels stored."""
         swapped = self.node.arguments["batch_first"]
         shape = self.node.results[1].shape
 

@@ -28,7 +28,8 @@ Body = Callable[[Expression], Expression]
 @dataclass(frozen=True)
 class Loops:
     """The loops of a reduction of one tensor: `axes` over its results and, inside, `reduced` over the
-    elements of each. `position` is where the operand's element is read, `kept` where the result is stored."""
+    elements that each result combines. `position` is where the operand's element is read, `kept` where the
+    result is stored, each with an index for every dimension."""
 
     axes: tuple[Axis, ...]
     reduced: tuple[Axis, ...]
@@ -134,9 +135,9 @@ def extreme_with_place(builder: Builder, node: Node) -> None:
 
 
 def moments(element: Expression, found: Loops, correction: Expression) -> tuple[list[Stage], Expression]:
-    """The variance of `element` over the loops `found`: the two reductions that it takes (the sum, then the
-    sum of squared deviations from the mean), and its expression, the latter divided by the count minus
-    `correction`."""
+    """The variance of `element` over the loops `found`: (two reductions, the sum and the sum of squared
+    deviations from the mean; the expression of the variance, the latter sum divided by the number of elements
+    minus `correction`)."""
     count, reduced = found.count, found.reduced
     middle = divided(Reduced("total", "real"), count)
     away = operation("sub", element, middle)

@@ -86,7 +86,8 @@ def slice_(builder: Builder, node: Node) -> None:
 
 @lowers("slice_scatter.default")
 def slice_scatter(builder: Builder, node: Node) -> None:
-    """Adds a kernel that copies a tensor with other values (`src`) in one of its slices."""
+    """Adds a kernel that copies a tensor except for one of its slices, where the elements of another tensor
+    (`src`) are stored instead."""
     source, part = (builder.value(node.arguments[name]) for name in ("self", "src"))
     place, shape = axis(builder, node), node.results[0].shape
     kind = kind_of(node.results[0].dtype)
@@ -110,8 +111,9 @@ def slice_scatter(builder: Builder, node: Node) -> None:
 
 @lowers("copy.default")
 def copy(builder: Builder, node: Node) -> None:
-    """Handles the copy of a source over a whole tensor or view: the result is the source broadcast to its
-    shape, without a kernel if the dtypes are equal, otherwise converted by one."""
+    """Handles `copy` (what `copy_` becomes when nothing is written in place), which overwrites a whole tensor
+    or view by a source: the result is the source, broadcast to the tensor's shape. It needs a kernel only to
+    convert the dtype."""
     source, found = builder.value(node.arguments["src"]), node.results[0]
     if source.dtype == found.dtype:
         builder.define(

@@ -29,9 +29,10 @@ MANY = 256  # elements of a window from which the threads of a block share it
 
 @dataclass(frozen=True)
 class Sliding:
-    """How windows lie along one dimension: each has `taps` elements, `step` apart (the dilation); the next
-    result's window is `stride` further, and the first one starts `padding` before the operand, which has
-    `extent` elements. With `beyond` (ceil_mode), the last one may reach past the padding too."""
+    """How windows lie along one dimension of an operand of `extent` elements. Each window has `taps`
+    elements, `step` apart (the dilation); the windows of neighbouring results start `stride` apart, and the
+    first one starts `padding` elements before the operand. With `beyond` (PyTorch's ceil_mode), the last
+    window may reach past the padding behind the operand."""
 
     extent: Index
     taps: Index
@@ -43,8 +44,9 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Window:
-    """The elements of one result's window along one dimension: the loop over them, the index of each in the
-    operand (`place`) and in the filter (`tap`), and the tests that these lie inside operand and filter."""
+    """The elements of one result's window along one dimension: `axis` is the loop over them, `place` the
+    index of each in the operand and `tap` in the filter. The element exists where all tests `in_operand` and
+    `in_filter` hold."""
 
     axis: Axis
     place: Index
@@ -101,7 +103,8 @@ def adaptive_window(builder: Builder, axis: str, result: Index, extent: Index, r
 
 
 def adaptive_bounds(result: Index, extent: Index, results: Index) -> tuple[Index, Index]:
-    """The indices of the first element of an adaptive pooling's window and of the one behind its last."""
+    """(index of the first element, index behind the last one) of the window of an adaptive pooling for the
+    result at index `result` of `results`, in an operand of `extent` elements."""
     first = indices.divide(indices.multiply(result, extent), results)
     return first, _rounded_up(indices.multiply(indices.add(result, ONE), extent), results)
 
@@ -111,8 +114,8 @@ def compared(name: str, left: Index, right: Index) -> Expression:
 
 
 def for_each(given: Any, count: int) -> list[Index]:
-    """An operator's argument as a list with one number for each of `count` dimensions; a single number is
-    repeated."""
+    """An operator's argument such as `stride` as a list with one number for each of `count` dimensions; a
+    single number is repeated, as PyTorch does."""
     listed = list(given) if isinstance(given, tuple) else [given]
     return listed * count if len(listed) == 1 else listed
 
@@ -124,10 +127,11 @@ def known(builder: Builder, extent: Index) -> Index:
 
 
 def over_windows(builder: Builder, node: Node, single: Single, stage: Stage, value: Expression) -> None:
-    """Add to the program of `builder` a kernel for the graph's node, an operator on windows such as pooling:
-    each element of its result is `value`, computed from a reduction (`stage`) over that element's window of
-    the input. One thread makes each element, by the schedule that `single` returns; few elements of large
-    windows get a block each; where windows have one element, the kernel is pointwise."""
+    """Adds to `builder` the kernel of `node`, an operator on windows such as a pooling: each element of its
+    result is `value`, computed from the result of the reduction `stage` over that element's window. `single`
+    is the schedule in which one thread computes each element. If there are few results (fewer than 16384)
+    with large windows (256 elements or more), a block computes each instead; if windows have one element, the
+    kernel is pointwise."""
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)
     reduced = tuple(axis for axis in stage.axes if not axis.once)

@@ -56,8 +56,8 @@ def neutral(graph: Graph, node: Node) -> Found:
 
 
 def scalings(graph: Graph, node: Node) -> Found:
-    """For a node that scales by a number what was already scaled by one, (x * a) * b, (x / a) * b, (x * a) /
-    b or (x / a) / b: a single multiplication. None otherwise, and if a divisor is 0."""
+    """For a node that multiplies or divides by a number what was already multiplied or divided by one, as (x
+    * a) * b or (x / a) * b: a single multiplication. None otherwise, and if a divisor is 0."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or not is_scaling(node) or not is_scaling(inner):
         return None

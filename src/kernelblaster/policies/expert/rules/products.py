@@ -31,9 +31,9 @@ PRODUCTS = ("mm.default", "bmm.default")
 
 
 def chain(graph: Graph, node: Node) -> Found:
-    """For a node that is (A B) C: A (B C), or the other way round, if that takes fewer multiplications in the
-    primary workload, above all where one of them is a vector; None otherwise. The first product counts as
-    free if others need it anyway."""
+    """For a node that is (A B) C: the product A (B C), or the reverse, if that takes fewer multiplications in
+    the primary workload (the timed sizes), as it does above all when one of the matrices is a vector; None
+    otherwise. The product that is computed first now counts as free if other nodes need it anyway."""
     if node.operator not in PRODUCTS:
         return None
     for name in ("self", "mat2"):
@@ -55,8 +55,8 @@ def chain(graph: Graph, node: Node) -> Found:
 
 
 def weighted_sum(graph: Graph, node: Node) -> Found:
-    """For a node that sums (A B)_ij v_j over j: the matrix-vector product (A B) v, which `chain` can reorder
-    to A (B v) with fewer multiplications. None otherwise."""
+    """For a node that sums (A B)_ij v_j over j: the product of the matrix A B and the vector v, because the
+    rule `chain` can then compute it as A (B v), with fewer multiplications. None otherwise."""
     scaled = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "sum.dim_IntList" or scaled is None or scaled.operator != "mul.Tensor":
         return None

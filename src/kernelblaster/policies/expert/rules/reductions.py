@@ -56,8 +56,8 @@ def nested(graph: Graph, node: Node) -> Found:
 
 
 def any_above_lowest(graph: Graph, node: Node) -> Found:
-    """For a node that asks whether any element is not -inf: a test of the largest element, which a softmax
-    needs anyway. None otherwise."""
+    """For a node that asks whether any element of a row is not -inf: the test whether the row's largest
+    element is not -inf, since a softmax computes that element anyway. None otherwise."""
     negated = producer(graph, node.arguments.get("self"))
     if node.operator != "any.dim" or negated is None or negated.operator != "logical_not.default":
         return None

@@ -55,9 +55,9 @@ def transposed_twice(graph: Graph, node: Node) -> Found:
 
 
 def scaling_waits(graph: Graph, node: Node) -> Found:
-    """For a node that is a view, sum or matrix product of something scaled by a number: the same of the
-    unscaled operand, scaled afterwards, where the scaling may be fused for free. None if no operand is
-    scaled; nor in half precisions, where the scaling may keep a sum from overflowing."""
+    """For a node that is a view, sum or matrix product of an operand scaled by a number: the same node on the
+    unscaled operand, with the scaling after it, where it can be fused for free. None if no operand is scaled,
+    and in half precisions, where the scaling may keep a sum from overflowing."""
     if node.operator not in (*VIEWS, *PRODUCTS, *SUMS) or node.results[0].dtype not in ("float32", "float64"):
         return None
     found = {name: _scaling(graph, node, name) for name in ("self", "mat2")}

@@ -15,10 +15,10 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class OnlineAttention(Schedule):
-    """Attention by tensor cores on packed operands. A warp has `fragments` times 16 queries, a block `warps`
-    warps. They walk over the keys, `keys` at a time; two such tiles of keys and values are in shared memory
-    at once, and of queries and keys the first `depth` elements. A block computes `width` columns of the
-    result."""
+    """Attention by tensor cores on packed operands. A block has `warps` warps, each of which computes
+    `fragments` times 16 queries. The block walks over the keys, `keys` at a time; two such tiles of keys and
+    of values are in shared memory at once, and the first `depth` elements of each query and key. A block
+    computes `width` columns of the result."""
 
     fragments: int
     warps: int
@@ -43,7 +43,7 @@ class OnlineAttention(Schedule):
 
     @property
     def block(self) -> int:
-        """Queries of a block."""
+        """The number of queries that a block computes."""
         return self.fragments * MMA_ROWS * self.warps
 
     @property

@@ -1,4 +1,5 @@
-"""Schedules of reductions across memory: over the rows of a row-major matrix, one result for each column."""
+"""Schedules (layouts on the GPU) of reductions across memory: down the rows of a row-major matrix, one result
+for each column."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,8 +19,8 @@ class _ColumnReduction(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerColumn(_ColumnReduction):
-    """The first layout of a reduction across memory: a thread for each column, which walks down its rows once
-    for each reduction that the kernel does (its stages)."""
+    """The first layout of a reduction across memory: a thread for each column. The thread walks down the
+    column's rows once for each reduction that the kernel does (its stages)."""
 
     threads: int = 256
     accumulate: Accumulate = "float"

@@ -48,9 +48,9 @@ class _Gathered(Schedule):
 
 @dataclass(frozen=True)
 class GatheredProduct(_Gathered):
-    """A product in TF32, of whose tiles `stages` are in shared memory at once. With `terms` 1, operands are
-    rounded to TF32; with 2, each is split into two such numbers, and the largest three of their four products
-    are added."""
+    """A convolution as a product in TF32 whose right operand is gathered; `stages` tiles of each operand are
+    in shared memory at once. With `terms` 1, operands are rounded to TF32; with 2, each element is the sum of
+    two TF32 numbers, and of the four products of these the three largest are added."""
 
     stages: int = 3
     terms: int = 2
@@ -63,11 +63,11 @@ class GatheredProduct(_Gathered):
 
 @dataclass(frozen=True)
 class GatheredHalves(_Gathered):
-    """A product of operands that are rounded to half precision after exact scaling: each row of the packed
-    operand, and each column of the gathered one, is divided by a power of two. There is a thread for each
-    column, which gathers all of its elements, and makes its power of two larger when they outgrow it. Two
-    tiles are in shared memory at once. As many K axes are inner ones as have `inner_terms` terms together,
-    where there are so many."""
+    """A convolution as a product of operands that are rounded to half precision after exact scaling: each row
+    of the packed operand, and each column of the gathered one, is divided by a power of two. One thread
+    gathers all elements of a column and increases its power of two when an element would overflow. Two tiles
+    of each operand are in shared memory at once. The longest K axes, as few as have `inner_terms` elements
+    together, are walked as one inner loop; the other K axes are outer loops."""
 
     inner_terms: int = 16
 

@@ -13,10 +13,10 @@ from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, F
 @dataclass(frozen=True)
 class WindowPatches(Schedule):
     """Each thread computes a patch of neighbouring results: `columns` of them along the dimension that is
-    contiguous in memory, and along the other dimensions in which windows slide as many as `lines` says, a
-    number for each. It reads the elements under all of their windows once, as vectors of `vector_width`
-    elements, and keeps the results in registers. At sizes where vectors would not be aligned, it reads
-    single elements and computes one column."""
+    contiguous in memory, and along each other dimension in which windows slide the number that `lines` has
+    for it. It reads the elements under all windows of the patch once, as vectors of `vector_width` elements,
+    and keeps the results in registers. At sizes where vectors would not be aligned, it reads single elements
+    and computes one column."""
 
     lines: tuple[int, ...]
     columns: int
@@ -29,7 +29,7 @@ class WindowPatches(Schedule):
 
     @property
     def results(self) -> int:
-        """How many results a patch has, which one thread computes."""
+        """The number of results in a patch, all of which one thread computes."""
         return prod(self.lines) * self.columns
 
     def nest(self, patches: Axes, lines: Axes, column: Axis, reduced: Axes) -> Nest:

@@ -38,6 +38,6 @@ def apply(plan: Plan, gpu: GpuSpec) -> Iterator[Plan]:
 
 
 def why_not(plan: Plan) -> str | None:
-    """Always None, which means that the technique applies: it does to every kernel whose schedule is of a
-    type in APPLIES_TO."""
+    """Always None, which means that the technique applies: it can change every kernel whose schedule is of a
+    type in APPLIES_TO, because such schedules work with any number of threads."""
     return None

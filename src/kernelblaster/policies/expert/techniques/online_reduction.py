@@ -1,8 +1,9 @@
 """Single-pass (online) reduction: a statistic that needs an earlier one (a variance needs the mean, a softmax
 the maximum) is computed together with it in one pass.
 
-A sum of squared differences from the mean follows from the sum and the sum of squares, both kept in double. A
-sum of exponentials of differences from the maximum is rescaled whenever a larger value comes."""
+A sum of squared differences from the mean is computed from the sum and the sum of squares, both kept in
+double. A sum of exponentials of differences from the maximum is rescaled whenever a larger value comes.
+"""
 
 from dataclasses import replace
 from typing import get_args

@@ -101,8 +101,8 @@ def _persistent(rows: RowKernel, schedule: ClusterRows) -> bool:
 
 
 class SmRoom:
-    """The shared memory and registers of an SM of `gpu`, from which it follows how much of a row its blocks
-    can keep on chip. `each` is the bytes that one element of a row takes, summed over all tensors that are
+    """Computes how much of a row the blocks on one SM of `gpu` can keep on chip, in shared memory and
+    registers. `each` is the number of bytes that one element of a row takes, summed over all tensors that are
     kept."""
 
     def __init__(self, gpu: GpuSpec, each: int) -> None:
@@ -113,9 +113,10 @@ class SmRoom:
         self._reserved = limits.reserved_shared_bytes + REDUCTION_BYTES  # for each block
 
     def split(self, shape: ClusterRows, share: int, grain: int, blocks: int) -> ClusterRows:
-        """The layout `shape` with the elements that each thread keeps of its `share` of a row: as many in
-        shared memory as fit with `blocks` blocks on an SM, and as many of the rest in registers as fit. Both
-        are multiples of `grain`, the elements of a vector; elements beyond that are not kept."""
+        """The layout `shape` with its fields for elements kept on chip filled in, for threads that have
+        `share` elements of a row each: as many in shared memory as fit with `blocks` blocks on an SM, and as
+        many of the rest in registers as fit. Both are multiples of `grain`, the elements of a vector; the
+        elements that then remain are not kept."""
         room = self._shared // blocks - self._reserved
         shared = min(share, room // (shape.threads * self._each * grain) * grain)
         room = min(MOST_REGISTERS, self._registers // (blocks * shape.threads)) - OTHER_REGISTERS
@@ -133,9 +134,9 @@ class SmRoom:
         return replace(schedule, blocks_per_sm=blocks, resident=resident)
 
     def promise(self, schedule: ClusterRows) -> float:
-        """A score (larger is better, no unit) of how well the layout `schedule` keeps memory busy: the SMs
-        that it uses, times the bytes kept on each up to SUFFICIENT, times a measured factor for several
-        blocks per SM or for persistence."""
+        """A score of the layout `schedule` (no unit, larger is better) that estimates how busy it keeps
+        memory: the SMs that it uses, times the bytes kept on each (at most 256 KiB count, SUFFICIENT), times
+        a measured factor for several blocks per SM or for persistence."""
         blocks = schedule.blocks_per_sm
         elements = schedule.shared_elements + schedule.register_elements
         kept = blocks * elements * schedule.threads * self._each

@@ -21,10 +21,10 @@ PackedForm = Callable[[set[Dtype]], tuple[Dtype, int] | No]
 
 
 def on_tensor_cores(form: PackedForm) -> tuple[PlanRewrite, ...]:
-    """One rewrite for each tile shape in TILES: it turns a matrix product into one on operands that are
-    packed for tensor cores (split into numbers of a type they multiply, and arranged in tiles). `form` maps
-    the types of the operands' tensors to the type to pack them in and the number of terms that each element
-    is split into, or to a `No` with the reason why not."""
+    """One rewrite for each tile shape in TILES: it turns a matrix product into one on packed operands (split
+    into numbers of a type that tensor cores multiply, and arranged in tiles). `form` decides how to pack:
+    from the types of the operands' tensors it gives (the type to pack in, how many numbers of it each element
+    is split into), or `No` with the reason why the product cannot be packed."""
     return tuple(partial(_packed, form=form, tile=tile) for tile in TILES)
 
 

@@ -1,8 +1,10 @@
 """Window register blocking: a thread computes several neighbouring results of a pooling or a depthwise
-convolution, and reads what lies under their windows once.
+convolution, and reads the elements under their windows once.
 
-Along memory it has as many results as make the lanes of a warp read neighbouring vectors; along the other
-dimensions in which windows overlap, as many as share most of their lines without leaving the GPU idle."""
+Along memory, a thread has so many results that the lanes of a warp read neighbouring vectors; along the other
+dimensions in which windows overlap, so many that most of what they read is shared, without leaving the GPU
+idle.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -10,8 +10,9 @@ TIMES = (4, 8, 2)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields one source for each divisor in TIMES by which the number of blocks is reduced; nothing unless
-    the kernel is elementwise (one thread for each index) and its launches are one-dimensional."""
+    """Yields one source for each of the divisors 4, 8 and 2 (TIMES) by which the number of blocks is reduced;
+    nothing unless the kernel is elementwise (one thread for each index) and its launches are
+    one-dimensional."""
     found = elementwise(source, kernel)
     if found is None:
         return

@@ -12,9 +12,9 @@ RESIDENT = 1536  # threads per SM that the second bound asks for
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields two sources: with launch bounds of the block size alone, and with a minimum of resident blocks
-    for RESIDENT threads per SM. Nothing if the kernel has bounds already, is never launched, or a block size
-    is not constant."""
+    """Yields two sources: one with launch bounds of the block size alone, one that also asks for as many
+    resident blocks on an SM as have 1536 threads together (RESIDENT). Nothing if the kernel has bounds
+    already, is never launched, or a block size is not constant."""
     header = source.tree.bytes[kernel.node.start_byte : kernel.body.start_byte]
     declarator = kernel.node.child_by_field_name("declarator")
     blocks = [block_of(source.tree, launch) for launch in source.tree.launches_of(kernel.name)]

@@ -11,9 +11,9 @@ TIMES = (4, 8, 2, 16)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields one source for each factor in TIMES, with `#pragma unroll` on all innermost loops of the kernel;
-    if there are several loops, also one source for each loop alone, by TIMES[0]. Nothing without a suitable
-    loop."""
+    """Yields one source for each of the factors 4, 8, 2 and 16 (TIMES), with `#pragma unroll` on all
+    innermost loops of the kernel; if there are several loops, also one source for each loop alone, unrolled
+    by 4. Nothing without a suitable loop."""
     loops = [node for node in walk(kernel.body, "for_statement") if _is_plain(source, node)]
     for times in TIMES:
         if loops:
