@@ -16,6 +16,7 @@ last time, and this process ends. FOLDER, which must be new, keeps tasks and ben
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -257,6 +258,8 @@ def searched(pace: Pace, bench: Bench, watch: Watch, options: argparse.Namespace
 
     def end(why: str, code: int) -> None:
         print("\n".join(pace.write(why)), flush=True)
+        if options.folder is None:
+            shutil.rmtree(bench.folder.parent, ignore_errors=True)
         os._exit(code)  # children end with this process
 
     def stopped(number: int, frame: FrameType | None) -> None:

@@ -10,7 +10,6 @@ import tempfile
 import time
 from pathlib import Path
 
-os.environ["KERNELBLASTER_CACHE"] = tempfile.mkdtemp(prefix="kernelblaster-bench-")
 os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "9.0a")
 
 import torch
@@ -120,12 +119,8 @@ def main() -> None:
     for candidate in batch:
         judge.evaluate(task, candidate)
     start = time.perf_counter()
-    for candidate in batch:
-        judge.check(task, candidate)
-    verify_s = time.perf_counter() - start
-    start = time.perf_counter()
-    profiles = judge.profile(task, batch)
-    profile_s = (time.perf_counter() - start - verify_s) / len(batch)
+    profiles = judge.profile(task, batch)  # not verified again
+    profile_s = (time.perf_counter() - start) / len(batch)
     tiers = {f"{one.tier} tier" if isinstance(one, Profile) else one.kind for one in profiles}
     what = f"profiling, each of {len(profiles)} ({' and '.join(sorted(tiers))})"
     table.add(what, f"{profile_s:.2f} s", "at most 3 s")
