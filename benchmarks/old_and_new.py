@@ -233,8 +233,8 @@ def judged_pairs(
                     yield comparer.compared(pair, known[pair.task], old.result(), new.result())
                 except DeviceLost:
                     raise
-                except (KernelBlasterError, torch.cuda.OutOfMemoryError) as error:
-                    said = str(error).partition("\n")[0][:160].replace("|", "/")
+                except Exception as error:  # whatever it is: time on a GPU is not lost for one pair
+                    said = f"{type(error).__name__} {error}".partition("\n")[0][:160].replace("|", "/")
                     yield Compared(pair, "", f"not judged: {said}", None)
         finally:
             for _, *both in waiting:
