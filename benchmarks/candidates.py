@@ -8,8 +8,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from loaded_corpus import loaded_corpus
+
 from kernelblaster.api import DeviceJudge, open_device
-from kernelblaster.testing.corpus import CORRECT, ROOT, Corpus, metadata
+from kernelblaster.testing.corpus import CORRECT, ROOT, metadata
 
 
 def main() -> int:
@@ -17,7 +19,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     files = sorted((ROOT / "tests" / "candidates").glob("*.cu"))
-    corpus = Corpus()
+    corpus = loaded_corpus(files)
     jobs = []
     for file in files:
         task, candidate = corpus.read(file)

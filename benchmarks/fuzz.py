@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from variants import FOLDER, kernel_files, read_kernel
 
-from kernelblaster.devices.emulated import device_code
+from kernelblaster.devices.device_code import PTX
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.compile import Binary, compile_candidate
 from kernelblaster.ptx.machine import Machine
@@ -31,7 +31,7 @@ def texts() -> list[str]:
     for kernel in map(read_kernel, [*kernel_files(ROOT / "tests" / "candidates"), *kernel_files(FOLDER)]):
         binary = compile_candidate(kernel.task, kernel.candidate, "sm_90a")
         assert isinstance(binary, Binary), binary
-        found.append(device_code(binary.path).read_text())
+        found.append((binary.path.parent / PTX).read_text())
     return found
 
 

@@ -1,15 +1,17 @@
 """What share of mistakes the judge catches: honest kernels with one mistake each, by kind of mistake.
 
     python benchmarks/mutants.py [--device emulated] [--filter] [--only TEXT] [--most 6] [--seed 0]
-                                 [--files N] [--workers N] [--out results/mutants.md]
+                                 [--files N] [--workers N] [--seconds S] [--out results/mutants.md]
 
 Whether a mutant is wrong is found apart from the judge, on the PTX machine (testing/mutant_truth.py).
 Mutants that no input shows to be wrong, and those without a verdict, are listed and not counted. On the
-emulated device the judge runs small workloads only. On a GPU the PTX machine's rejections count as well with
---filter, as they would for a candidate.
+emulated device the judge runs small workloads only. With --filter, what the PTX machine rejects is not judged
+on the GPU, as a candidate would not be.
 
-With --out, results are also kept in a JSON file beside it: a second run goes on where the first one stopped,
-as long as neither the kernels nor the package have changed.
+Kernels of the tasks with the most kernels come first. The page is written anew after each kernel, so that it
+is true of what was done whenever this is ended; with --seconds, it ends itself. With --out, results are also
+kept in a JSON file beside it: a second run goes on where the first one stopped, as long as neither the
+kernels nor the package have changed.
 """
 
 import argparse
@@ -21,8 +23,9 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -33,12 +36,13 @@ import kernelblaster
 from kernelblaster.api import open_judge
 from kernelblaster.devices.emulated import DEFAULT_GPU, EmulatedDevice
 from kernelblaster.devices.specs import GpuSpec, gpu_specs
-from kernelblaster.errors import KernelBlasterError
+from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.processes.parent import die_with_parent
 from kernelblaster.records import Candidate, Task, Verification
 from kernelblaster.testing.admissible import scalars_of
-from kernelblaster.testing.corpus import ROOT, Corpus
+from kernelblaster.testing.corpus import ROOT, Corpus, metadata
 from kernelblaster.testing.mutant_truth import MutantTruth
 from kernelblaster.testing.mutants import KINDS, Mutant, choose, mutants_of
 
@@ -94,16 +98,31 @@ class Job:
     known: frozenset[str]
 
 
+@dataclass(frozen=True)
+class Studied:
+    """What was found about the mutants of one file: `results` for those that were not known, and the digests
+    of all that were `chosen`."""
+
+    job: Job
+    task: Task
+    results: tuple[Result, ...]
+    chosen: frozenset[str]
+
+
 # --- in a process of its own ------------------------------------------------------------------------
 
 
-def study(job: Job) -> list[Result]:
+def study(job: Job) -> Studied:
     """Every chosen mutant of one file: compiled, shown to be wrong or not, and judged on the PTX machine."""
-    judge, corpus = _judge(), _corpus()
-    task, candidate = corpus.read(job.file)
-    mutants = [m for m in _chosen(job, task, candidate.source) if digest(m.source) not in job.known]
-    if not mutants:
-        return []
+    task, candidate = _corpus().read(job.file)
+    chosen = _chosen(job, task, candidate.source)
+    new = [mutant for mutant in chosen if digest(mutant.source) not in job.known]
+    results = _results(job, task, candidate, new) if new else []
+    return Studied(job, task, tuple(results), frozenset(digest(mutant.source) for mutant in chosen))
+
+
+def _results(job: Job, task: Task, candidate: Candidate, mutants: Sequence[Mutant]) -> list[Result]:
+    judge = _judge()
     original = judge.compile(task, candidate)
     if not isinstance(original, Binary):
         raise KernelBlasterError(f"{job.file}: the original is not accepted: {original.kind}")
@@ -181,9 +200,12 @@ def _corpus() -> Corpus:
 
 def _begin(gpu: GpuSpec) -> None:
     """For this process: binaries are for `gpu`, so that what is compiled here is not compiled again."""
+    die_with_parent()
     _stands_for["gpu"] = gpu
     torch.set_num_threads(1)
 
+
+Verdict = Callable[[Task, Result], Result]
 
 # --- the judge --------------------------------------------------------------------------------------
 
@@ -192,6 +214,8 @@ def check(judge: DeviceJudge, task: Task, source: str) -> tuple[str, str]:
     """The judge's verdict on a source: its kind, and why."""
     try:
         outcome = judge.check(task, Candidate(source=source)).outcome
+    except DeviceLost:
+        raise
     except KernelBlasterError as error:
         return NO_VERDICT, str(error)
     if isinstance(outcome, Verification):
@@ -199,17 +223,16 @@ def check(judge: DeviceJudge, task: Task, source: str) -> tuple[str, str]:
     return outcome.kind, getattr(outcome, "reason", "")
 
 
-def judged(judge: DeviceJudge, filtered: bool) -> Callable[[Result], Result]:
-    """What a judge on a GPU makes of a result that so far has the PTX machine's verdict only."""
-    files = {file.stem: file for folder in FOLDERS for file in folder.glob("*.cu")}
+def judged(judge: DeviceJudge, filtered: bool) -> Verdict:
+    """What a judge on a GPU makes of a result that so far has the PTX machine's verdict only; where that
+    filters, not even run there."""
 
-    def verdict(result: Result) -> Result:
+    def verdict(task: Task, result: Result) -> Result:
         if not result.compiled:
             return result
-        task, _ = _corpus().read(files[result.file])
+        if filtered and result.emulated == "Rejected":
+            return replace(result, detail=f"by the filter: {result.detail}")
         kind, detail = check(judge, task, result.source)
-        if kind == PASSED and filtered and result.emulated == "Rejected":
-            kind, detail = "Rejected", f"by the filter: {result.detail}"
         return replace(result, verdict=kind, detail=detail)
 
     return verdict
@@ -219,8 +242,7 @@ def judged(judge: DeviceJudge, filtered: bool) -> Callable[[Result], Result]:
 
 
 def main() -> int:
-    arguments = _arguments()
-    start = time.perf_counter()
+    arguments, start = _arguments(), time.perf_counter()
     os.environ.setdefault("KERNELBLASTER_CALL_LIMIT", str(CALL_LIMIT_S))
     files = [
         file for folder in FOLDERS for file in sorted(folder.glob("*.cu")) if arguments.only in file.name
@@ -228,25 +250,26 @@ def main() -> int:
     if arguments.files:
         files = random.Random(arguments.seed).sample(files, min(arguments.files, len(files)))
     kept = Kept(arguments.out.with_suffix(".json") if arguments.out else None, arguments.device)
-    jobs = [Job(file, arguments.seed, arguments.most, frozenset(kept.results)) for file in files]
-    wanted = set()
-    for job in jobs:
-        task, candidate = _corpus().read(job.file)
-        wanted |= {digest(m.source) for m in _chosen(job, task, candidate.source)}
+    known = frozenset(kept.results)
+    jobs = [Job(file, arguments.seed, arguments.most, known) for file in most_alike_first(files)]
+    EmulatedDevice(DEFAULT_GPU).close()  # built here, once, and not by each worker
     if arguments.device == "cuda":
         with open_judge("cuda") as judge:
-            device = judge.device.name
-            studied = _studied(jobs, arguments.workers, judge.device.spec)
-            _keep(studied, kept, judged(judge, arguments.filter), len(wanted))
+            tally = Tally(kept, judge.device.name, arguments, start)
+            tally.keep(jobs, judge.device.spec, judged(judge, arguments.filter))
     else:
-        device = _device().name
-        _keep(_studied(jobs, arguments.workers, _device().spec), kept, lambda result: result, len(wanted))
-    results = [result for key, result in kept.results.items() if key in wanted]
-    lines = report(results, device, arguments, time.perf_counter() - start)
-    if arguments.out:
-        arguments.out.write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+        tally = Tally(kept, _device().name, arguments, start)
+        tally.keep(jobs, _device().spec, lambda task, result: result)
+    print("\n".join(tally.write()), flush=True)
     return 0
+
+
+def most_alike_first(files: Sequence[Path]) -> list[Path]:
+    """The files, those of the tasks with the most of them first: a task is prepared once for all its
+    files."""
+    tasks = {file: metadata(file.read_text())["task"] for file in files}
+    counts = Counter(tasks.values())
+    return sorted(files, key=lambda file: (-counts[tasks[file]], tasks[file]))
 
 
 def _arguments() -> argparse.Namespace:
@@ -258,30 +281,82 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--most", type=int, default=6, help="mutants of each file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1) - 1))
+    parser.add_argument("--seconds", type=float, help="end after that, with what is done")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
 
 
-def _studied(jobs: Sequence[Job], workers: int, gpu: GpuSpec) -> Iterator[tuple[Job, list[Result]]]:
-    """Files are studied side by side and come as they are done; one whose original fails is left out."""
+def _studied(jobs: Sequence[Job], workers: int, gpu: GpuSpec, left_s: float | None) -> Generator[Studied]:
+    """Files are studied side by side and come as they are done; one whose original fails is left out. After
+    `left_s` seconds (None: no limit), and where the caller wants no more, what is still studied is ended."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(gpu,)) as pool:
-        waiting = {pool.submit(study, job): job for job in jobs}
-        for done in as_completed(waiting):
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(gpu,))
+    waiting = {pool.submit(study, job): job for job in jobs}
+    try:
+        for done in as_completed(waiting, left_s):
             try:
-                yield waiting[done], done.result()
+                yield done.result()
             except KernelBlasterError as error:
                 print(f"{waiting[done].file.stem}: left out: {error}", flush=True)
+    except TimeoutError:
+        return
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():
+            process.kill()
 
 
-def _keep(
-    studied: Iterator[tuple[Job, list[Result]]], kept: "Kept", judge: Callable[[Result], Result], total: int
-) -> None:
-    """Judge what was studied, and keep it; a line of progress for each file."""
-    for job, results in studied:
-        kept.add([judge(result) for result in results])
-        escaped = sum(result.escaped for result in kept.results.values())
-        print(f"{len(kept.results)} of {total}, {escaped} escaped; {job.file.stem}", flush=True)
+class Tally:
+    """What is kept and told of the mutants; their time is over --seconds after `start`."""
+
+    def __init__(self, kept: "Kept", device: str, arguments: argparse.Namespace, start: float) -> None:
+        self._kept = kept
+        self._device = device
+        self._arguments = arguments
+        self._start = start
+        self._chosen: set[str] = set()
+
+    @property
+    def _left_s(self) -> float | None:
+        limit_s = self._arguments.seconds
+        return None if limit_s is None else max(0.0, limit_s - (time.perf_counter() - self._start))
+
+    def keep(self, jobs: Sequence[Job], gpu: GpuSpec, judge: Verdict) -> None:
+        """Study the mutants of all files, judge them, keep and write the results, until all is done or the
+        time is over."""
+        with closing(_studied(jobs, self._arguments.workers, gpu, self._left_s)) as studied:
+            for one in studied:
+                self._chosen |= one.chosen
+                for result in one.results:
+                    if self._left_s == 0.0:
+                        break
+                    self._kept.add([judge(one.task, result)])
+                self.write()
+                done = self._results
+                counted, escaped = (sum(getattr(r, name) for r in done) for name in ("counted", "escaped"))
+                seconds = time.perf_counter() - self._start
+                name = one.job.file.stem
+                print(
+                    f"{seconds:.0f} s: {counted} counted of {len(done)}, {escaped} escaped; {name}",
+                    flush=True,
+                )
+                if self._left_s == 0.0:
+                    return
+
+    def write(self) -> list[str]:
+        """The page about all that is done, also in its file."""
+        seconds = time.perf_counter() - self._start
+        lines = report(self._results, self._device, self._arguments, seconds)
+        self._kept.write()
+        if self._arguments.out:
+            whole = self._arguments.out.with_suffix(".new")
+            whole.write_text("\n".join(lines) + "\n")
+            whole.replace(self._arguments.out)
+        return lines
+
+    @property
+    def _results(self) -> list[Result]:
+        return [result for key, result in self._kept.results.items() if key in self._chosen]
 
 
 class Kept:
@@ -298,9 +373,14 @@ class Kept:
 
     def add(self, results: Sequence[Result]) -> None:
         self.results |= {digest(result.source): result for result in results}
+
+    def write(self) -> None:
+        """Write the file, if there is one."""
         if self._path is not None:
             stored = {"version": self._version, "results": [asdict(r) for r in self.results.values()]}
-            self._path.write_text(json.dumps(stored, indent=1))
+            whole = self._path.with_suffix(".json.new")
+            whole.write_text(json.dumps(stored, indent=1))
+            whole.replace(self._path)
 
 
 def digest(source: str) -> str:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 def publish(lines: Sequence[str], out: Path | None) -> None:
     """To the terminal, and to a file where one is named."""
-    text = "\n".join(lines) + "\n"
+    keep(lines, out)
+    print("\n".join(lines) + "\n", flush=True)
+
+
+def keep(lines: Sequence[str], out: Path | None) -> None:
+    """To a file, if one is named: whole at any moment, also where this process is killed meanwhile. For
+    tables that grow."""
     if out:
-        out.write_text(text)
-    print(text)
+        whole = out.with_suffix(".new")
+        whole.write_text("\n".join(lines) + "\n")
+        whole.replace(out)

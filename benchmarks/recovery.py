@@ -8,22 +8,25 @@ import statistics
 import time
 from pathlib import Path
 
-from publish import publish
+from publish import keep, publish
 
 from kernelblaster.api import DeviceJudge, open_device
 from kernelblaster.settings import settings
-from kernelblaster.testing.corpus import ROOT, Corpus
+from kernelblaster.testing.corpus import CORRECT, ROOT, Corpus
 
 GOOD = ROOT / "tests" / "exploits" / "honest" / "max_pool1d_naive.cu"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--device", default="cuda", choices=("cuda", "emulated"), help="emulated: to try this"
+    )
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     corpus = Corpus()
     good = corpus.read(GOOD)
-    device = open_device("cuda")
+    device = open_device(arguments.device)
     judge = DeviceJudge(device)
 
     def timed(job) -> tuple[float, str]:  # type: ignore[no-untyped-def]
@@ -48,10 +51,13 @@ def main() -> None:
         judge.evaluate(*job)
         bad_s, kind = timed(job)
         after_s, after = timed(good)
-        assert after in ("Accepted", "Inconclusive", "Slower"), after
-        spent = bad_s - (limit_s if kind == "TimedOut" else 0.0)
+        if after not in CORRECT:
+            kind = f"{kind}; then the good one was {after}"
+        spent = bad_s - (limit_s if kind.startswith("TimedOut") else 0.0)
         cost = max(0.0, spent) + after_s - alone_s
         lines.append(f"| {file.stem} | {kind} | {bad_s:.2f} | {after_s:.2f} | {cost:.2f} |")
+        print(lines[-1], flush=True)
+        keep(lines, arguments.out)
     judge.close()
     device.close()
     publish(lines, arguments.out)

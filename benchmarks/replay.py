@@ -10,9 +10,10 @@ import argparse
 import ctypes
 import statistics
 from pathlib import Path
+from typing import Any
 
 import torch
-from publish import publish
+from publish import keep, publish
 
 from kernelblaster.api import DeviceJudge, open_device
 from kernelblaster.devices.cuda import CudaDevice
@@ -36,7 +37,7 @@ def medians(device: CudaDevice, judge: DeviceJudge, task: Task, candidate: Candi
     call = layout.arguments(task.signature, prepared.baseline.scalars)
     library = ctypes.CDLL(str(binary.path))
     own = {t.name: layout.view(t).clone() for t in task.signature.tensors}
-    values = []
+    values: list[ctypes._SimpleCData[Any]] = []
     for argument in call:
         if isinstance(argument, Pointer):
             values.append(ctypes.c_uint64(own[argument.name].data_ptr()))
@@ -83,6 +84,8 @@ def main() -> None:
         lines.append(
             f"| {file.stem} | {replayed:.1f} | {own:.1f} | {replayed / own:.3f} | {replayed - own:+.1f} |"
         )
+        print(lines[-1], flush=True)
+        keep(lines, arguments.out)
     lines.append(f"\nMedian ratio {statistics.median(ratios):.3f}, largest {max(ratios):.3f}; ")
     lines.append(f"largest difference {max(differences):+.1f} us.")
     judge.close()

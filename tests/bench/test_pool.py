@@ -46,4 +46,7 @@ def test_one_process_owns_the_device_and_others_search(compiler: str, tmp_path: 
     statuses = {job.key: "valid" for job in jobs[:-1]} | {jobs[-1].key: "died"}
     assert {key: result.status for key, result in results.items()} == statuses
     assert {news.kind for news in heard} >= {"began", "ended", "busy"}
+    ended = [place for place, news in enumerate(heard) if news.kind == "ended"]
+    busy = [place for place, news in enumerate(heard) if news.kind == "busy"]
+    assert busy[0] < ended[-1]  # told while others are still searched
     assert set(begun_runs(tmp_path / "bench")) == {job.key for job in jobs[:-1]}

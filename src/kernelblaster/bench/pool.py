@@ -136,16 +136,33 @@ def _search_in_workers(
             messages(news)
         messages.raise_first_error()
         return
-    before = Counter(dispatcher.busy)
+    busy = _BusyDelta(dispatcher, tell)
     try:
         with LineServer(dispatcher) as server:
             for news in run_with_retry(_work, (pool,), _in_time(jobs, pool), workers, server.connect):
                 messages(news)
+                busy.tell()
     finally:
-        devices = max(1, len(dispatcher.devices))
-        busy = {kind: seconds / devices for kind, seconds in (dispatcher.busy - before).items()}
-        tell(News("busy", "", busy=busy))
+        busy.tell()
     messages.raise_first_error()
+
+
+class _BusyDelta:
+    """Tells how long the devices of a dispatcher were in use since it last told so, by kind of work, in
+    seconds on average over its devices."""
+
+    def __init__(self, dispatcher: Dispatcher, tell: Tell) -> None:
+        self._dispatcher = dispatcher
+        self._tell = tell
+        self._told = Counter(dispatcher.busy)
+
+    def tell(self) -> None:
+        """A message about what was done since the last call, if anything was."""
+        now = Counter(self._dispatcher.busy)
+        new, self._told = now - self._told, now
+        if new:
+            devices = max(1, len(self._dispatcher.devices))
+            self._tell(News("busy", "", busy={kind: seconds / devices for kind, seconds in new.items()}))
 
 
 class _Messages:

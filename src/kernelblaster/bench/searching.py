@@ -51,8 +51,8 @@ class News:
     """A progress message about the job with the key `job`. Kinds: `began` (sent again when a run is
     continued, with the evaluations so far), `stepped` (a candidate was tried), `says` (a message of this
     search for a person), `ended` (with `result`); about no single job: `lost` (a device or a process was
-    lost), `busy` (seconds that a shared device spent on each kind of work). `words` are for a person. Times
-    are in microseconds, None until something was timed."""
+    lost), `busy` (seconds that a shared device spent on each kind of work since the last such message).
+    `words` are for a person. Times are in microseconds, None until something was timed."""
 
     kind: Literal["began", "stepped", "says", "ended", "lost", "busy"]
     job: str

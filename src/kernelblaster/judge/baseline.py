@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelblaster.devices.device import Device, Runner
+from kernelblaster.devices.device import Device, Runner, synchronize
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.iree_baseline import iree_run
 from kernelblaster.judge.layout import Layout
@@ -217,6 +217,7 @@ class KernelBaseline:
         """The outputs of the user's kernel on the values that the layout's tensors hold, as new tensors.
         Raises KernelBlasterError if the kernel fails."""
         assert self._runner is not None
+        synchronize(self._device.torch_device)  # values are written before its process reads them
         report = self._runner.call(
             layout.arguments(self._task.signature, []), scratch_poison=-1, accounting=False
         )
@@ -230,6 +231,7 @@ class KernelBaseline:
 
     def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:
         assert self._runner is not None
+        synchronize(self._device.torch_device)
         report = self._runner.time(layout.arguments(self._task.signature, []))
         return report.event_us, self._copies(layout)
 

@@ -2,6 +2,7 @@
 comments that name their task and the outcome that the judge must give."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from kernelblaster.records import Candidate, Task
@@ -19,10 +20,11 @@ def metadata(source: str) -> dict[str, str]:
 
 
 class Corpus:
-    """Reads candidate files of the exploit corpus with their tasks; each task is loaded once."""
+    """Reads candidate files of the exploit corpus with their tasks; each task is loaded once, and those in
+    `tasks`, by name, not at all."""
 
-    def __init__(self) -> None:
-        self._tasks: dict[str, Task] = {}
+    def __init__(self, tasks: Mapping[str, Task] | None = None) -> None:
+        self._tasks = dict(tasks or {})
 
     def task(self, name: str) -> Task:
         """The task that `name` stands for: a file's path relative to the repository, or a task of a shipped
