@@ -1,11 +1,11 @@
 """Loads the tasks of corpus files side by side: one after another, they keep a GPU waiting for a minute."""
 
 import multiprocessing
-import os
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from kernelblaster.processes.cores import usable_cores
 from kernelblaster.processes.parent import die_with_parent
 from kernelblaster.records import Task
 from kernelblaster.testing.corpus import Corpus, metadata
@@ -16,7 +16,7 @@ MOST_WORKERS = 8
 def loaded_corpus(files: Iterable[Path]) -> Corpus:
     """A corpus that knows the tasks of these files, each loaded in a process of its own. Raises BadTask."""
     names = sorted({metadata(file.read_text())["task"] for file in files})
-    workers = max(1, min(MOST_WORKERS, len(names) // 2, (os.cpu_count() or 1) - 1))
+    workers = max(1, min(MOST_WORKERS, len(names) // 2, usable_cores() - 1))
     if workers == 1:
         return Corpus()
     context = multiprocessing.get_context("spawn")

@@ -39,6 +39,7 @@ from kernelblaster.devices.specs import GpuSpec, gpu_specs
 from kernelblaster.errors import DeviceLost, KernelBlasterError
 from kernelblaster.judge.compile import Binary
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.processes.cores import usable_cores
 from kernelblaster.processes.parent import die_with_parent
 from kernelblaster.records import Candidate, Task, Verification
 from kernelblaster.testing.admissible import scalars_of
@@ -280,7 +281,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--files", type=int, help="so many files, drawn by the seed")
     parser.add_argument("--most", type=int, default=6, help="mutants of each file")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1) - 1))
+    parser.add_argument("--workers", type=int, default=max(1, usable_cores() - 1))
     parser.add_argument("--seconds", type=float, help="end after that, with what is done")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()

@@ -13,7 +13,7 @@ from kernelblaster.ptx import build
 @pytest.fixture
 def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setenv("KERNELBLASTER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(build.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(build.os, "sched_getaffinity", lambda _: {0})
     files = [tmp_path / f"{name}.cpp" for name in "abc"]
     for length, file in enumerate(files, 1):
         file.write_text("//\n" * length)

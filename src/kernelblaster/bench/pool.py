@@ -2,7 +2,6 @@
 the devices and judge the candidates that the searching ones send them. The emulated device is cheap, so on a
 single machine each searching process has one of its own."""
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from kernelblaster.fleet.requests import JudgeChoice, OwnedKind
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.models.failures import ModelError
 from kernelblaster.opening import open_searching
+from kernelblaster.processes.cores import usable_cores
 from kernelblaster.processes.workers import JobPipe, LostJob, run_with_retry
 from kernelblaster.search.model_use import check_models
 from kernelblaster.store.leases import leases_of
@@ -62,7 +62,7 @@ def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
     otherwise half of the cores, since each worker also compiles. On a fleet two for each device, so that one
     can choose its next candidate while the other's is judged, and at most eight for each core of this
     machine, because a search mostly waits."""
-    cores = os.cpu_count() or 1
+    cores = usable_cores()
     if machines is not None:
         return max(1, min(2 * machines.devices(device), 8 * cores))
     return max(2, min(8, cores // 2)) if device == "cuda" else max(1, cores // 2)

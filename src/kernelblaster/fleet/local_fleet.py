@@ -1,6 +1,5 @@
 """The fleet of one machine: an owner process for each of its GPUs, or PTX machines; no Ray is needed."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -9,6 +8,7 @@ from typing import Any
 from kernelblaster.fleet.owner import Owner
 from kernelblaster.fleet.owner_process import ProcessOwner
 from kernelblaster.judge.compile import compile_candidate, compiler_threads, compilers
+from kernelblaster.processes.cores import usable_cores
 from kernelblaster.records import Candidate, Task
 from kernelblaster.settings import visible_gpus
 
@@ -28,7 +28,7 @@ def gpus_here() -> tuple[str, ...]:
 def machines_here() -> int:
     """How many PTX machines (emulators on the CPU) this machine offers: one for every two cores, since
     candidates are compiled beside them."""
-    return max(1, (os.cpu_count() or 1) // 2)
+    return max(1, usable_cores() // 2)
 
 
 class ThreadCompilers:

@@ -5,7 +5,6 @@ with open_machines(FleetChoice(parse_fleet("auto"))) as machines:
     with machines.dispatcher(kind, PassingLeases(), say) as dispatcher: ...
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from kernelblaster.fleet.requests import OwnedKind
 from kernelblaster.fleet.status import NodeStatus, gpus_of_machine
 from kernelblaster.fleet.token import read_token, token_file
 from kernelblaster.opening import DeviceKind, kind_here
+from kernelblaster.processes.cores import usable_cores
 from kernelblaster.settings import fleet_token, use_fleet_token
 
 MISSING = "this needs Ray: pip install 'kernelblaster[fleet]'."
@@ -79,7 +79,7 @@ class LocalMachine:
 
     def status(self) -> list[NodeStatus]:
         machines = machines_here()
-        return [NodeStatus("this machine", True, os.cpu_count() or 1, machines, gpus_of_machine())]
+        return [NodeStatus("this machine", True, usable_cores(), machines, gpus_of_machine())]
 
     def dispatcher(self, kind: OwnedKind, leases: Leases, say: Say) -> AbstractContextManager[Dispatcher]:
         gpus = gpus_here() if kind == "cuda" else ()

@@ -4,7 +4,6 @@ Results are cached by source, flags and compiler version."""
 import errno
 import hashlib
 import json
-import os
 import re
 import resource
 import shutil
@@ -22,6 +21,7 @@ from kernelblaster.errors import Shortage
 from kernelblaster.judge.screen_binary import screen_binary
 from kernelblaster.judge.screen_host import host_text, screen_host
 from kernelblaster.judge.screen_source import ScreenFinding, screen_source
+from kernelblaster.processes.cores import usable_cores
 from kernelblaster.processes.leashed import run_leashed
 from kernelblaster.records import (
     Candidate,
@@ -83,7 +83,7 @@ def compile_candidate(task: Task, candidate: Candidate, architecture: str) -> Bi
 def compiler_threads() -> int:
     """How many candidates are compiled at once: the number of cores less one, which is left to the process
     that times; at least 1."""
-    return max(1, (os.cpu_count() or 1) - 1)
+    return max(1, usable_cores() - 1)
 
 
 @lru_cache(maxsize=256)

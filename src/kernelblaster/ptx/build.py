@@ -74,7 +74,7 @@ def compiled(compiler: str, sources: Sequence[Path], about: str, tell: Callable[
     missing = [source for source in sources if not cache.is_stored(targets[source])]
     missing.sort(key=lambda source: -source.stat().st_size)
     header = sources[0].parent / HEADER if len(missing) > FEW else None
-    with _precompiled(compiler, header) as options, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with _precompiled(compiler, header) as options, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         try:
             left = {
                 pool.submit(_compile, [compiler, *options], source, targets[source]) for source in missing

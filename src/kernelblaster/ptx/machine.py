@@ -286,7 +286,7 @@ class Module:
             bytes(packed),
             len(packed),
             budget,
-            os.cpu_count() or 1,
+            len(os.sched_getaffinity(0)),
         )
         return _report(kernel, json.loads(answer))
 
