@@ -16,6 +16,7 @@ from kernelblaster.policies.expert.cuda.terms import (
     Infix,
     LiteralTerm,
     Local,
+    Prefixed,
     Term,
     term,
 )
@@ -47,8 +48,8 @@ def _functor(name: str, better: str, tie: str) -> DeviceFunction:
 
 @dataclass(frozen=True)
 class PlaceOf(Combine):
-    """The index of the largest element or, without `largest`, of the smallest. Of equal ones the first wins;
-    with `last` (as in cummax and cummin), the last wins, and NaN beats every number."""
+    """The index of the largest element or, without `largest`, of the smallest. NaN beats every number. Of
+    equal elements, or several NaNs, the first wins; with `last` (as in cummax and cummin), the last."""
 
     largest: bool
     last: bool = False
@@ -76,8 +77,10 @@ class PlaceOf(Combine):
         if self.last:
             later = f"a.value == a.value && b.value {sign}= a.value"
             return _functor(f"Last{name}", "b.value != b.value", later)
-        tie = "a.value == b.value && b.place < a.place"
-        return _functor(f"First{name}", f"b.value {sign} a.value", tie)
+        worse = "<" if self.largest else ">"
+        better = f"!(b.value {worse}= a.value) && a.value == a.value"
+        tie = f"!(a.value {sign} b.value) && (a.value == a.value || b.value != b.value) && b.place < a.place"
+        return _functor(f"First{name}", better, tie)
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
         """C++ statements that compare the element `value`, whose index is `running.place`, with the best one
@@ -88,8 +91,9 @@ class PlaceOf(Combine):
             return [assign(into, Call(self.join(), (into, self.single(running, value))))]
         found = Local(f"{running.stage}_value")
         best = into.field("value")
-        better = found > best if self.largest else found < best
-        wins = Infix("||", into.field("place") < 0, better)
+        no_better = found <= best if self.largest else found >= best
+        beaten = Infix("&&", Prefixed("!", no_better), best.equals(best))  # false after a NaN
+        wins = Infix("||", into.field("place") < 0, beaten)
         return [
             const(running.element, found.name, value),
             when(wins, assign(into, Braces((found, running.place)))),
