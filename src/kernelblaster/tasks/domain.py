@@ -41,13 +41,15 @@ DECLARED: dict[str, frozenset[Distribution]] = {
 
 @dataclass(frozen=True)
 class Domain:
-    """What may be varied in a module's inputs while its outputs stay finite. `taken[i]`: the kinds of values
-    that input tensor i accepts in addition to those that every input does (those of SAFE in
-    tasks/arrangements.py only choose among the file's own values). `scalars`: lists of values for all scalar
-    inputs that may replace the file's; `landmarks`: such lists in which floating scalars are special numbers
-    (LANDMARKS, like 1 or 0.5), for use together with the kind of values of that name. `shuffled`: integer
-    parameters whose elements may be permuted. `twins`: floating inputs of equal shape may hold equal
-    values."""
+    """What may be varied in a module's inputs while its outputs stay finite.
+
+    `taken[i]`: kinds of values that input tensor i accepts, beyond those that every input accepts because
+    they only choose among the file's own values (SAFE in tasks/arrangements.py). `scalars`: each element has
+    a value for every scalar input, and may replace the file's scalars. `landmarks`: the same with special
+    numbers (LANDMARKS, like 1 or 0.5) for floating scalars, used when the tensors hold such numbers too.
+    `shuffled`: names of integer parameters whose elements may be permuted. `twins`: floating inputs of equal
+    shape may hold equal values.
+    """
 
     taken: tuple[frozenset[Distribution], ...]
     scalars: tuple[tuple[Any, ...], ...] = ()

@@ -27,10 +27,10 @@ FORWARD_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Facts:
-    """Shapes and types of a module as its file builds it, or built with smaller constants (`small`). `inputs`
-    are what get_inputs() returns: tensors, fake ones unless the module was really run, and numbers;
-    `parameters` are (name, shape, type), buffers included; `outputs` are (shape, type); `probe` tries other
-    input shapes."""
+    """Shapes and types of a module's tensors. `small`: it was built with smaller constants than its file has.
+    `inputs` are what get_inputs() returns: numbers and tensors, which are without values (fake) unless the
+    module was really run. `parameters` are (name, shape, type), buffers included; `outputs` are (shape,
+    type). `probe` tells which other input shapes the module accepts."""
 
     inputs: tuple[Any, ...]
     parameters: tuple[tuple[str, tuple[int, ...], Dtype], ...]

@@ -58,9 +58,10 @@ def flattened(file: ModuleFile) -> str | None:
 
 
 def unflattened(source: str) -> tuple[str, str | None]:
-    """Splits a task's source that `flattened` has added to: (the source without the addition; the code of a
-    function that takes the flat inputs and returns the positional and the named arguments of the file's own
-    Model, as a tuple and a dict). The second is None if nothing was added."""
+    """Splits a task's source into (the source as it was before `flattened` added to it; the code of a
+    function). The function takes the flat inputs, and returns the arguments for the Model of the user's file:
+    the positional ones as a tuple and the named ones as a dict. If nothing was added, returns the source and
+    None."""
     own, _, added = source.rpartition(FLATTENED)
     match ast.parse(added).body if own else ():
         case [
