@@ -11,9 +11,10 @@ from kernelblaster.store.verdicts import VerdictKey, Verdicts
 
 
 class CachedJudge:
-    """A `Judge` that keeps the evaluations of another one, by GPU, task and candidate code, and returns a
-    kept one instead of judging again. For studies that compare many searches of one task: all see the same
-    result for the same candidate. Profiles are not kept."""
+    """A `Judge` for studies that compare many searches of one task. It stores the evaluations that `judge`
+    makes in `verdicts`, by GPU, task and the candidate's code; for a candidate that is already there it
+    returns the stored evaluation instead of judging again. So all searches see the same result for the same
+    candidate. Profiles are not stored."""
 
     def __init__(self, judge: Judge, verdicts: Verdicts) -> None:
         self._judge = judge

@@ -66,8 +66,8 @@ def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
 
 
 def status_of(error: KernelBlasterError) -> Status:
-    """The status of a task that could be loaded, from the error that stopped its search: `uncovered`, `unfit`
-    or `failed`."""
+    """Returns the status for a task that was loaded but whose search ended with `error`: "uncovered" if the
+    expert has no kernels for its operators, "unfit" if it cannot be judged, "failed" for any other error."""
     if isinstance(error, UncoveredOperators | NotUniform):
         return "uncovered"
     return "unfit" if isinstance(error, BadTask) else "failed"

@@ -195,8 +195,9 @@ def _measure(
 
 
 def quotient(one: Speedup, other: Speedup) -> Speedup:
-    """The speedup of one candidate over another, from their speedups over the same baseline. The interval is
-    the widest that both intervals allow."""
+    """Returns the speedup of one candidate over another: `one` and `other` are their speedups over the same
+    baseline. The interval of the result reaches from the low end of `one` over the high end of `other` to the
+    high end of `one` over the low end of `other`."""
     return Speedup(
         estimate=one.estimate / other.estimate,
         low=one.low / other.high,
