@@ -17,8 +17,8 @@ def keep_task(run: Run, task: Task) -> None:
 
 
 def keeps_shipped_task(run: Run) -> bool:
-    """Whether the run's task is one of the suites that come with this program, with exactly the same source,
-    and so needs no trust."""
+    """True if the run's task is one of the suites that come with KernelBlaster, with exactly the same source:
+    its code can be run without asking the user for trust."""
     kept = next((event.data for event in run.events if event.kind == "task"), None)
     if kept is None:
         return False

@@ -1,5 +1,5 @@
-"""Evaluations that are kept, so that other searches of the same task need not judge the same candidate: in a
-folder, or in a shared store (database)."""
+"""Stores evaluations, so that a candidate that several searches of one task come upon is judged once. They
+are in a folder, or in a shared store (database)."""
 
 import hashlib
 import re
@@ -27,7 +27,8 @@ class VerdictKey(Record):
 
 
 class Verdicts(Protocol):
-    """Interface: evaluations by GPU, task and candidate. The first one that is kept for a key stays."""
+    """Interface: evaluations by GPU, task and candidate. Once one is stored for a key, it is never
+    replaced."""
 
     def get(self, key: VerdictKey) -> Evaluation | None:
         """The evaluation kept for this GPU, task and candidate; None if there is none, or it is damaged."""
