@@ -45,9 +45,9 @@ def covered(
 
 
 def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
-    """Why the task `entry` cannot be searched with this setup; None if it can. If a model may write the first
-    candidate, every task that can be scored can be searched; else the rule-based policy must have kernels for
-    its operators."""
+    """Returns why the task `entry` cannot be searched with this setup; None if it can. It can if candidates
+    can be judged for the task and, unless a language model may write the first candidate, the expert has
+    kernels for all of its operators."""
     try:
         task = load_entry(entry, setup.dtype)
     except BadTask as error:

@@ -188,8 +188,8 @@ class Measured(Record):
 
 
 def result_of(job: Job, status: Status, reason: str = "") -> JobResult:
-    """The result of a job whose search found no correct candidate: its names, `status` and `reason`, no
-    times."""
+    """Returns a result of `job` with its key, arm, task, group and seed, this `status` and `reason`, and
+    nothing else: all times are None. For a search that found no correct candidate."""
     return JobResult(
         job=job.key,
         arm=job.arm,

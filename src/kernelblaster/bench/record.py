@@ -26,10 +26,10 @@ BUSY_WITH = {
 
 
 class BenchPlan(Record):
-    """What a bench does: every task of `entries` is searched with every seed, as `setup` says. `start` is the
-    initial knowledge base: `seed`, `empty`, or the path or URL of one that is copied. After the searches, the
-    best candidates are measured against `baselines`, eager first. `suites` are the names as the user gave
-    them."""
+    """What a bench does: it searches every task of `entries` with every seed, as `setup` says. `start` is the
+    knowledge base that it begins with: "seed" for the one that is shipped, "empty", or the path or URL of
+    one, which is copied. After the searches, the best candidates are measured against each of `baselines`,
+    eager PyTorch first. `suites` are the names that the user gave."""
 
     suites: tuple[str, ...]
     entries: tuple[Entry, ...]

@@ -1,5 +1,5 @@
-"""Export as one Python file that does not depend on KernelBlaster: the task's source, the kernel, and a
-module that runs the kernel instead of the original."""
+"""Exports a candidate as one Python file that does not depend on KernelBlaster: the task's source, the
+kernel, and a module that runs the kernel instead of the original."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""The connection of this process to a Ray cluster."""
+"""Connects this process to a Ray cluster, and checks beforehand that the cluster answers and accepts the
+token."""
 
 import logging
 from collections.abc import Iterator

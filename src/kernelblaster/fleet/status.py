@@ -1,4 +1,5 @@
-"""The state of a fleet: its nodes, their devices, what these do and how healthy they are."""
+"""Describes the present state of a fleet: its machines, their devices, what these work on and how healthy
+they are."""
 
 import time
 from dataclasses import dataclass

@@ -36,8 +36,9 @@ class AgentDesk:
         self.current: dict[str, str] = {}
 
     def task(self, name: str) -> dict[str, Any]:
-        """The task of this name as JSON data (name, path, shipped), as requests to the judge's process take
-        it. Raises BadTask if there is none."""
+        """Returns the task with this name as JSON data: its name, its file, and whether it comes with
+        KernelBlaster ("shipped"). Requests to the judge's process take this. Raises BadTask if there is no
+        such task."""
         found = self.names.find(name.strip())
         return {"name": found.name, "path": str(found.path), "shipped": found.shipped}
 

@@ -80,16 +80,17 @@ class TaskNames:
             (self._made / f"{name.removeprefix(MADE)}{suffix}").unlink(missing_ok=True)
 
     def existing(self, name: str) -> Path:
-        """The file of this name in an allowed folder, relative to one or absolute. Raises KernelBlasterError
-        if there is none."""
+        """Returns the path of a file in an allowed folder. `name` is relative to one of these folders, or
+        absolute. Raises KernelBlasterError if there is no such file."""
         for path in self._within(name):
             if path.is_file():
                 return path
         raise KernelBlasterError(f"{one_line(name[:200])}: there is no such file. {self._words}")
 
     def writable(self, name: str) -> Path:
-        """Checks that an agent may write to `name`: the path of a file in an allowed folder, whose folder
-        exists. Returns it. Raises KernelBlasterError if not."""
+        """Returns the path that an agent means by `name`, if it may write a file there: it must lie in an
+        allowed folder, and the folder that it is directly in must exist. Raises KernelBlasterError
+        otherwise."""
         within = [path for path in self._within(name) if path.parent.is_dir() and not path.is_dir()]
         if not within:
             raise KernelBlasterError(f"{one_line(name[:200])}: cannot be written. {self._words}")

@@ -171,8 +171,8 @@ class SafeView:
 
 
 def filter_of(query: str) -> KnowledgeFilter:
-    """The filter for a knowledge base in the query of an address: `gpu`, `family` and `clock` (measured or
-    modelled)."""
+    """Returns the filter for a knowledge base that the query of a web address asks for: "gpu" is an
+    architecture, "family" a family of kernels, "clock" is "measured" or "modelled"."""
     values = dict(parse_qsl(query[:500]))
     clock = values.get("clock", "")
     return KnowledgeFilter(

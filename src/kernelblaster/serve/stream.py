@@ -1,5 +1,5 @@
-"""`EventStream`: server-sent events, a response that lasts as long as a page is open, and is dropped if the
-client does not read it."""
+"""`EventStream`: the response that keeps an open page up to date (server-sent events). It lasts as long as
+the page is open, and is ended if the browser does not read it."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,5 @@
-"""`RunSummary`: what lists show of a run, updated event by event; only what a list needs is parsed."""
+"""`RunSummary`: what lists show of a run. It is updated event by event, and only what a list needs is
+parsed."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""`compare`: what two runs have in common and where they differ: settings, best candidates, steps, what was
-learned."""
+"""`compare` shows what two runs have in common and where they differ: in their settings, best candidates and
+steps, and in what they taught the knowledge base."""
 
 import difflib
 from itertools import zip_longest

@@ -53,11 +53,11 @@ class StoreDatabase:
             raise
 
     def transact(self, work: Callable[[Connection], T], *, lasting: bool = True) -> T:
-        """The result of `work`, called with a connection in one transaction. While the server cannot be
-        reached, `work` is called again; since an earlier call may have succeeded unnoticed, doing it twice
-        must have the effect of doing it once. By default the transaction is on the disk when this returns; if
-        not `lasting`, a crash of the server may lose it. Raises StoreUnreachable after the time in the
-        settings, StoreError for other errors."""
+        """Calls `work` with a connection, in one transaction, and returns its result. While the server cannot
+        be reached, calls `work` again; since an earlier call may have succeeded unnoticed, doing it twice
+        must have the same effect as doing it once. By default, the transaction is on the disk when this
+        returns; if not `lasting`, a crash of the server may lose it. Raises StoreUnreachable if the server
+        stays away for longer than the settings allow, StoreError for other errors."""
         return patiently(lambda _: self._once(work, lasting=lasting), StoreUnreachable)
 
     def add(self, connection: Connection, table: Table, **values: Any) -> bool:

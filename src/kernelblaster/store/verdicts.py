@@ -41,7 +41,8 @@ class Verdicts(Protocol):
 
 
 class FileVerdicts:
-    """Kept evaluations (`Verdicts`) as one file each in a folder, for the processes of one machine."""
+    """Stored evaluations (`Verdicts`) as one file each in a folder, for all processes of this machine that
+    use the folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -67,7 +68,8 @@ class FileVerdicts:
 
 
 class StoredVerdicts:
-    """Kept evaluations (`Verdicts`) in a shared store: all who use that database have them in common."""
+    """Stored evaluations (`Verdicts`) in a shared store: everybody who uses that database reads and writes
+    the same ones."""
 
     def __init__(self, store: StoreDatabase) -> None:
         self._store = store

@@ -25,8 +25,8 @@ def input_values(text: str, path: str) -> str:
 def init_arguments(model: type, path: str, text: str | None) -> str:
     """Returns Python source for the arguments of the constructor of `model` that the user gave as `text` with
     `--init`: a list such as "[64, 10]" or, if some are named, a dict from parameter names to values. If
-    `text` is None, "[]"; then raises BadTask if the constructor has parameters without a default. Raises
-    BadTask too if the text does not parse. Messages name the file `path`."""
+    `text` is None, returns "[]". Raises BadTask, which names the file `path`, if `text` does not parse, or is
+    None although the constructor has parameters without a default."""
     own = inspect.signature(model.__init__).parameters.values()  # type: ignore[misc]
     parameters = [p for p in list(own)[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if text is None:

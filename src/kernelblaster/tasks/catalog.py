@@ -1,4 +1,5 @@
-"""Finds and loads tasks by name: shipped suites, files, folders, KernelBench checkouts."""
+"""Finds tasks by the names that users give them, and loads them. A name stands for a task of a shipped suite,
+a file, a folder, or a checkout of KernelBench."""
 
 import os
 import re

@@ -95,8 +95,9 @@ class ModuleReference:
             self._scalars = before
 
     def bind(self, parameters: list[torch.Tensor]) -> None:
-        """Make the module use these tensors, in the order of `state_of`, as its parameters, without a copy.
-        Buffers are copied, since a module in training mode writes into them."""
+        """Makes the module use these tensors as its parameters, without a copy. They are in the order of
+        `state_of`, in which a candidate receives them. Buffers are copied, since a module in training mode
+        writes into them."""
         self._own_memory = False
         for (owner, name), value in zip(self._slots, parameters, strict=True):
             if name in owner._parameters:
@@ -157,7 +158,8 @@ class ModuleReference:
 
     @property
     def state(self) -> list[torch.Tensor]:
-        """The module's present parameters and buffers, in the order of `state_of`."""
+        """The module's present parameters and buffers, in the order of `state_of`, which is the order in
+        which a candidate receives them."""
         return [tensor.detach() for tensor in state_of(self._module).values()]
 
     def functional(self) -> torch.nn.Module:

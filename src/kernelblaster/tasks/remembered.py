@@ -28,8 +28,8 @@ _WRITTEN = object()  # the result is the first operand
 
 
 class RememberedResults:
-    """A cache of what operators on meta tensors return, by operator, operands' shapes and types, and
-    numbers."""
+    """A cache of what operators return for meta tensors. The key is the operator, the shapes and types of its
+    operands, and its other arguments."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}

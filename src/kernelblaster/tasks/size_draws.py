@@ -109,9 +109,9 @@ class SizeDraws:
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
         """The pool of drawn sizes, made at the first use. At most 24 distinct draws (POOL) of the kinds that
-        the task allows, and up to 32 more (MOST_OCTAVES) by which each size takes a value between any two
-        neighbouring powers of two. Fewer if the time limit ends it; empty if the task has no size that may
-        vary."""
+        the task allows. Then up to 32 more (MOST_OCTAVES), so that each size takes a value between 4 and 8,
+        between 8 and 16, and so on up to its own. Fewer if the time limit ends it; empty if the task has no
+        size that may vary."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()
