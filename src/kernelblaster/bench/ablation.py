@@ -70,8 +70,8 @@ class Ablation(WorkFolder):
 
     @staticmethod
     def open(folder: Path, plan: AblationPlan | None = None) -> "Ablation":
-        """Open the ablation in `folder` to continue it, or create it from `plan`. Raises KernelBlasterError
-        if the plan differs from the recorded one, or there is neither."""
+        """Opens the ablation in `folder` to continue it, or creates it from `plan`. Raises KernelBlasterError
+        if `plan` differs from the recorded one, or if there is neither an ablation nor a plan."""
         if is_ablation(folder):
             ablation = Ablation(folder, writing=True)
             if plan is not None and plan != ablation.plan:

@@ -95,8 +95,9 @@ def class_in(name: str) -> tuple[str, str]:
 
 
 def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str | None) -> Task:
-    """The task in a .py, .cu or .pt2 file; `name` becomes the task's name. `dtype` as in `load_task`
-    (ignored for .cu). `wanted` are the fields of `complete.CompletionRequest`. Raises BadTask."""
+    """Returns the task in a .py, .cu or .pt2 file, with the name `name`. `dtype` is what floating tensors are
+    cast to (None: the file's own types; ignored for .cu). `wanted` are fields of
+    `complete.CompletionRequest`. Raises BadTask if the file is no task, nor can be completed to one."""
     if path.suffix == ".pt2":
         from kernelblaster.tasks.torch_programs import exported_source
 
@@ -135,8 +136,9 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
 
 
 def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, **wanted: str | None) -> Task:
-    """The task in a Python text; `path` names it in messages and `name` becomes the task's name. `dtype`
-    as in `load_task`, `wanted` as in `load_file`. The text is executed. Raises BadTask."""
+    """Returns the task in a Python text, with the name `name`; `path` names the text in messages. `dtype` and
+    `wanted` are as in `load_file`. The text is executed. Raises BadTask if it is no task, nor can be
+    completed to one."""
     import torch  # slow to import, so only where a module is really loaded
 
     from kernelblaster.tasks.complete import CompletionRequest, completed

@@ -1,8 +1,9 @@
-"""A kernel's source as a tree-sitter parse tree, for the mutation operators, which edit it.
+"""A kernel's source as a parse tree (tree-sitter), for the mutation operators, which edit it.
 
 Comments and strings are nodes of their own, so an operator that asks for other nodes never touches them.
-Types are guessed from declarations in the same file: a name that is declared as floating anywhere counts as
-floating everywhere, and so do pointers and arrays. A wrong guess costs a mutant that does not compile.
+Whether an expression is floating-point is guessed: a name that any declaration in the file makes
+floating-point, or a pointer to such numbers, is taken for that everywhere in it. After a wrong guess a mutant
+may not compile, and is of no use.
 """
 
 import re
