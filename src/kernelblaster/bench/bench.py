@@ -76,11 +76,11 @@ class Bench(WorkFolder):
         machines: Machines | None = None,
         measure: bool = True,
     ) -> None:
-        """Search the jobs without a result with `workers` processes, then measure the best candidates that
-        were not measured yet; without `measure`, search only. Nothing is started after `seconds`; the rest is
-        done by the next call. `tell` and `tell_measured` are called with progress. With `apart`, code of
-        tasks, which may crash its process, never runs in this one, even with a single worker. With
-        `machines`, the devices of a fleet judge and measure."""
+        """Searches the jobs without a result with `workers` processes, then measures the best candidates that
+        were not measured yet; without `measure`, it only searches. Nothing is started later than `seconds`
+        from now (None: no limit); the next call does the rest. `tell` and `tell_measured` are called with
+        progress. With `apart`, code of tasks, which may crash its process, never runs in this one, even with
+        a single worker. With `machines`, the devices of a fleet judge and measure."""
         until = None if seconds is None else time.monotonic() + seconds
         start_knowledge(self.plan.start, self.knowledge)
         done = self.record.results()
@@ -168,13 +168,14 @@ class Bench(WorkFolder):
 
     @property
     def pace(self) -> Pace:
-        """How many candidates were judged in how much time, over all searches and all interruptions."""
+        """How many candidates were judged in how much time, over all searches; pauses between commands do not
+        count."""
         return self.record.pace
 
 
 def bench_knowledge(folder: Path) -> str:
-    """The address of the knowledge base of the bench in a folder: a file there, or a schema of its own in the
-    store that has its events."""
+    """Returns the address of the knowledge base of the bench in a folder: a file in the folder or, if the
+    bench's events are in a shared store, the URL of a schema for it there."""
     pointer = pointer_of(folder)
     if pointer is None:
         return str(folder / KNOWLEDGE)

@@ -36,8 +36,9 @@ class CachedJudge:
         return self._judge.estimate(task, candidates)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """The evaluations in the order of `jobs`. Those not kept yet are judged first, in one batch, then
-        kept; one that was abandoned, because the judging process was lost, is not."""
+        """Returns the evaluations in the order of `jobs`. Candidates without a stored evaluation are judged
+        first, in one batch, and their evaluations stored. An evaluation with the outcome Abandoned is not
+        stored, since the judging process was lost."""
         keys = [self._key(task, candidate) for task, candidate in jobs]
         known = {key: self._verdicts.get(key) for key in keys}
         missing = {key: job for key, job in zip(keys, jobs, strict=True) if known[key] is None}

@@ -69,8 +69,8 @@ class EvaluateRequest:
 
 @dataclass(frozen=True)
 class ConfirmRequest:
-    """Asks the owner of a device to check a correct candidate for races and memory order in the emulator:
-    answered by an evaluation, as by `Judge.confirmed`."""
+    """Asks the owner of a device to check a correct candidate for races and memory order in the emulator. The
+    answer is that of `Judge.confirmed`: the evaluation, with another outcome if the check found something."""
 
     choice: JudgeChoice
     task: Task
@@ -81,8 +81,8 @@ class ConfirmRequest:
 @dataclass(frozen=True)
 class ProfileRequest:
     """Asks the owner of a device to profile candidates of one task; `depth` says which metrics are collected.
-    Answered by a list with a profile or (if it fails verification) an outcome for each, as by
-    `Judge.profile`."""
+    The answer is that of `Judge.profile`: a list with the profile of each candidate or, for a candidate that
+    fails verification, the outcome."""
 
     choice: JudgeChoice
     task: Task

@@ -31,8 +31,9 @@ def _work(pipe: JobPipe, setup: AgentSetup) -> None:
 
 
 class JudgeProcess:
-    """A process that judges candidates, started when it is first needed, and again after it was ended. Used
-    from one event loop. `setup` is what it may use."""
+    """The process that judges candidates for one server. It is started when it is first needed, and again
+    after it was ended. `setup` says what it may use; one request may take `limit_s` seconds. Use it from one
+    event loop only."""
 
     def __init__(self, setup: AgentSetup, limit_s: float = JUDGE_LIMIT_S) -> None:
         self._setup = setup

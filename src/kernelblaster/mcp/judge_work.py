@@ -1,7 +1,8 @@
-"""The process that judges for agents: it holds the device, the tasks and the runs, and does one request after
-another.
+"""The process that judges for agents: it holds the device, the tasks and the runs, and answers one request
+after another.
 
-It is apart from the server so that a request can be ended, and a task that crashes takes nothing with it.
+It is a process of its own, so that a request can be ended, and so that a task which crashes it does not end
+the server.
 """
 
 import threading

@@ -74,8 +74,8 @@ class StateCard:
 
 
 def cards_of(content: Content) -> tuple[list[StateCard], list[StateCard]]:
-    """What the page of a knowledge base shows of each performance state: first those in which something was
-    tried, then the others; the most tried first."""
+    """Returns (states in which something was tried, all other states), each as the page of a knowledge base
+    shows it. States with the most attempts come first."""
     states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
     visited = [_state(content, entry) for entry in states if _attempts(content, entry)]
     return visited, [_state(content, entry) for entry in states if not _attempts(content, entry)]

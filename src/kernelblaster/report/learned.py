@@ -1,4 +1,5 @@
-"""What the knowledge base expected of each technique before and after the runs."""
+"""What runs taught their knowledge base: the speedups expected of techniques before the first run and after
+the last."""
 
 from collections.abc import Iterable
 from typing import Any

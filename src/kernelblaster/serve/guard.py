@@ -1,8 +1,9 @@
-"""Checks every request first: its host name (against DNS rebinding), the site that it comes from (against
-cross-site requests), and the token.
+"""Checks every request before it is answered: its host name (against DNS rebinding), the site that it comes
+from (against cross-site requests), and the token.
 
-Answers carry a content policy by which a page runs nothing but the scripts of this server, whatever its texts
-are."""
+Answers carry a content policy, so that browsers run only the scripts of this server, even if a text that a
+page shows contains a script.
+"""
 
 import hashlib
 import hmac

@@ -1,8 +1,8 @@
-"""Start the dashboard.
+"""Starts the dashboard.
 
-from kernelblaster.serve.server import serve
+from kernelblaster.serve.server import Listening, serve
 
-serve([Path("runs")], port=8420)     # until Ctrl-C
+serve([Path("runs")], listening=Listening(port=8420))     # until Ctrl-C
 """
 
 import asyncio

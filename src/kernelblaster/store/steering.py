@@ -3,8 +3,8 @@
     append_command(folder, SetBudget(evaluations=40), by="dashboard")
     commands, problems = read_commands(folder)
 
-Anybody who may write to the folder may append; nobody is waited for. The search reads the file between two
-steps and records in its log what it took (sessions/steering.py).
+Anybody who may write to the folder may append, and need not wait for the search. The search reads the file
+between two steps and records in its log which commands it has obeyed (sessions/steering.py).
 """
 
 import os

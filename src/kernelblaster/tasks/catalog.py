@@ -61,8 +61,8 @@ def find(name: str) -> list[tuple[str, Path]]:
 
 
 def names_one(name: str) -> bool:
-    """Whether `name` stands for a single task and not for a suite or folder; FILE:CLASS always does. Raises
-    BadTask if nothing has that name."""
+    """True if `name` stands for a single task; False if it stands for a suite or a folder. A name like
+    FILE:CLASS always stands for one task. Raises BadTask if nothing has that name."""
     return bool(class_in(name)[1]) or len(find(name)) == 1
 
 
@@ -86,8 +86,8 @@ def load_task(
 
 
 def class_in(name: str) -> tuple[str, str]:
-    """(file or package, class) of a name like FILE:CLASS or package.module:CLASS; (name, "") if no class
-    is named."""
+    """Splits a name like FILE:CLASS or package.module:CLASS into (file or package, class). A name without a
+    class gives (name, "")."""
     if name.startswith(KERNELBENCH) or not CLASS.search(name):
         return name, ""
     where, _, module = name.rpartition(":")

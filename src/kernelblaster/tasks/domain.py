@@ -58,9 +58,9 @@ class Domain:
     twins: bool = False
 
     def takes(self, position: int, distribution: Distribution) -> bool:
-        """Whether the input tensor number `position` (from 0) may be filled with this kind of values: one
-        that every input accepts, because it only chooses among the file's own values, or one that was tried
-        on this input."""
+        """True if the input tensor number `position` (from 0) may be filled with this kind of values: one
+        that only chooses among the file's own values, which every input accepts, or one that was tried on
+        this input and accepted."""
         return distribution in SAFE or distribution in self.taken[position]
 
 

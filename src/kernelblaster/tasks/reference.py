@@ -214,8 +214,9 @@ class _Functional(torch.nn.Module):
 
 
 def open_reference(task: Task, workload: Workload, device: torch.device) -> ModuleReference:
-    """The task's module to run a workload with, on `device`: built with smaller constants if the workload is
-    made for those (`workload.module`). Raises BadTask for CUDA-source tasks, which have no module."""
+    """Returns the task's module, on `device`, in the construction that `workload` is for: as its file builds
+    it, or with the smaller constants for the emulator. Raises BadTask for CUDA-source tasks, which have no
+    module."""
     if task.kind != "module":
         raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module.")
     return ModuleReference(task, workload.module, device)

@@ -1,4 +1,5 @@
-"""A bench while it runs: its table filling up, and its workers and devices over time."""
+"""The content of a bench's page while the bench runs: its table, which fills up, and how many workers and
+devices were busy over time; and of the page that lists all benches."""
 
 import time
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""The page that shows two runs side by side: settings, best times, steps; it is kept up to date while they
-run."""
+"""The content of the page that shows two runs side by side: their settings, best times and steps. It is kept
+up to date while they run."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,5 @@
-"""The page of one run while it runs: verdict, tree of steps, steering, questions and costs, what was
-learned."""
+"""The content of a run's page while the run is written: verdict, tree of steps, what people can ask of the
+search, questions to language models and their costs, and what was learned."""
 
 import re
 from collections.abc import Callable, Sequence

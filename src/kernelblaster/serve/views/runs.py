@@ -1,5 +1,5 @@
-"""The list of runs: a line for each, with its state and a sparkline of its best time on the way to the floor
-(the least time that the GPU allows)."""
+"""The content of the page that lists runs: a line for each, with its state and a small plot of how its best
+time nears the floor (the least time that the GPU allows)."""
 
 from collections import Counter
 from collections.abc import Sequence
