@@ -30,8 +30,8 @@ class Setup(Record):
     `knowledge` is the file of the knowledge base that all searches read and teach; with `alone`, each search
     has a copy of its own. `gpu` is the GPU that an emulated device stands for. `dtype` is what tasks are cast
     to, None for their own types. `search.seed` is replaced by each job's seed. For the policy `llm`, `models`
-    are the language models, and `roles` says which questions they answer ("ROLE=llm", "ROLE=expert",
-    "ROLE=KIND:NAME").
+    are the language models; `roles` says, for single kinds of questions, who answers them: "ROLE=expert",
+    "ROLE=llm", or a model, "ROLE=KIND:NAME".
     """
 
     policy: PolicyName = "expert"

@@ -196,8 +196,8 @@ def _measure(
 
 def quotient(one: Speedup, other: Speedup) -> Speedup:
     """Returns the speedup of one candidate over another: `one` and `other` are their speedups over the same
-    baseline. The interval of the result reaches from the low end of `one` over the high end of `other` to the
-    high end of `one` over the low end of `other`."""
+    baseline. The interval is as wide as both allow: its low end is that of `one` divided by the high end of
+    `other`, its high end that of `one` divided by the low end of `other`."""
     return Speedup(
         estimate=one.estimate / other.estimate,
         low=one.low / other.high,

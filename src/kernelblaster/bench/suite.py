@@ -22,8 +22,9 @@ NUMBER = re.compile(r"(\d+)_")
 
 
 class Entry(Record):
-    """A task of a suite: its name, its file, and the `group` (level or folder) that statistics are made for.
-    `number` selects it by `--problems`: KernelBench's own, else its position in the group."""
+    """A task of a suite: its name, the path of its file, and the `group` (level or folder) that statistics
+    are made for. `number` is what the option `--problems` names it by: KernelBench's own number or, in other
+    suites, its place in the group."""
 
     name: str
     path: str

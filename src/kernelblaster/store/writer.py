@@ -1,5 +1,5 @@
-"""`writer_of`: which process works on a run. It is the one that holds the lock of the run's log, found in
-/proc/locks without touching the lock."""
+"""`writer_of` finds the process that works on a run: the one that holds the lock of the run's log. It is
+looked up in /proc/locks, without trying to take the lock."""
 
 import os
 from pathlib import Path
@@ -11,8 +11,8 @@ LOCKS = Path("/proc/locks")
 
 
 def lock_holders() -> dict[tuple[int, int], int] | None:
-    """The processes that hold exclusive file locks (flock), by (device number, inode) of the locked file;
-    None where the system does not tell. Processes of other containers are not seen."""
+    """Returns the ids of processes that hold exclusive file locks (flock), by (device number, inode) of the
+    locked file. None if the system does not tell. Processes of other containers are not seen."""
     try:
         text = LOCKS.read_text()
     except OSError:

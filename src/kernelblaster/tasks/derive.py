@@ -89,8 +89,9 @@ class Derivation:
 
     @property
     def dtype(self) -> Dtype:
-        """The element type that is shown as the task's: that of the first floating-point input, else
-        parameter, else output; float32 if nothing is floating."""
+        """The element type that is shown as the task's: that of its first floating-point input. If it has
+        none, that of the first floating-point parameter, else output; "float32" if nothing is
+        floating-point."""
         tensors = (*self.signature.read_tensors, *self.signature.outputs)
         return next((tensor.dtype for tensor in tensors if tensor.floating), "float32")
 

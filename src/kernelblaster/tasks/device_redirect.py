@@ -1,4 +1,5 @@
-"""Runs code that names a GPU ("cuda" in a constructor, `.cuda()`) on the device that the caller wants."""
+"""Runs code that names a GPU (`device="cuda"`, `.cuda()`) on the device that the caller wants, which may be
+the CPU."""
 
 from typing import Any
 

@@ -238,7 +238,8 @@ def is_task(module: types.ModuleType | None) -> bool:
 
 
 def is_module_class(value: Any) -> bool:
-    """Whether this is a class that derives from torch.nn.Module, not an instance of one."""
+    """True if `value` is a class that derives from torch.nn.Module; False for anything else, such as an
+    instance of one."""
     return isinstance(value, type) and issubclass(value, torch.nn.Module)
 
 
