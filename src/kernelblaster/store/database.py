@@ -86,15 +86,15 @@ class StoreDatabase:
 
 @cache
 def open_store(where: str) -> StoreDatabase:
-    """Opens the shared store (database) at this address, with the password that the environment has; each
-    process opens it once."""
+    """Opens the shared store (database) at this address; further calls in this process return the same one.
+    If a password is needed, it is taken from the environment (PGPASSWORD or ~/.pgpass)."""
     keeper.take_environment()
     return StoreDatabase(where)
 
 
 def own_schema(store: StoreDatabase, url: str, schema: str) -> str:
-    """The URL of a schema (a namespace for other tables) in a PostgreSQL store whose own URL is `url`; the
-    schema is made if needed."""
+    """Returns the URL of a schema (a namespace for tables of its own) in `store`, a PostgreSQL database with
+    the URL `url`. Makes the schema if there is none."""
     store.transact(lambda connection: connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}")))
     return f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}"
 
