@@ -46,8 +46,8 @@ class AblationPlan(Record):
 
     @property
     def halves(self) -> tuple[list[Entry], list[Entry]]:
-        """The two halves of the tasks: (those to train a knowledge base on, those to search), each sorted by
-        name. The halves are drawn at random by `split`."""
+        """The tasks divided into two halves, each sorted by name: (those to train a knowledge base on, those
+        to search). Which task goes into which half is drawn at random, seeded by `split`."""
         shuffled = Random(self.split).sample(self.entries, len(self.entries))
         half = len(shuffled) // 2
         return sorted(shuffled[:half], key=_name), sorted(shuffled[half:], key=_name)
@@ -70,8 +70,8 @@ class Ablation(WorkFolder):
 
     @staticmethod
     def open(folder: Path, plan: AblationPlan | None = None) -> "Ablation":
-        """Open the ablation in `folder` to continue it, or create it from `plan`. Raises KernelBlasterError
-        if the plan differs from the recorded one, or there is neither."""
+        """Opens the ablation in `folder` to continue it, or creates it from `plan`. Raises KernelBlasterError
+        if `plan` differs from the recorded one, or if there is neither an ablation nor a plan."""
         if is_ablation(folder):
             ablation = Ablation(folder, writing=True)
             if plan is not None and plan != ablation.plan:
@@ -89,7 +89,8 @@ class Ablation(WorkFolder):
 
     @property
     def results(self) -> dict[str, JobResult]:
-        """The results so far by the key of the search (arm, task and seed), those of training included."""
+        """The results recorded so far, by the key of the search (arm, task and seed). Searches that only
+        trained a knowledge base are included."""
         return {e.key: JobResult.model_validate(e.data) for e in self._run.events if e.kind == "result"}
 
     @property
@@ -108,11 +109,11 @@ class Ablation(WorkFolder):
         machines: Machines | None = None,
         store: str | None = None,
     ) -> None:
-        """Train the knowledge bases that arms start from, then do the searches that have no result yet, with
-        `workers` processes. No search is started after `seconds`; the rest is done by the next call. `tell`
-        is called with progress; `apart` and `machines` are as in `Bench.run`. With `store`, the URL of a
-        shared database, the judge's evaluations are kept there for all who use it; else in the ablation's
-        folder."""
+        """Trains the knowledge bases that arms start from, then does the searches that have no result yet,
+        with `workers` processes. No search is started later than `seconds` from now (None: no limit); the
+        next call does the rest. `tell` is called with progress; `apart` and `machines` are as in `Bench.run`.
+        `store` is the URL of a shared database in which the judge's evaluations are kept for all who use it;
+        None: they are kept in the ablation's folder."""
         with open_fleet(machines, self.plan.setup.device, self._run, tell) as dispatcher:
             until = None if seconds is None else time.monotonic() + seconds
             verdicts = store or self.folder / "verdicts"
@@ -188,8 +189,9 @@ class Ablation(WorkFolder):
         ]
 
     def job(self, study: Study, arm: Arm, entry: Entry, seed: int) -> Job:
-        """Describes one search of the ablation: the arm (a way to search) of a `study` on the task `entry`
-        with one seed. Settings are the plan's, with the arm's own changes and initial knowledge base."""
+        """Returns the description of one search: the arm `arm` of `study` on the task `entry` with one seed.
+        Its settings are the plan's with the changes of the arm; its knowledge base is a copy of the one that
+        the arm starts from."""
         setup = self.plan.setup
         own = {
             "search": arm.search(setup.search),
@@ -203,8 +205,9 @@ class Ablation(WorkFolder):
 
 
 def studies_for(names: Sequence[str], setup: Setup, elsewhere: str | None) -> list[Study]:
-    """The studies of these names. Raises KernelBlasterError if a name is unknown, `transfer` has no GPU
-    `elsewhere` or no emulated device, or a study needs a model and the setup has none."""
+    """Returns the studies with these names. Raises KernelBlasterError if a name is unknown; if a study needs
+    a language model and `setup` has none; or if the study `transfer` is named, and `elsewhere`, the GPU to
+    train for, is None or the device of `setup` is not emulated."""
     studies = studies_named(list(names))
     starts = {arm.start for study in studies for arm in study.arms}
     if "trained elsewhere" in starts and (elsewhere is None or setup.device != "emulated"):

@@ -39,9 +39,10 @@ class Bench(WorkFolder):
 
     @staticmethod
     def open(folder: Path, plan: BenchPlan | None = None, store: str | None = None) -> "Bench":
-        """Open the bench in `folder` to continue it, or create it from `plan`; with `store`, the URL of a
-        shared store, its events, those of its runs and its knowledge base are kept there. Raises
-        KernelBlasterError if the plan differs from the recorded one, or there is neither."""
+        """Opens the bench in `folder` to continue it, or creates it from `plan`. `store` is the URL of a
+        shared store (database) in which its events, those of its runs and its knowledge base are kept; None:
+        they are in the folder. Raises KernelBlasterError if `plan` differs from the recorded one, or if there
+        is neither a bench nor a plan."""
         if is_bench(folder):
             bench = Bench(folder, writing=True)
             different = _differences(bench.plan, plan) if plan else []
@@ -75,11 +76,11 @@ class Bench(WorkFolder):
         machines: Machines | None = None,
         measure: bool = True,
     ) -> None:
-        """Search the jobs without a result with `workers` processes, then measure the best candidates that
-        were not measured yet; without `measure`, search only. Nothing is started after `seconds`; the rest is
-        done by the next call. `tell` and `tell_measured` are called with progress. With `apart`, code of
-        tasks, which may crash its process, never runs in this one, even with a single worker. With
-        `machines`, the devices of a fleet judge and measure."""
+        """Searches the jobs without a result with `workers` processes, then measures the best candidates that
+        were not measured yet; without `measure`, it only searches. Nothing is started later than `seconds`
+        from now (None: no limit); the next call does the rest. `tell` and `tell_measured` are called with
+        progress. With `apart`, code of tasks, which may crash its process, never runs in this one, even with
+        a single worker. With `machines`, the devices of a fleet judge and measure."""
         until = None if seconds is None else time.monotonic() + seconds
         start_knowledge(self.plan.start, self.knowledge)
         done = self.record.results()
@@ -167,13 +168,14 @@ class Bench(WorkFolder):
 
     @property
     def pace(self) -> Pace:
-        """How many candidates were judged in how much time, over all searches and all interruptions."""
+        """How many candidates were judged in how much time, over all searches; pauses between commands do not
+        count."""
         return self.record.pace
 
 
 def bench_knowledge(folder: Path) -> str:
-    """The address of the knowledge base of the bench in a folder: a file there, or a schema of its own in the
-    store that has its events."""
+    """Returns the address of the knowledge base of the bench in a folder: a file in the folder or, if the
+    bench's events are in a shared store, the URL of a schema for it there."""
     pointer = pointer_of(folder)
     if pointer is None:
         return str(folder / KNOWLEDGE)

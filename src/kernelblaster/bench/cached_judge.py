@@ -11,9 +11,10 @@ from kernelblaster.store.verdicts import VerdictKey, Verdicts
 
 
 class CachedJudge:
-    """A `Judge` that keeps the evaluations of another one, by GPU, task and candidate code, and returns a
-    kept one instead of judging again. For studies that compare many searches of one task: all see the same
-    result for the same candidate. Profiles are not kept."""
+    """A `Judge` for studies that compare many searches of one task. It stores the evaluations that `judge`
+    makes in `verdicts`, by GPU, task and the candidate's code; for a candidate that is already there it
+    returns the stored evaluation instead of judging again. So all searches see the same result for the same
+    candidate. Profiles are not stored."""
 
     def __init__(self, judge: Judge, verdicts: Verdicts) -> None:
         self._judge = judge
@@ -35,8 +36,9 @@ class CachedJudge:
         return self._judge.estimate(task, candidates)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """The evaluations in the order of `jobs`. Those not kept yet are judged first, in one batch, then
-        kept; one that was abandoned, because the judging process was lost, is not."""
+        """Returns the evaluations in the order of `jobs`. Candidates without a stored evaluation are judged
+        first, in one batch, and their evaluations stored. An evaluation with the outcome Abandoned is not
+        stored, since the judging process was lost."""
         keys = [self._key(task, candidate) for task, candidate in jobs]
         known = {key: self._verdicts.get(key) for key in keys}
         missing = {key: job for key, job in zip(keys, jobs, strict=True) if known[key] is None}

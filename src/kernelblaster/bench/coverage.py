@@ -45,9 +45,9 @@ def covered(
 
 
 def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
-    """Why the task `entry` cannot be searched with this setup; None if it can. If a model may write the first
-    candidate, every task that can be scored can be searched; else the rule-based policy must have kernels for
-    its operators."""
+    """Returns why the task `entry` cannot be searched with this setup; None if it can. It can if candidates
+    can be judged for the task and, unless a language model may write the first candidate, the expert has
+    kernels for all of its operators."""
     try:
         task = load_entry(entry, setup.dtype)
     except BadTask as error:
@@ -66,8 +66,8 @@ def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
 
 
 def status_of(error: KernelBlasterError) -> Status:
-    """The status of a task that could be loaded, from the error that stopped its search: `uncovered`, `unfit`
-    or `failed`."""
+    """Returns the status for a task that was loaded but whose search ended with `error`: "uncovered" if the
+    expert has no kernels for its operators, "unfit" if it cannot be judged, "failed" for any other error."""
     if isinstance(error, UncoveredOperators | NotUniform):
         return "uncovered"
     return "unfit" if isinstance(error, BadTask) else "failed"

@@ -29,13 +29,16 @@ Verdict = Literal["agrees", "contradicts", "undecided", "no claim"]
 
 @dataclass(frozen=True)
 class ArmFindings:
-    """The statistics of one arm (a way to search), over its `searches` searches of the tasks that all arms
-    have searched. `best` is the geometric mean of their best speedups over the baseline; `gain` are quartiles
-    of their speedups over the search's first candidate. `evaluations` are the candidates judged until 95 % of
-    the goal, the largest speedup that any search of the task reached in any arm; a search that never got
-    there counts with its whole budget, and in `missed`. `tokens` are a search's tokens, None unless every
-    search used some. `curve` is, after each evaluation, the best speedup so far divided by the goal. None
-    where there is no data."""
+    """The statistics of one arm of a study, over its `searches` searches of the tasks that all arms have
+    searched. The goal of a task is the largest speedup that any search of it reached, in any arm. None: there
+    is no data.
+
+    `best`: geometric mean of the best speedups over the baseline. `gain`: quartiles of the speedups over the
+    search's first candidate. `evaluations`: how many candidates were judged until 95 % of the goal was
+    reached; a search that never got there counts with its whole budget, and `missed` is the number of such
+    searches. `tokens`: tokens of a search, None unless every search used some. `curve`: for 1, 2, ...
+    evaluations, the best speedup so far as a fraction of the goal.
+    """
 
     name: str
     searches: int
@@ -49,8 +52,9 @@ class ArmFindings:
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """What the results say about one claim: the `ratio` of the claim's two arms (None: nothing to compare),
-    the verdict, and both in a sentence."""
+    """What the results say about one claim of the paper. A claim compares two arms in one measure; `ratio` is
+    that of the first arm to the second, with its confidence interval (None: nothing to compare). `sentence`
+    tells ratio and verdict."""
 
     claim: Claim
     ratio: Interval | None
@@ -61,8 +65,9 @@ class StudyAnswer:
 @dataclass(frozen=True)
 class StudyFindings:
     """Results of one study so far. `tasks` is the number of tasks that were searched in all arms; `left_out`
-    are the others, with the reason. `seeds` is how many of the `planned` seeds are complete enough to count;
-    `budget` is the most candidates that a search may judge."""
+    has the others by name, with the reason. `planned` is the number of seeds of the plan; `seeds` counts
+    those with which enough tasks were searched (80 % of those of the most complete seed), and only these
+    enter the statistics. `budget` is the most candidates that a search may judge."""
 
     study: Study
     tasks: int
@@ -79,8 +84,8 @@ Key = tuple[str, str, int]
 
 
 def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
-    """The findings of a study from the ablation's results so far; only tasks with a valid result in every arm
-    count."""
+    """Returns the findings of a study from the results of the ablation so far. Only tasks count that have a
+    valid result in every arm."""
     plan, results = ablation.plan, ablation.results
     by_key: dict[Key, JobResult] = {}
     left_out: dict[str, str] = {}
@@ -268,10 +273,11 @@ def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
 
 
 def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
-    """Whether the confidence interval of `ratio` (the claim's first arm to its second) agrees with a claim:
-    "agrees" or "contradicts" if the whole interval lies above or below 1, as the claim says, else
-    "undecided". A claim that there is `little` difference agrees if the interval ends below a factor of 1.1
-    (LITTLE), and is contradicted if it begins above. "no claim" if the paper makes none."""
+    """Tells whether the results agree with a claim. `ratio` is that of the claim's first arm to its second,
+    with its confidence interval. For a claim of "more", "agrees" if the whole interval is above 1,
+    "contradicts" if it is below; for "fewer" the other way round. For a claim of "little" difference,
+    "agrees" if the whole interval is below 1.1 (LITTLE), however small, and "contradicts" if it is above.
+    "undecided" if the interval contains that limit; "no claim" if the paper makes none."""
     if not claim.words:
         return "no claim"
     low, high = _as_claimed(claim, ratio)

@@ -25,11 +25,14 @@ which it ran, twice. `unfinished`: not searched yet."""
 
 
 class Setup(Record):
-    """How tasks are searched, the same for all jobs of an arm (one of the ways to search that are compared).
+    """How tasks are searched; the same for all searches of a bench, or of one arm of an ablation.
+
     `knowledge` is the file of the knowledge base that all searches read and teach; with `alone`, each search
-    has a copy of its own. `gpu` is the GPU that an emulated device stands for. `search.seed` is replaced by
-    each job's seed. If the policy is `llm`, `models` say which models take part, and `roles` who plays which
-    role."""
+    has a copy of its own. `gpu` is the GPU that an emulated device stands for. `dtype` is what tasks are cast
+    to, None for their own types. `search.seed` is replaced by each job's seed. For the policy `llm`, `models`
+    are the language models; `roles` says, for single kinds of questions, who answers them: "ROLE=expert",
+    "ROLE=llm", or a model, "ROLE=KIND:NAME".
+    """
 
     policy: PolicyName = "expert"
     strategy: StrategyName = "maic-rl"
@@ -59,8 +62,8 @@ class Setup(Record):
 
     @property
     def model(self) -> str | None:
-        """The model's name for display, or where its answers are replayed from; None if no model takes
-        part."""
+        """The model's name for display. If answers are replayed, "replay:" with the folder they come from; if
+        only single roles have models, these as ROLE=KIND:NAME. None if no model takes part."""
         if self.policy == "expert":
             return None
         given = self.models
@@ -74,8 +77,8 @@ class Setup(Record):
 
 
 class Job(Record):
-    """One search of one task with one seed. `arm` names its setup among those that are compared (`bench` in a
-    bench)."""
+    """One search of one task with one seed, as `setup` says. `arm` is "bench" in a bench; in an ablation it
+    names the study and the arm that the search belongs to."""
 
     arm: str
     entry: Entry
@@ -100,8 +103,8 @@ class Job(Record):
 
     @property
     def model_use(self) -> ModelUse | None:
-        """The setup's use of models, where recorded answers are in a subfolder for this job alone; None if no
-        model takes part."""
+        """Which language models take part, and in which roles; None if none does. If answers are recorded or
+        replayed, their folder is a subfolder for this job alone."""
         use = self.setup.model_use
         if use is None:
             return None
@@ -133,13 +136,18 @@ NOTHING = Spent(evaluations=0, device_seconds=0.0, seconds=0.0)
 
 
 class JobResult(Record):
-    """Result of one search. `job` is the job's key, `run` the name of its run. Times are in microseconds;
-    `floor_us` is the least that the GPU's bandwidth and peak rates allow; `gain` is the speedup over the
-    first candidate; all are None without a valid candidate. `judged` are the speedups over eager PyTorch in
-    the order of judging, None for a candidate that failed or that a review rejected. `ranked` is (how many
-    pairs of candidates the emulator's timing model put in the right order, of how many). `reason` says why a
-    search with a valid result stopped early, empty if it did not; for any other status, why there is no
-    result."""
+    """Result of one search. `job` is the job's key, `run` the name of its run, `group` the level or folder of
+    the task.
+
+    `status`: see `Status`. `reason`: for the status "valid", why the search stopped early, empty if it did
+    not; for any other, why there is no result. Times are in microseconds, from a model of the GPU if
+    `modelled`: of the first and the best candidate, of the baseline, and the floor (the least that the GPU's
+    bandwidth and peak rates allow). `gain` is the best candidate's speedup over the first. All of these are
+    None without a valid candidate. `applied` are the techniques on the way to the best. `judged` are the
+    speedups over eager PyTorch in the order of judging, None for a candidate that failed or that a review
+    rejected. `ranked`: (pairs of candidates that the emulator's timing model put in the right order, pairs
+    compared).
+    """
 
     job: str
     arm: str
@@ -163,9 +171,10 @@ class JobResult(Record):
 
 
 class Measured(Record):
-    """The final measurement of a job's best candidate against one baseline; times in microseconds. `outcome`
-    is the kind of the verdict. `speedup` is None if the candidate was not correct (`reason` says why) or,
-    with `absent`, if the baseline does not run."""
+    """The final measurement of a job's best candidate against one `baseline` ("eager", ..., or "initial" for
+    the search's first candidate); times in microseconds. `outcome` is the kind of the judge's verdict, such
+    as "Accepted". `absent`: the baseline does not run. `speedup` is None then, and also if the candidate was
+    not correct; `reason` says why."""
 
     job: str
     baseline: str
@@ -179,8 +188,8 @@ class Measured(Record):
 
 
 def result_of(job: Job, status: Status, reason: str = "") -> JobResult:
-    """The result of a job whose search found no correct candidate: its names, `status` and `reason`, no
-    times."""
+    """Returns a result of `job` with its key, arm, task, group and seed, this `status` and `reason`, and
+    nothing else: all times are None. For a search that found no correct candidate."""
     return JobResult(
         job=job.key,
         arm=job.arm,

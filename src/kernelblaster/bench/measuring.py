@@ -195,8 +195,9 @@ def _measure(
 
 
 def quotient(one: Speedup, other: Speedup) -> Speedup:
-    """The speedup of one candidate over another, from their speedups over the same baseline. The interval is
-    the widest that both intervals allow."""
+    """Returns the speedup of one candidate over another: `one` and `other` are their speedups over the same
+    baseline. The interval is as wide as both allow: its low end is that of `one` divided by the high end of
+    `other`, its high end that of `one` divided by the low end of `other`."""
     return Speedup(
         estimate=one.estimate / other.estimate,
         low=one.low / other.high,

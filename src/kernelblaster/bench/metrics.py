@@ -38,7 +38,7 @@ class BenchSummary:
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate of a value with the lower and the upper end of its confidence interval."""
+    """An estimate of a value, with the ends `low` and `high` of its confidence interval."""
 
     low: float
     estimate: float
@@ -105,8 +105,9 @@ def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]
 def fast_p_band(
     speedups: Sequence[float | None], at: Sequence[float], seed: int = 0, confidence: float = CONFIDENCE
 ) -> list[Interval]:
-    """`fast_p` with bootstrap confidence intervals from resampling the tasks; `seed` makes it repeatable.
-    Empty without tasks."""
+    """Returns `fast_p` with a confidence interval for each p in `at`, found by drawing the tasks anew
+    (bootstrap). `confidence` 0.95 gives 95 % intervals; `seed` makes the drawing repeatable. Empty without
+    tasks."""
     if not speedups:
         return []
     reached = np.array([[s is not None and s > p for p in at] for s in speedups], dtype=np.float64)
@@ -121,9 +122,10 @@ def fast_p_band(
 def geometric_mean_interval(
     groups: Sequence[Sequence[float]], seed: int = 0, confidence: float = CONFIDENCE
 ) -> Interval | None:
-    """The geometric mean over tasks with a bootstrap confidence interval from resampling the tasks. A group
-    holds the positive values of one task, for example one for each seed, and counts once, by its own
-    geometric mean; empty groups are ignored. None without tasks."""
+    """Returns the geometric mean over tasks with a confidence interval, found by drawing the tasks anew
+    (bootstrap). Each group has the positive values of one task, for example one for each seed, and enters by
+    its own geometric mean; empty groups are ignored. `confidence` 0.95 gives 95 % intervals; `seed` makes the
+    drawing repeatable. None without tasks."""
     means = np.array([fmean(log(value) for value in group) for group in groups if group])
     if not len(means):
         return None
@@ -144,7 +146,7 @@ class Cost:
     usd: float | None = 0.0
 
     def plus(self, other: "Cost") -> "Cost":
-        """What both together cost. The dollars are None if they are unknown for one of them."""
+        """Returns the sum of both costs. Its dollars are None if those of one of them are unknown."""
         usd = None if self.usd is None or other.usd is None else self.usd + other.usd
         return Cost(
             self.evaluations + other.evaluations,
@@ -156,15 +158,16 @@ class Cost:
 
 
 def doublings(gains: Sequence[float | None]) -> float:
-    """How many doublings of speed all searches gained together: the sum of log2 of their speedups; None
-    counts as no gain."""
+    """Returns how many doublings of speed all searches gained together: the sum of log2 of `gains`, which are
+    their speedups over their first candidates. 4x counts as 2; None counts as 0."""
     return sum(log2(gain) for gain in gains if gain is not None)
 
 
 def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float | None]:
-    """What searches gained for what they cost: doublings of speed (the sum of log2 of `gains`) for each
-    `evaluation`, `device_second`, `second`, `token` and `usd` of `cost`; None if none was spent or the price
-    is unknown."""
+    """Returns what searches gained for each unit that they spent: the sum of log2 of `gains` (their
+    speedups; None counts as no gain) divided by the cost in "evaluation", "device_second", "second",
+    "token" and "usd". 1 means that the speed doubled for one unit. A value is None if nothing was spent or
+    the price is unknown."""
     total = doublings(gains)
     spent = {
         "evaluation": cost.evaluations,
@@ -177,8 +180,8 @@ def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float 
 
 
 def best_so_far(speedups: Sequence[float | None], count: int) -> list[float | None]:
-    """The best speedup after 1, 2, ... `count` evaluations; None until one was valid. Stays constant after
-    the last evaluation."""
+    """Returns the best of the first 1, 2, ... `count` speedups; None as long as no candidate was correct.
+    Beyond the end of `speedups`, the last value is repeated."""
     curve: list[float | None] = []
     best: float | None = None
     for index in range(count):

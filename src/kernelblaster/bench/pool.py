@@ -58,10 +58,10 @@ class WorkerPool:
 
 
 def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
-    """A number of workers for a kind of device. On a GPU up to eight, so that it does not wait for them,
-    otherwise half of the cores, since each worker also compiles. On a fleet two for each device, so that one
-    can choose its next candidate while the other's is judged, and at most eight for each core of this
-    machine, because a search mostly waits."""
+    """Returns how many searches run side by side, each in a process, if the user does not say. On the
+    emulated device half of the cores, because each search also compiles. On a GPU the same, but 2 to 8:
+    enough that the GPU need not wait for candidates. On a fleet two for each device, so that one search
+    chooses its next candidate while the other's is judged; at most eight for each core of this machine."""
     cores = usable_cores()
     if machines is not None:
         return max(1, min(2 * machines.devices(device), 8 * cores))
@@ -192,9 +192,9 @@ class _Messages:
 def open_fleet(
     machines: Machines | None, kind: OwnedKind, run: Run, tell: Tell
 ) -> AbstractContextManager[Dispatcher | None]:
-    """A context with a dispatcher for all devices of a `kind` on a fleet's `machines`; it gives None if
-    `machines` is None. Leases (which requests devices work on) are kept with `run`, the record of a bench;
-    `tell` is called with messages about devices."""
+    """A context that yields a dispatcher for all devices of a `kind` on the `machines` of a fleet; None if
+    `machines` is None. Leases, which say what request each device is working on, are recorded in `run`, the
+    record of a bench. `tell` is called with messages about devices."""
     if machines is None:
         return nullcontext()
     return machines.dispatcher(kind, leases_of(run), partial(_say, tell))
@@ -224,8 +224,8 @@ class Judges:
         self._open.close()
 
     def of(self, job: Job) -> Judge:
-        """The judge for this job. Several jobs may get the same judge; what it had prepared for the task of
-        the previous job is freed."""
+        """Returns the judge for this job. Several jobs may get the same judge: what it prepared for the task
+        of an earlier job is then freed."""
         where = (job.setup.device, job.setup.gpu)
         judge: Any = self._known.get(where)
         if judge is None:

@@ -26,10 +26,10 @@ BUSY_WITH = {
 
 
 class BenchPlan(Record):
-    """What a bench does: every task of `entries` is searched with every seed, as `setup` says. `start` is the
-    initial knowledge base: `seed`, `empty`, or the path or URL of one that is copied. After the searches, the
-    best candidates are measured against `baselines`, eager first. `suites` are the names as the user gave
-    them."""
+    """What a bench does: it searches every task of `entries` with every seed, as `setup` says. `start` is the
+    knowledge base that it begins with: "seed" for the one that is shipped, "empty", or the path or URL of
+    one, which is copied. After the searches, the best candidates are measured against each of `baselines`,
+    eager PyTorch first. `suites` are the names that the user gave."""
 
     suites: tuple[str, ...]
     entries: tuple[Entry, ...]
@@ -50,16 +50,17 @@ class BenchPlan(Record):
 
 @dataclass(frozen=True)
 class Row:
-    """One task with one seed: the result of its search, and the final measurements of its best candidate by
-    baseline, `initial` included; empty until measured."""
+    """One planned search, that is one task with one seed: its result, and the final measurements of its best
+    candidate by the name of the baseline. One of these is "initial", the search's first candidate. No
+    measurements yet: empty."""
 
     result: JobResult
     measured: dict[str, Measured]
 
     @property
     def speedups(self) -> dict[str, float | None]:
-        """The speedup over each baseline that runs, except `initial`, by the baseline's name; None for one
-        in whose measurement the candidate was not correct."""
+        """The speedup over each baseline by its name, without "initial" (the search's first candidate) and
+        without baselines that do not run. None if the candidate was found not correct in that measurement."""
         return {
             name: one.speedup.estimate if one.speedup else None
             for name, one in self.measured.items()
@@ -67,8 +68,9 @@ class Row:
         }
 
     def speedup(self, baseline: str) -> float | None:
-        """The speedup over this baseline, or over the fastest of them (`best`); None if there is no valid
-        candidate or the baseline does not run."""
+        """Returns the speedup over the baseline with this name; for "best", that over the fastest baseline of
+        this task. None if the search has no valid candidate, the baseline does not run, or nothing was
+        measured."""
         if self.result.status != "valid":
             return None
         if baseline == BEST:
@@ -77,8 +79,8 @@ class Row:
         return one.speedup.estimate if one and one.speedup else None
 
     def faster(self, baseline: str) -> bool:
-        """Whether the judge accepted the candidate as faster than this baseline (or `best`), beyond the
-        uncertainty of the measurement."""
+        """True if the judge accepted the best candidate as faster than the baseline with this name, beyond
+        the uncertainty of the measurement; for "best", faster than the fastest baseline of this task."""
         one = self.beside_best if baseline == BEST else self.measured.get(baseline)
         return self.result.status == "valid" and one is not None and one.outcome == "Accepted"
 
@@ -89,16 +91,18 @@ class Row:
 
     @property
     def beside_best(self) -> Measured | None:
-        """The measurement against the fastest baseline; None if there is none."""
+        """The measurement against the fastest baseline, the one with the smallest speedup; "initial" does not
+        count. None if the candidate was measured against none."""
         known = [one for name, one in self.measured.items() if name != INITIAL and one.speedup]
         return min(known, key=lambda one: one.speedup.estimate, default=None) if known else None  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Throughput of a bench's searches: candidates judged (`evaluations`), wall-clock `seconds`, and in
-    `busy` the fraction of that time for which a shared device was in use, by kind of work and averaged over
-    devices. `ranking` says how well the emulator's timing model ranked candidates that were then measured."""
+    """Throughput of a bench's searches: `evaluations` candidates were judged in `seconds` of wall-clock time.
+    `busy` says for each kind of work ("evaluate", "profile", ...) for which fraction of the time the device
+    was occupied by it; the mean, if there are several devices. `ranking` says how often the emulator's timing
+    model put candidates in the order that measurement then showed."""
 
     evaluations: int
     seconds: float
@@ -151,9 +155,9 @@ class BenchRecord:
 
     @property
     def pace(self) -> Pace:
-        """Throughput over all searches, interruptions left out. The time of a process that was killed counts
-        up to the last result that it recorded; the fractions of time in `busy` cover only processes that
-        ended by themselves."""
+        """Throughput over all searches; pauses between commands do not count. Of a process that was
+        killed, the time up to its last recorded result counts; `busy` covers only processes that ended by
+        themselves."""
         busy: Counter[str] = Counter()
         seconds = known = mark = 0.0
         for event in self._events:

@@ -48,11 +48,11 @@ BROKEN = (DeviceLost, NoDevice, NoCompiler, Shortage, KnowledgeError, StoreError
 
 @dataclass(frozen=True)
 class News:
-    """A progress message about the job with the key `job`. Kinds: `began` (sent again when a run is
-    continued, with the evaluations so far), `stepped` (a candidate was tried), `says` (a message of this
-    search for a person), `ended` (with `result`); about no single job: `lost` (a device or a process was
-    lost), `busy` (seconds that a shared device spent on each kind of work since the last such message).
-    `words` are for a person. Times are in microseconds, None until something was timed."""
+    """A progress message about the job with the key `job`. By `kind`: "began", also when an earlier run is
+    continued, with its evaluations so far; "stepped": a candidate was tried; "says": `words` for a person;
+    "ended", with `result`. Two kinds are about no single job: "lost": a device or a process was lost; "busy":
+    for how many seconds a shared device did each kind of work since the last such message. Times are in
+    microseconds, None until something was timed."""
 
     kind: Literal["began", "stepped", "says", "ended", "lost", "busy"]
     job: str
@@ -71,10 +71,10 @@ Tell = Callable[[News], None]
 
 
 def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) -> JobResult:
-    """Do one job in the bench's `folder` and return its result. If `begun` names an earlier run of the job,
-    that is continued; if it is None, a new run is begun. Problems with the task or with a model's answers
-    give a result; problems with the device, the disk, a database or a model's server are raised, and the job
-    stays unfinished."""
+    """Searches the task of `job`, in a run in the bench's `folder`, and returns the result. `begun` is the
+    name of an earlier run of the job to continue; None begins a new one. A problem with the task or with a
+    model's answers gives a result that says so. A problem with the device, the disk, a database or a model's
+    server is raised, and the job stays unfinished."""
     start = time.monotonic()
     run: Run | None = None
     tell(News("began", job.key))

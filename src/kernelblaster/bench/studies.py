@@ -19,10 +19,10 @@ LITTLE = 1.1  # a smaller factor between two arms counts as little
 @dataclass(frozen=True)
 class Arm:
     """One way to search, to be compared with others. `settings` are the fields of `Search` (the options of a
-    search) in which it differs from the common setup. With `budget_each`, each of its rollouts (chains of
-    steps) may judge as many candidates as a whole search of another arm. `start` is its initial knowledge:
-    nothing, the knowledge base that is shipped (`seed`), what the first half of the tasks taught, or what
-    they taught for another GPU; a strategy without memory ignores it."""
+    search) that differ from the common setup. With `budget_each`, every rollout of a search may judge as many
+    candidates as a whole search of another arm. `start` is the knowledge base that it begins with: "empty",
+    the one that is shipped ("seed"), one trained on the first half of the tasks ("trained"), or the same for
+    another GPU ("trained elsewhere"); a strategy without memory ignores it."""
 
     name: str
     start: Start = "seed"
@@ -31,8 +31,8 @@ class Arm:
     budget_each: bool = False
 
     def search(self, common: Search) -> Search:
-        """The settings with which this arm searches: `common`, those of all arms, with what is different in
-        this one."""
+        """Returns the options with which this arm searches: `common`, which all arms of the ablation have,
+        with the arm's own changes."""
         own = common.model_copy(update=self.settings)
         return (
             own.model_copy(update={"evaluations": own.evaluations * own.rollouts})
@@ -43,9 +43,11 @@ class Arm:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says about the arm `arm` relative to the arm `beside` in a measure: `more` speed,
-    `fewer` evaluations or tokens, or `little` difference. `size` is the paper's factor, None if it gives
-    none. Empty `words`: the paper makes no claim, and only the ratio is reported."""
+    """What the paper says about the arm `arm` in comparison with the arm `beside`. `measure` is what is
+    compared: "best" (the best speedup), "evaluations" (candidates judged until nearly the best is found) or
+    "tokens". `direction` is what `arm` has of it: "more", "fewer", or "little" difference. `size` is the
+    factor in the paper, None if it gives none. If `words` is empty, the paper makes no claim, and only the
+    ratio is reported."""
 
     arm: str
     beside: str
@@ -57,8 +59,8 @@ class Claim:
 
 @dataclass(frozen=True)
 class Study:
-    """A question with the `arms` that answer it and the `claims` of the paper to check. `needs_model`: it
-    compares ways to use a language model."""
+    """A question that an ablation answers: its `arms` are the ways to search that are compared, `claims` what
+    the paper says about them. `needs_model`: the arms are ways to use a language model."""
 
     name: str
     title: str

@@ -22,8 +22,9 @@ NUMBER = re.compile(r"(\d+)_")
 
 
 class Entry(Record):
-    """A task of a suite: its name, its file, and the `group` (level or folder) that statistics are made for.
-    `number` selects it by `--problems`: KernelBench's own, else its position in the group."""
+    """A task of a suite: its name, the path of its file, and the `group` (level or folder) that statistics
+    are made for. `number` is what the option `--problems` names it by: KernelBench's own number or, in other
+    suites, its place in the group."""
 
     name: str
     path: str
@@ -65,8 +66,8 @@ def new_folder(suite: str) -> Path:
 
 
 def sample(entries: Sequence[Entry], count: int, seed: int = 0) -> list[Entry]:
-    """Draws up to `count` of the tasks `entries` from each group at random; equal seeds draw the same. They
-    keep their order."""
+    """Returns up to `count` of the tasks `entries` from each group (level or folder), drawn at random, in
+    their order. The same seed draws the same tasks."""
     kept: set[str] = set()
     for group in sorted({entry.group for entry in entries}):
         names = [entry.name for entry in entries if entry.group == group]

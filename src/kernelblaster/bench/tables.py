@@ -24,8 +24,9 @@ class GroupSummary:
 
 
 def baselines_of(plan: BenchPlan) -> list[str]:
-    """What speedups of this bench are shown against, in the order of the tables' columns: `best` (the fastest
-    baseline of each task) first if there are several, and `initial` (the search's first candidate) last."""
+    """Returns the names of what this bench's speedups are over, in the order of the tables' columns: "best"
+    (for each task its fastest baseline) if there are several baselines, the baselines, and "initial" (the
+    search's first candidate)."""
     return [*([BEST] if len(plan.baselines) > 1 else []), *plan.baselines, INITIAL]
 
 
@@ -42,8 +43,8 @@ def in_group(rows: Sequence[Row], group: str) -> list[Row]:
 
 
 def task_speedups(rows: Sequence[Row], baseline: str) -> list[float | None]:
-    """One speedup over this baseline for each task: the geometric mean over its seeds, None if one of them
-    has none. `rows` are the results of the searches."""
+    """Returns one speedup over this baseline for each task in `rows` (results of searches): the geometric
+    mean over the task's seeds. None for a task that has no speedup with one of the seeds."""
     by_task: dict[str, list[float | None]] = {}
     for row in rows:
         by_task.setdefault(row.result.task, []).append(row.speedup(baseline))

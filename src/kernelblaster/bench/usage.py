@@ -16,9 +16,9 @@ START = "(start)"  # stands for what is applied before the first technique
 
 @dataclass
 class Uses:
-    """Counts of attempts, for example of one technique: `paid` are those that gained more than 1 % (a log
-    speedup above PAID), `idle` correct ones that did not, `failures` the others by kind; `speedups` has those
-    of the correct ones."""
+    """Counts of attempts, for example at one technique. `paid`: a gain of more than 1 % (a log speedup above
+    PAID). `idle`: correct, without such a gain. `failures`: all others, by the kind of failure. `speedups`
+    are those of the correct attempts."""
 
     paid: int = 0
     idle: int = 0
@@ -63,10 +63,10 @@ class Uses:
 
 @dataclass(frozen=True)
 class Transition:
-    """How often `technique` was applied directly after the technique `before` (START if it was the first
-    one), and with what result: `paid` is the fraction of these attempts that gained more than 1 %,
-    `median_speedup` the median over those that gave a correct candidate, `median_anywhere` that over all uses
-    of the technique, whatever came before. A median is None if there was no correct candidate."""
+    """What came of applying `technique` directly after the technique `before` (START: as the first one).
+    `paid` is the fraction of these `attempts` that gained more than 1 %; `median_speedup` is the median over
+    those that gave a correct candidate. `median_anywhere` is the median over all uses of `technique`,
+    whatever came before. A median is None if no candidate was correct."""
 
     before: str
     technique: str
@@ -78,9 +78,10 @@ class Transition:
 
 @dataclass(frozen=True)
 class TechniqueUsage:
-    """What searches tried: attempts by technique, by performance state (what bounds a kernel, like
-    "memory-bandwidth") and by (state, technique). `visited` are the states of each task in order of first
-    visit; `transitions` say how a technique fares after which other one."""
+    """What searches tried. Attempts are counted by technique, by performance state (what bounds a kernel,
+    like "memory-bandwidth") and by (state, technique). `visited` has for each task the states that its
+    candidates were in, in the order in which they first occurred. `transitions` say which technique pays
+    directly after which other one."""
 
     techniques: dict[str, Uses]
     states: dict[str, Uses]

@@ -1,5 +1,5 @@
-"""The lock of a bench folder, which all processes that work on the bench hold together: a new command waits
-until the processes of a killed one have ended."""
+"""The lock of a bench folder. All processes that work on the bench hold it together. So a new command can
+wait until all processes of a command that was killed have ended."""
 
 import fcntl
 import os
@@ -18,10 +18,10 @@ WORKING = ".working"
 
 
 def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
-    """Takes the lock of a bench's `folder` as its main process, which must already hold the lock of the event
-    log. Waits up to `limit_s` seconds for workers of an earlier command to end; then raises StoreError.
-    Returns the open lock file, which holds the lock (shared with this command's workers) until it is
-    closed."""
+    """Takes the lock of a bench's `folder` for a new command, and returns the open lock file; the lock is
+    held until that is closed, and the command's workers may hold it too. The caller must already hold the
+    lock of the event log. Waits up to `limit_s` seconds for workers of an earlier command to end, then raises
+    StoreError."""
     file = _opened(folder)
     until = time.monotonic() + limit_s
     while True:
@@ -45,8 +45,9 @@ def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
 
 @contextmanager
 def share_work_lock(folder: Path) -> Iterator[None]:
-    """A context in which a worker process holds the lock of a bench's `folder`, together with the main
-    process. Ends the worker at once if that one has ended, since another command may have started already."""
+    """A context in which this worker process holds the lock of a bench's `folder`, together with its main
+    process. If the main process ends, this one is ended at once; also if it had ended before, as another
+    command may have begun."""
     with _opened(folder) as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         die_with_parent()

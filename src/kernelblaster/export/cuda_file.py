@@ -1,4 +1,5 @@
-"""Export as a `.cu` that states its origin, compiles on its own, and can be judged again."""
+"""Exports a candidate as a `.cu` file that says where it comes from, compiles on its own, and can be judged
+again."""
 
 from kernelblaster.export.origin import Origin, header_lines
 from kernelblaster.plain_text import comment

@@ -23,17 +23,17 @@ import torch
 
 
 class ExportedKernel:
-    """A CUDA source, compiled by nvcc once for each machine, and the launch function in it. `outputs`,
-    `inputs` and `parameters` describe its arguments: tensors as (name, type, sizes), numbers as (name, type).
-    `sizes` says for each size by name what determines it: a number where the module's construction fixes it,
-    "free" where the inputs do, "derived" where only running forward of `model`, the original module's class,
-    can tell.
+    """A CUDA source with a launch function, compiled by nvcc once for each machine. `outputs`, `inputs` and
+    `parameters` describe the function's arguments in order: a tensor is (name, type, sizes), a number is
+    (name, type). `sizes` says where each size by name comes from: a number is its value, which the module's
+    construction fixes; "free": the inputs have it; "derived": it is known only after running forward of
+    `model`, the original module's class.
 
     `built_with` are the arguments that the module was built with when the kernel was judged. `modes` are the
-    modes that the kernel is for, each a list with `training` of the module and its parts in turn; None if the
-    module does the same in every mode. `most_bytes` is the largest input, in bytes, that was judged. `call`
-    takes the inputs in the kernel's order and returns the positional and the named arguments of forward that
-    hold them; None if they are its positional ones.
+    modes that the kernel is for, each a list with `training` of the module and all its parts; None if the
+    module computes the same in every mode. `most_bytes`: inputs and parameters with more bytes in all are not
+    given to the kernel. `call` makes a call of forward from the kernel's inputs: it returns the positional
+    and the named arguments; None if the inputs are forward's positional arguments.
     """
 
     alignment = 256
@@ -128,8 +128,9 @@ class ExportedKernel:
     def flat_inputs(
         self, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], str | None]:
-        """The inputs of a call of the module in the order in which the kernel takes them, with None: (inputs,
-        None). If the call is not of the form that was judged, no inputs and the reason why: ((), reason)."""
+        """Returns (the inputs of a call of the module, in the order in which the kernel takes them; None).
+        `inputs` are the call's positional arguments, `named` the others. If the call is not of the form that
+        was judged, returns ((), the reason)."""
         if self.call is None and not named and len(inputs) == len(self.inputs):
             return inputs, None
         try:
@@ -183,7 +184,8 @@ class ExportedKernel:
         return "a tensor" if isinstance(value, torch.Tensor) else repr(value)[:60]
 
     def why_not(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> str | None:
-        """Why the kernel cannot run on these inputs; None if it can."""
+        """Returns the reason why the kernel cannot run on these inputs of `module`, as a sentence without a
+        full stop; None if it can."""
         otherwise = getattr(module, "built_otherwise", None)
         if otherwise is not None:
             return f"the module was built with other arguments than the kernel is for: {otherwise}"
@@ -328,8 +330,8 @@ class _KernelInput:
 
 
 def native_architecture(device: torch.device | None = None) -> str:
-    """The GPU's architecture for nvcc; from Hopper on with the suffix `a` (architecture-specific
-    instructions)."""
+    """Returns the architecture of the GPU as nvcc names it: "sm_80"; from Hopper on with "a" for
+    architecture-specific instructions: "sm_90a". `device` None: the current GPU."""
     major, minor = torch.cuda.get_device_capability(device)
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 

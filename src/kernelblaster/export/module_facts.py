@@ -1,4 +1,5 @@
-"""What an exported torch module must know about the original one beyond the signature."""
+"""Finds out, by running a module, what an exported file must know about it beyond the signature: its modes,
+the form of its result, and the buffers that it changes."""
 
 import sys
 from contextlib import nullcontext
@@ -18,11 +19,14 @@ from kernelblaster.tasks.small import find_small
 
 @dataclass(frozen=True)
 class ModuleFacts:
-    """What running a module showed about it. `parameters` are the names in its state dict. `result` is a
-    Python expression for what forward returns, with its tensors as `out[i]`. `modes` are the modes in which
-    it computes the same as when it was built, each a list with `training` of the module and all its
-    submodules; None if it does so in every mode; only the mode it was built in if others cannot be tried.
-    `changed_buffers` are the names of the buffers that forward writes in that mode."""
+    """What running a module showed about it. `parameters` are the names of its parameters and buffers.
+    `result` is a Python expression for what forward returns, in which `out[i]` are its tensors: "(out[0],
+    {'h': out[1]})". `changed_buffers` are the names of buffers that forward writes to.
+
+    `modes` are the modes (training or not) in which the module computes the same as in the one that it was
+    built in; each is a list with `training` of the module and all its parts. None if it computes the same in
+    every mode. Only the mode that it was built in, if others could not be tried.
+    """
 
     parameters: tuple[str, ...]
     result: str
@@ -31,8 +35,8 @@ class ModuleFacts:
 
 
 def module_facts(task: Task) -> ModuleFacts:
-    """Run the task's module on the CPU at a small size, or on fake tensors (shapes without data) if it has
-    none, and return what that shows. Raises KernelBlasterError if its result has a type that cannot be
+    """Runs the task's module and returns what that shows: on the CPU at its small sizes or, if it cannot be
+    built small, on tensors without values. Raises KernelBlasterError if its result has a type that cannot be
     exported."""
     file = ModuleFile(task.source, task.path)
     dtype = cast_of(task)

@@ -1,4 +1,4 @@
-"""The origin of an exported kernel, as a comment at the top of its file."""
+"""Where an exported kernel comes from, and the comment at the top of its file that says so."""
 
 from dataclasses import dataclass
 

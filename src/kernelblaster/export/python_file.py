@@ -1,5 +1,5 @@
-"""Export as one Python file that does not depend on KernelBlaster: the task's source, the kernel, and a
-module that runs the kernel instead of the original."""
+"""Exports a candidate as one Python file that does not depend on KernelBlaster: the task's source, the
+kernel, and a module that runs the kernel instead of the original."""
 
 import ast
 from pathlib import Path
@@ -67,9 +67,10 @@ class OptimizedModel(Model):
 
 
 def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module"]) -> str:
-    """The text of a Python file with the task's source, the kernel and a module that runs it: `ModelNew`
-    (`kernelbench`) or `OptimizedModel` (`module`). Raises KernelBlasterError for a CUDA-source task, clashing
-    names, or a module that the kernel cannot stand in for."""
+    """Returns the text of a Python file with the task's source, the kernel, and a module that runs it. The
+    module is called ModelNew for the form "kernelbench" and OptimizedModel for "module". Raises
+    KernelBlasterError if the task is a CUDA source, if names in the file clash, or if the kernel would not do
+    all that the module does."""
     if task.kind != "module":
         raise KernelBlasterError(
             f"{task.name}: is a CUDA source, there is no module to stand in for; export it with --format cu."
@@ -88,8 +89,8 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
 
 
 def changes(facts: ModuleFacts) -> str:
-    """The explanation for the user why a module whose forward() writes its buffers cannot be exported, and
-    what to do. No full stop."""
+    """Returns, for the user, why a module whose forward() writes to its buffers cannot be exported, and what
+    to do about it. Without a full stop."""
     return (
         f"forward() changes the module's buffers ({', '.join(facts.changed_buffers)}), which the kernel does "
         "not; end __init__ with self.eval() if they are statistics for training, else leave them out"

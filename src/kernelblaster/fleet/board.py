@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class DeviceEntry:
-    """A device of a fleet that a command uses: its owner's `name`; the `node` (machine) that it is on;
-    `user`, whose command it is; what it works on (`about`, empty if nothing) and since when (seconds since
-    1970); `refused` says why the device is not used, empty if it is."""
+    """A device of a fleet that a command uses. `name` is that of its owner (the process that has it), `node`
+    the machine that it is on, `user` the person whose command it is. It has worked on `about` since the time
+    `since` (seconds since 1970); empty: on nothing. `refused` says why the device is not used; empty if it is
+    used."""
 
     name: str
     node: str
@@ -27,12 +28,13 @@ class Board:
         self._entries: dict[str, DeviceEntry] = {}
 
     def put(self, entry: DeviceEntry) -> None:
-        """Adds a device to the list, or replaces its entry; the time in `since` becomes the present one."""
+        """Adds a device to the list, or replaces its entry. The entry's `since` is set to the present
+        time."""
         self._entries[entry.name] = replace(entry, since=time.time())
 
     def note(self, name: str, about: str) -> None:
-        """Record what a device works on from now on (`about`, in words; empty: nothing). Ignored for an
-        unknown device."""
+        """Records in words what the device `name` works on from now on; an empty `about` means nothing.
+        Ignored if the device is not on the list."""
         entry = self._entries.get(name)
         if entry is not None:
             self._entries[name] = replace(entry, about=about, since=time.time())

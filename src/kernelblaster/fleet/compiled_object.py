@@ -14,8 +14,9 @@ from kernelblaster.records import Compilation
 
 @dataclass(frozen=True)
 class CompiledObject:
-    """A compiled candidate with all files that belong to it. `key` names it in the compile cache: the digest
-    of what it was made from. `files` are (name, permissions, content), sorted by name; `digest` is theirs."""
+    """A compiled candidate with all files that belong to it, as a value. `key` is its name in the compile
+    cache, a hash of source and options that it was compiled from. `files` are (name, permissions, content),
+    sorted by name; `digest` is a hash of them."""
 
     key: str
     digest: str
@@ -23,8 +24,8 @@ class CompiledObject:
 
 
 def pack(binary: Binary) -> CompiledObject:
-    """A compiled candidate on this machine as a value that can be sent to another: all files of its folder in
-    the compile cache."""
+    """Returns a compiled candidate that is in this machine's compile cache as a value that can be sent to
+    another machine: all files of its folder there."""
     folder = binary.path.parent
     paths = sorted(path for path in folder.iterdir() if path.name != CONTENTS)
     files = tuple((path.name, path.stat().st_mode & 0o777, path.read_bytes()) for path in paths)

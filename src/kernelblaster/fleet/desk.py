@@ -24,10 +24,10 @@ AHEAD = 16  # candidates that are compiled, or being compiled, before the device
 
 @dataclass(eq=False)
 class Pending:
-    """A request of a client that waits for its answer. `work` identifies what is to be done (`work_of` in
-    requests.py); `compiled` is its compiled candidate, if it needs one. `alone`: it is not to be combined
-    with others, because a device's process was lost before while it worked on this request. `since` is when
-    it was made (a `time.monotonic`, seconds)."""
+    """A request of a client, which waits for its answer. `client` is the search that asks. `work` is the hash
+    of what is to be done (`work_of` in requests.py). `compiled` is the compiled candidate, None if there is
+    none yet or none is needed. `alone`: it is sent to the device without other requests, because a device's
+    process was lost with it before. `since` is when it was made (a `time.monotonic`, in seconds)."""
 
     request: Request
     client: Hashable
@@ -45,10 +45,11 @@ class Pending:
 
 
 class Desk:
-    """The owner of a device (the process that has it) with its queue. Requests are in one of four places:
-    `waiting` to be compiled, `compiling`, `ready`, or `at_work` (sent to the owner at the time `began`, a
-    `time.monotonic`). `clients` are the searches whose present task is judged here; `answered` counts
-    requests. `used` are the seconds of device time that each search (`Pending.search`) has had."""
+    """The queue of one device, in front of `owner`, the process that has the device. A request is in one of
+    four places: `waiting` to be compiled, `compiling`, `ready` for the device, or `at_work` on it, since the
+    time `began` (a `time.monotonic`, in seconds). `clients` are the searches whose present task is judged on
+    this device. `answered` is the number of requests answered; `used` has the seconds of device time that
+    each search (`Pending.search`) has had."""
 
     def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
         self.owner = owner
@@ -64,28 +65,29 @@ class Desk:
 
     @property
     def load(self) -> int:
-        """How many requests are here and not answered yet."""
+        """How many requests are in this queue or at work on this device."""
         return len(self.waiting) + len(self.compiling) + len(self.ready) + len(self.at_work)
 
     def serves(self, choice: JudgeChoice) -> bool:
-        """Whether this device is what a request asks for: of the same kind and, if it is a GPU and one is
-        named, of that model."""
+        """True if this device is one that `choice` asks for: of the same kind and, if it is a GPU and
+        `choice` names a model of GPU, of that model."""
         if self.owner.kind != choice.kind:
             return False
         return choice.kind == "emulated" or choice.gpu in (None, self.facts.spec.name)
 
     def add(self, pending: Pending) -> None:
-        """Queue a request: to be compiled first if it asks for an evaluation and its candidate is not
-        compiled, else as ready."""
+        """Puts a request into the queue: with those waiting to be compiled if it asks for an evaluation and
+        its candidate is not compiled yet, else with those ready for the device."""
         if isinstance(pending.request, EvaluateRequest) and pending.compiled is None:
             self.waiting.append(pending)
         else:
             self.ready.append(pending)
 
     def next_to_compile(self) -> Pending | None:
-        """Take the request whose candidate is compiled next: the oldest one of the client that has the fewest
-        candidates ahead, compiled or being compiled for this device. None if no request waits to be compiled,
-        or 16 candidates (AHEAD) are ahead."""
+        """Takes the request whose candidate is compiled next out of those waiting. So that no client holds up
+        the others, it is of the client that has the fewest candidates compiled or compiling for this device,
+        and the oldest one of that client. None if none waits, or if 16 candidates (AHEAD) are compiled or
+        compiling already."""
         ahead = [*self.compiling, *(one for one in self.ready if one.compiled is not None)]
         if not self.waiting or len(ahead) >= AHEAD:
             return None
@@ -96,13 +98,13 @@ class Desk:
         return chosen
 
     def next_to_answer(self) -> list[Pending]:
-        """Take the requests that the owner of the device gets next; empty if none is ready. Usually it is a
-        single one: the oldest of the search that has used the least device time, so that a slow task does not
-        keep others waiting.
+        """Takes the requests that the device gets next out of those that are ready; empty if none is. Usually
+        this is one request: the oldest of the search that has used the least device time, so that a slow task
+        does not keep others waiting.
 
-        Requests for profiles of equal depth are taken together, since starting a profiler takes longer than
-        making most profiles. They are taken once half of the clients wait for one, one has waited for six
-        seconds (PATIENCE_S), or nothing else is ready.
+        Requests for profiles of the same depth are sent together, because starting a profiler takes longer
+        than making most profiles. They are sent as soon as half of the clients wait for a profile, one of
+        them has waited for six seconds (PATIENCE_S), or nothing else is ready.
         """
         profiles = [one for one in self.ready if isinstance(one.request, ProfileRequest)]
         others = [one for one in self.ready if one not in profiles]
@@ -121,16 +123,16 @@ class Desk:
             del self.used[search]
 
     def charge(self) -> None:
-        """Add the time since `began` to what the searches of the requests at work have used, in equal
-        shares."""
+        """Adds the seconds since `began` to the device time that searches have used: equal shares for the
+        requests at work."""
         seconds = (time.monotonic() - self.began) / max(1, len(self.at_work))
         for one in self.at_work:
             self.used[one.search] += seconds
 
     def spare_evaluation(self) -> Pending | None:
-        """Take an evaluation from the queue that another emulated device may make instead; its result is the
-        same, since times are modelled. It is the newest one that is not to be answered alone, if at least two
-        requests wait here. None if there is none, or this device is a GPU."""
+        """Takes an evaluation out of the queue that another emulated device may make instead; the result is
+        the same there, since times are modelled. It is the newest one that may be sent together with others.
+        None if this device is a GPU, fewer than two requests wait, or there is no such evaluation."""
         if self.owner.kind != "emulated" or len(self.waiting) + len(self.ready) < 2:
             return None
         for queue in (self.waiting, self.ready):
@@ -141,7 +143,8 @@ class Desk:
         return None
 
     def drain(self) -> list[Pending]:
-        """Take all requests out of the queue, except those at work or being compiled."""
+        """Takes all requests out of the queue and returns them, except those that are being compiled or at
+        work."""
         left = [*self.ready, *self.waiting]
         self.ready, self.waiting = [], deque()
         return left

@@ -36,8 +36,9 @@ Compiled = Binary | CompiledObject | Outcome
 
 class DeviceOwner:
     """Owns the GPU of this process, or a PTX machine (an emulator on the CPU), and answers requests one at a
-    time. Judges are opened when first needed and kept. What they prepare for a task (its reference module
-    among it) is kept too, for up to six tasks (PREPARED); one more frees that of all others."""
+    time. Judges are opened when they are first needed, and stay open. What they prepare for a task, such as
+    its reference module, is kept for up to six tasks (PREPARED); before a seventh is prepared, that of the
+    other six is freed."""
 
     def __init__(self) -> None:
         self._open = ExitStack()

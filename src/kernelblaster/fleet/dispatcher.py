@@ -70,8 +70,9 @@ class Dispatcher:
     # For clients
 
     def submit(self, request: Request, client: Hashable) -> "Future[Any]":
-        """Queue a request of a client (any hashable value; requests of one client are those of one search).
-        The future has the answer, or raises the KernelBlasterError that says why there is none."""
+        """Queues a request and returns a future for its answer; the future raises the KernelBlasterError that
+        says why there is none. `client` is any hashable value; all requests with an equal one belong to one
+        search."""
         pending = Pending(request, client, work_of(request))
         self._open.add(pending)
         self._mail.put(partial(self._queue, pending))
@@ -80,7 +81,7 @@ class Dispatcher:
         return pending.answer
 
     def leave(self, client: Hashable) -> None:
-        """Forget a client: its requests that were not begun are dropped."""
+        """Forgets the search `client`: those of its requests that no device has begun are dropped."""
         self._mail.put(partial(self._drop, client))
 
     @property

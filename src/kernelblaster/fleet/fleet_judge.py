@@ -36,8 +36,8 @@ class Line(Protocol):
         ...
 
     def receive(self, number: int) -> Any:
-        """Wait for the answer to a request. Raises the KernelBlasterError that is its answer, DeviceLost if
-        the dispatcher is gone."""
+        """Waits for the answer to the request with this number and returns it. If the answer is a
+        KernelBlasterError, raises that; raises DeviceLost if the dispatcher is gone."""
         ...
 
     def close(self) -> None: ...
@@ -55,8 +55,8 @@ class FleetJudge:
 
     @classmethod
     def open(cls, line: Line, choice: JudgeChoice) -> "FleetJudge":
-        """A judge on a device of the fleet that fits `choice`. Waits until there is one. Raises DeviceLost if
-        none is to be expected."""
+        """Returns a judge on a device of the fleet that `choice` asks for (kind, model of GPU). Waits until
+        there is such a device; raises DeviceLost if none can be expected any more."""
         return cls(line, choice, line.receive(line.send(DescribeRequest(choice))))
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
@@ -71,8 +71,8 @@ class FleetJudge:
         return self._ask(ConfirmRequest(self._choice, task, candidate, evaluation))  # type: ignore[no-any-return]
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        """As `Judge.estimate`. If the judge's device is a GPU, the times are modelled by a PTX machine
-        (emulator) in this process, so that the GPU does not have to wait for it."""
+        """Returns modelled times in microseconds, as `Judge.estimate` does. If the judge's device is a GPU, a
+        PTX machine (the emulator) in this process computes them, so that the GPU does not wait meanwhile."""
         if self.device.modelled or settings().nvcc is None:
             return self._ask(EstimateRequest(self._choice, task, tuple(candidates)))  # type: ignore[no-any-return]
         return estimates(self._estimator, task, candidates, self.device.spec.architecture)
@@ -89,8 +89,8 @@ class FleetJudge:
             yield self._line.receive(under_way.popleft())
 
     def close(self) -> None:
-        """Close the PTX machine (emulator) that this process has for estimates; a later estimate opens it
-        again. The process that owns the device is not told: it drops what it has prepared by itself."""
+        """Closes the PTX machine (the emulator) that this process has for estimates, if it has one; a later
+        estimate opens it again. The process that owns the device is not told anything."""
         self._estimator.close()
 
     def _ask(self, request: Request) -> Any:

@@ -9,9 +9,10 @@ HOT_C = 90.0  # degrees Celsius: GPUs slow down from about here on
 
 
 class Health(Record):
-    """The health of a device when it was looked at. `problems` say why it must not be used, in words; empty
-    if it may. The other fields are those of a GPU: SM clock and its maximum in MHz, temperature in degrees
-    Celsius, processes of others; None where there is none or it cannot be read."""
+    """The health of a device at one moment. `problems` say in words why it must not be used for timing;
+    empty if it may. For a GPU, the others are its SM clock and the highest that it can have (MHz), its
+    temperature (degrees Celsius) and the number of other processes that use it. None: not a GPU, or it
+    could not be read."""
 
     problems: tuple[str, ...] = ()
     clock_mhz: float | None = None
@@ -31,17 +32,17 @@ class Health(Record):
 
 
 def look_at(kind: OwnedKind) -> Health:
-    """The health of the first device that this process sees. It must be called before the process opens the
-    device, so that any process found on it is someone else's. Without problems for a PTX machine (emulator),
-    and if the GPU cannot be read."""
+    """Returns the health of the first device that this process can see. To be called before the process opens
+    the device: a process found on it is then some other one. No problems are reported for a PTX machine (the
+    emulator), or if the GPU cannot be read."""
     uuid = nvml.visible_uuid() if kind == "cuda" else None
     found = nvml.reading(uuid) if uuid is not None else None
     return Health() if found is None else judge_reading(found)
 
 
 def judge_reading(found: GpuReading) -> Health:
-    """The health that follows from a reading of a GPU's sensors. A GPU that is slowed down, hot or used by
-    others has problems, because it would be timed wrongly."""
+    """Returns the health of a GPU from a reading of its sensors. A GPU that is slowed down, hot or used by
+    other processes has problems, because times measured on it would be wrong."""
     problems = list(found.slowed)
     if found.temperature_c is not None and found.temperature_c >= HOT_C:
         problems.append(f"{found.temperature_c:.0f} °C")

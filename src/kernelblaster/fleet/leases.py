@@ -6,11 +6,11 @@ from typing import Protocol
 
 
 class Leases(Protocol):
-    """Interface: keeps count of how often the process of a device died while it worked on something. `work`
-    is the hash `work_of` of a request, equal for equal requests."""
+    """Interface: counts how often the process of a device was lost while it worked on something. `work` is a
+    hash of what a request asks for (`work_of`), equal for requests that ask for the same."""
 
     def begin(self, work: str, about: str, owner: str) -> int:
-        """Record that the device `owner` begins with a work; `about` says in words what it is. Returns how
+        """Records that the device `owner` begins with `work`, which `about` describes in words. Returns how
         often a device's process was lost with this work before."""
         ...
 

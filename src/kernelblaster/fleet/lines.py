@@ -37,8 +37,8 @@ class DirectLine:
 
 
 class PipeLine:
-    """A `Line` to the dispatcher of another process. Made by `LineServer.connect`; can be pickled to a
-    process as that is started."""
+    """A `Line` over a pipe to the dispatcher in another process. `LineServer.connect` makes it; it can be
+    passed to a new process when that is started."""
 
     def __init__(self, connection: "Connection[Any, Any]") -> None:
         self._connection = connection
@@ -92,8 +92,8 @@ class LineServer:
             self._forget(client)
 
     def connect(self) -> PipeLine:
-        """A connection for one new process, to be passed to it when it is started; close it here once that
-        has started."""
+        """Returns a connection for one new process. Pass it to the process when that is started, and then
+        close it in this one."""
         here, there = Pipe()
         self._clients[here] = ThreadPoolExecutor(1)  # sends: one that does not listen holds up none
         self._wake.send(None)

@@ -16,8 +16,8 @@ RESTARTS = 3  # of an owner that was lost again and again without having answere
 
 
 def gpus_here() -> tuple[str, ...]:
-    """The GPUs that this process may use, each as text for CUDA_VISIBLE_DEVICES, by which another process is
-    given that one alone."""
+    """Returns the GPUs that this process may use. Each is a value for CUDA_VISIBLE_DEVICES: a process that is
+    started with it sees that GPU alone."""
     import torch
 
     count = torch.cuda.device_count()
@@ -47,8 +47,9 @@ class ThreadCompilers:
 
 
 class LocalFleet:
-    """A `Fleet` of processes of this machine: one for each GPU in `gpus` (values of CUDA_VISIBLE_DEVICES;
-    None: the GPU that this process sees first), and `machines` PTX machines."""
+    """A `Fleet` on this machine: one process for each GPU in `gpus`, and one for each of `machines` PTX
+    machines. `gpus` are values for CUDA_VISIBLE_DEVICES; None stands for the first GPU that this process
+    sees."""
 
     def __init__(
         self, gpus: Sequence[str | None] = (), machines: int = 0, *, demands_health: bool = False

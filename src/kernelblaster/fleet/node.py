@@ -30,10 +30,11 @@ STARTED = "Ray runtime started"
 
 @dataclass(frozen=True)
 class NodePlan:
-    """The node to start on this machine: the head of a new fleet, or one that joins the fleet whose head is
-    at `join` (HOST:PORT). `host` is the address of this machine under which others reach it. `token` is the
-    file of the fleet's token (None: the user's own). `machines` is how many PTX machines (emulators) it
-    offers (None: one for every two cores), `cores` how many cores for compilers (None: all)."""
+    """The node to start on this machine: one that joins the fleet whose head is at `join` (HOST:PORT), or the
+    head of a new fleet if that is None. `host` is the address of this machine under which others reach it;
+    `port` is for other nodes, `client_port` for commands. `token` is the file of the fleet's token (None: the
+    user's own). `machines` is how many PTX machines (emulators) the node offers (None: one for every two
+    cores), `cores` how many cores compilers may use (None: all)."""
 
     join: str | None = None
     host: str = "127.0.0.1"

@@ -8,9 +8,10 @@ from kernelblaster.store.files import write_whole
 
 
 class NodeFile(Record):
-    """The node that `fleet start` started for this user on this machine. `pid` is the process that holds it
-    together, `started` when that process was started (in the kernel's ticks since boot), `address` the
-    fleet's head node (HOST:PORT), `token` the file of its token, `folder` its folder for temporary files."""
+    """The node that `fleet start` has started for this user on this machine. `pid` is its main process, and
+    `started` when that began, in the kernel's ticks since boot. `address` is the fleet's head node
+    (HOST:PORT), `token` the path of the file with the fleet's token, `folder` the node's folder for temporary
+    files."""
 
     pid: int
     started: int
@@ -38,8 +39,9 @@ def read_node() -> NodeFile | None:
 
 
 def started_at(pid: int) -> int | None:
-    """When the process with the id `pid` was started, in the kernel's ticks since boot: with its id, this
-    tells it from a later process with the same id. None if there is no such process, or it is a zombie."""
+    """Returns when the process `pid` began, in the kernel's ticks since boot; None if there is no such
+    process, or it is a zombie. Together with the id, this tells a process from a later one that got the same
+    id."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

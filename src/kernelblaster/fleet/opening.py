@@ -47,9 +47,9 @@ class Machines(Protocol):
     process is connected to them."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
-        """Resolves `kind` "auto": "cuda" if a machine has a GPU, else "emulated"; others are returned as they
-        are. `gpu` is the model of GPU that is wanted, or that PTX machines stand for. Raises
-        KernelBlasterError for an unknown model."""
+        """Returns the kind of device to use. "auto" becomes "cuda" if a machine of the fleet has a GPU, else
+        "emulated"; any other `kind` is returned as it is. `gpu` is the model of GPU that is wanted, or that
+        PTX machines stand for; raises KernelBlasterError if that model is unknown."""
         ...
 
     def devices(self, kind: OwnedKind) -> int:
@@ -63,8 +63,9 @@ class Machines(Protocol):
         ...
 
     def dispatcher(self, kind: OwnedKind, leases: Leases, say: Say) -> AbstractContextManager[Dispatcher]:
-        """A context with a dispatcher, which hands requests to all devices of a kind; `leases` count lost
-        work, `say` is called with messages for people. The devices are given back at the end."""
+        """A context that yields a dispatcher, which hands requests to all devices of this `kind`; at its end
+        the devices are given back. `leases` count how often work was lost with a device's process, `say` is
+        called with messages for people."""
         ...
 
 
@@ -120,8 +121,8 @@ def _dispatching(fleet: Fleet, leases: Leases, say: Say) -> AbstractContextManag
 
 
 def machines_of(choice: FleetChoice | None) -> "AbstractContextManager[Machines | None]":
-    """A context that connects to the machines of a fleet and disconnects at its end; it gives None if
-    `choice` is None."""
+    """A context that is connected to the machines of a fleet, which it yields; for None it yields None. It
+    disconnects at its end."""
     return nullcontext() if choice is None else open_machines(choice)
 
 
@@ -146,9 +147,10 @@ def open_machines(choice: FleetChoice) -> Iterator[Machines]:
 
 
 def token_for(choice: FleetChoice, node: NodeFile | None = None) -> str | None:
-    """The token (a secret) to use: from the given file, else from the environment (as on Kubernetes), else
-    from the file that this machine's node was started with, else from the user's own; None if there is none.
-    Raises KernelBlasterError if the given file is missing."""
+    """Returns the fleet's secret token, None if there is none. It is the one in the file that `choice` names;
+    if it names none, the one in the environment (as on Kubernetes), else that in the file that this machine's
+    `node` was started with, or without a node in the user's own file. Raises KernelBlasterError if `choice`
+    names a file that does not exist."""
     if choice.token is not None:
         given = read_token(choice.token)
         if given is None:

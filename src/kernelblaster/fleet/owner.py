@@ -10,8 +10,8 @@ from kernelblaster.records import Candidate, Task
 
 
 class OwnerLost(Exception):
-    """The process that owned a device has ended, or its device cannot be used any more. Says nothing about
-    the request that it was working on."""
+    """The process that owned a device has ended, or its device cannot be used any more. This need not be the
+    fault of the request that it was working on."""
 
 
 class CompiledLost(Exception):
@@ -30,8 +30,9 @@ class Owner(Protocol):
     def kind(self) -> OwnedKind: ...
 
     def ask(self, requests: Sequence[Request], compiled: Any = None) -> "Future[list[Any]]":
-        """Send requests, see `DeviceOwner.answer`; `compiled` is the compiled candidate, as the fleet's
-        compilers gave it. The future has the answers, or raises OwnerLost or CompiledLost."""
+        """Sends requests to the device, as `DeviceOwner.answer` takes them. `compiled` is the compiled
+        candidate if there is one, in the form in which the fleet's compilers return it. The future has the
+        answers, or raises OwnerLost or CompiledLost."""
         ...
 
     def end(self) -> None:
@@ -40,16 +41,16 @@ class Owner(Protocol):
 
 
 class Compilers(Protocol):
-    """Interface of what compiles candidates with nvcc, in threads or on several machines, up to `slots` at a
-    time."""
+    """Interface of what compiles candidates with nvcc: threads of this process, or tasks on several machines.
+    At most `slots` candidates are compiled at a time."""
 
     @property
     def slots(self) -> int: ...
 
     def compile(self, task: Task, candidate: Candidate, architecture: str) -> "Future[Any]":
-        """Screen and compile a candidate for an architecture (like sm_90a). The future has what `Owner.ask`
-        takes: a compiled candidate, a reference to one, or the outcome of one that does not compile. It
-        raises OwnerLost if the process that compiled was lost."""
+        """Screens a candidate and compiles it for an architecture (like "sm_90a"). The future has something
+        to pass to `Owner.ask`: the compiled candidate, a reference to it, or the outcome that says why it was
+        not compiled. It raises OwnerLost if the process that compiled was lost."""
         ...
 
     def close(self) -> None: ...
@@ -71,14 +72,14 @@ class Fleet(Protocol):
         ...
 
     def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
-        """Start another owner for the device whose owner was `lost` for the reason `why`, unless the device
-        is gone or was lost too often. `fruitful`: the lost owner had answered at least one request. Called by
-        the thread that called `start`."""
+        """Starts another owner for the device whose owner `lost` has ended, for the reason `why`; not if the
+        device is gone, or if its owners were lost too often in a row. `fruitful`: the lost owner had answered
+        at least one request. Called by the thread that called `start`."""
         ...
 
     def refuse(self, owner: Owner, why: str) -> None:
-        """Leave a device unused from now on, because its owner has said that it cannot be used, for the
-        reason `why`. Called by the thread that called `start`."""
+        """Leaves a device unused from now on, because its owner has said that it is not fit to be used; `why`
+        is the reason. Called by the thread that called `start`."""
         ...
 
     def note(self, owner: Owner, about: str) -> None:

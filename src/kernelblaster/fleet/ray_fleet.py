@@ -87,8 +87,8 @@ class RayFleet:
         self._board.note.remote(owner.name, about)
 
     def hopeless(self) -> str | None:
-        """Why no device can be expected any more, in words: the reason why the last one was refused, if all
-        devices that are there were. None as long as a device may still join."""
+        """Returns the reason why no device can be expected any more, if every device of the cluster was
+        refused: that of the last refusal. None otherwise, since a device may still join."""
         with self._lock:
             refused = self._refused and set(self._owners) <= set(self._refused)
         return self._why if refused else None
@@ -160,8 +160,9 @@ def devices_here(kind: OwnedKind) -> int:
 
 
 def devices_of(resources: dict[str, float], kind: OwnedKind) -> int:
-    """How many devices of a kind a node with these Ray resources offers: its GPUs; as PTX machines, what it
-    was started with (`fleet start --ptx-machines`), or one for every two cores."""
+    """Returns how many devices of this `kind` a node with these Ray resources offers. GPUs: as many as it
+    has. PTX machines (emulators): the number that it was started with (`fleet start --ptx-machines`), else
+    one for every two cores."""
     if kind == "cuda":
         return int(resources.get("GPU", 0))
     if MACHINES in resources:
@@ -170,8 +171,8 @@ def devices_of(resources: dict[str, float], kind: OwnedKind) -> int:
 
 
 def open_board() -> Any:
-    """The Ray actor that keeps the fleet's board (which device is in use for what); made by whoever needs it
-    first, and lives as long as the cluster."""
+    """Returns the Ray actor with the fleet's board, the list of what each device is used for. Makes it if
+    there is none; it lives as long as the cluster."""
     made = ray.remote(Board).options(  # type: ignore[attr-defined]
         name=BOARD,
         namespace=NAMESPACE,

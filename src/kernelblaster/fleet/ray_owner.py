@@ -27,8 +27,9 @@ LETTERS = 300  # of an error of Ray's
 
 
 class DeviceActor:
-    """What runs in a Ray actor's process: a `DeviceOwner`. `version` is the KernelBlaster version of the
-    asking process; if it differs, every answer is a NoDevice error."""
+    """The Ray actor that owns a device: a `DeviceOwner` in a process on the device's machine. `version` is
+    the version of KernelBlaster in the process that asks; if it differs from this one's, every answer is a
+    NoDevice error."""
 
     def __init__(self, kind: OwnedKind, version: str) -> None:
         if kind == "emulated":
@@ -37,8 +38,8 @@ class DeviceActor:
         self._other = kernelblaster.__version__ if kernelblaster.__version__ != version else None
 
     def answer(self, requests: Sequence[Request], compiled: Compiled | None) -> list[Any]:
-        """The answers to requests, as `DeviceOwner.answer`; a NoDevice error if the versions of both sides
-        differ."""
+        """Returns the answers to requests, as `DeviceOwner.answer` does. If both sides have different
+        versions of KernelBlaster, the answer is a NoDevice error that says so."""
         if self._other is not None:
             return [NoDevice(f"that node has KernelBlaster {self._other}; install the same version there.")]
         return self._owner.answer(requests, compiled)
@@ -49,9 +50,9 @@ class DeviceActor:
 
 
 class ActorOwner:
-    """An `Owner` of a device that is a Ray actor on a machine (`node` is its id), where it takes the Ray
-    resources `takes`. The constructor does not wait for the actor to start; the actor may have to wait until
-    others have given the device back."""
+    """An `Owner` of a device as a Ray actor on the machine with the id `node`. `takes` are the Ray resources
+    that the actor occupies there, such as a GPU. The constructor does not wait until the actor runs: it may
+    have to wait for others to give the device back."""
 
     def __init__(self, kind: OwnedKind, name: str, node: str, takes: dict[str, Any], namespace: str) -> None:
         self.kind = kind
@@ -82,9 +83,9 @@ class ActorOwner:
 
 
 class TaskCompilers:
-    """`Compilers` that are Ray tasks on any machine of the cluster, each with one core. `compile` gives a
-    reference to the compiled candidate, whose files travel directly between machines and not through this
-    process. `slots`, how many may run at once, is set from outside as machines come and go."""
+    """`Compilers` that are Ray tasks, each with one core of any machine of the cluster. `compile` gives a
+    reference to the compiled candidate; its files go directly from that machine to the one with the device.
+    `slots`, the number of tasks at a time, is set by the fleet as machines come and go."""
 
     def __init__(self) -> None:
         self.slots = 1

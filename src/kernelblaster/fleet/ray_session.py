@@ -1,4 +1,5 @@
-"""The connection of this process to a Ray cluster."""
+"""Connects this process to a Ray cluster, and checks beforehand that the cluster answers and accepts the
+token."""
 
 import logging
 from collections.abc import Iterator
@@ -17,10 +18,10 @@ PROBES = ("/ray.rpc.NodeInfoGcsService/CheckAlive", "/ray.rpc.RayletDriver/Clust
 
 @contextmanager
 def ray_session(address: str, token: str | None) -> Iterator[None]:
-    """A context in which this process is connected to the cluster at `address`: HOST:PORT of its head node,
-    or ray://HOST:PORT from outside. The same `token` must have been given to `use_fleet_token` before this
-    module was imported, since Ray reads it when it is imported itself. Raises KernelBlasterError if nobody
-    answers there, or the token is refused."""
+    """A context in which this process is connected to the Ray cluster at `address`: HOST:PORT of the head
+    node from a machine of the cluster, ray://HOST:PORT from outside. Call `use_fleet_token` with the same
+    `token` before this module is imported, because Ray reads the token when it is imported. Raises
+    KernelBlasterError if nobody answers at the address, or the token is refused."""
     check_cluster(address, token)
     try:
         ray.init(
@@ -39,8 +40,8 @@ def ray_session(address: str, token: str | None) -> Iterator[None]:
 
 
 def check_cluster(address: str, token: str | None) -> None:
-    """Raise KernelBlasterError if no cluster answers at this address, or it refuses the token. Checked first,
-    because Ray itself would try for long, and not say why."""
+    """Raises KernelBlasterError if no cluster answers at this address, or if it refuses the token. To be
+    called before Ray connects, which would try for long and not say why it fails."""
     client = address.startswith("ray://")
     headers = () if token is None else (("authorization", f"Bearer {token}"),)
     with grpc.insecure_channel(address.removeprefix("ray://")) as channel:

@@ -24,10 +24,11 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class JudgeChoice:
-    """Which judge answers a request. `kind` is the device: a GPU (`cuda`) or the PTX machine (`emulated`);
-    `gpu` is the short name of the GPU that is wanted, or that the PTX machine stands for (None: any GPU, or
+    """Which judge answers a request. `kind` is its device: a GPU ("cuda") or the PTX machine ("emulated").
+    `gpu` is the short name of the GPU that is wanted (None: any), or that the PTX machine stands for (None:
     the default one). Candidates are timed against `baseline`. `searching`: evaluations include a profile if
-    that costs no extra time. `filter` and `sanitize` are as in `EvaluationOptions`."""
+    that costs no extra time. `filter` "emulated": the emulator checks a candidate before a GPU runs it.
+    `sanitize`: compute-sanitizer is run too."""
 
     kind: OwnedKind
     gpu: str | None = None
@@ -39,8 +40,8 @@ class JudgeChoice:
 
 @dataclass(frozen=True)
 class DescribeRequest:
-    """Asks for the description of the device, which opens it; the answer is its `DeviceFacts`. With
-    `healthy`, a device that is not fit for timing (health.py) is not opened, and the answer is a NoDevice
+    """Asks for a description of the device, which is opened for it; the answer is a `DeviceFacts`. With
+    `healthy`, a device that is not fit for timing (see health.py) is not opened, and the answer is a NoDevice
     error."""
 
     choice: JudgeChoice
@@ -49,8 +50,8 @@ class DescribeRequest:
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """Asks the owner of a device to prepare a task: answered by (Fitness, whether the task can be scored;
-    Floor, the least bytes and operations that it needs), as by `Judge.prepare`."""
+    """Asks the owner of a device to prepare a task. The answer is that of `Judge.prepare`: (Fitness, whether
+    candidates can be judged for the task; Floor, the least bytes and operations that it needs)."""
 
     choice: JudgeChoice
     task: Task
@@ -68,8 +69,8 @@ class EvaluateRequest:
 
 @dataclass(frozen=True)
 class ConfirmRequest:
-    """Asks the owner of a device to check a correct candidate for races and memory order in the emulator:
-    answered by an evaluation, as by `Judge.confirmed`."""
+    """Asks the owner of a device to check a correct candidate for races and memory order in the emulator. The
+    answer is that of `Judge.confirmed`: the evaluation, with another outcome if the check found something."""
 
     choice: JudgeChoice
     task: Task
@@ -80,8 +81,8 @@ class ConfirmRequest:
 @dataclass(frozen=True)
 class ProfileRequest:
     """Asks the owner of a device to profile candidates of one task; `depth` says which metrics are collected.
-    Answered by a list with a profile or (if it fails verification) an outcome for each, as by
-    `Judge.profile`."""
+    The answer is that of `Judge.profile`: a list with the profile of each candidate or, for a candidate that
+    fails verification, the outcome."""
 
     choice: JudgeChoice
     task: Task
@@ -115,8 +116,9 @@ KINDS: dict[type, str] = {
 
 
 def work_of(request: Request) -> str:
-    """32 hexadecimal digits that identify the work that a request asks for: its kind, the judge, the task and
-    the candidates' code. Equal for requests that run the same code on the same kind of device."""
+    """Returns 32 hexadecimal digits that identify the work that a request asks for: its kind, the device, the
+    baseline, the task and the candidates' code. Equal for requests that run the same code on the same kind of
+    device."""
     choice = request.choice
     parts = [KINDS[type(request)], choice.kind, choice.gpu or "", choice.baseline]
     if not isinstance(request, DescribeRequest):

@@ -1,4 +1,5 @@
-"""The state of a fleet: its nodes, their devices, what these do and how healthy they are."""
+"""Describes the present state of a fleet: its machines, their devices, what these work on and how healthy
+they are."""
 
 import time
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from kernelblaster.fleet.health import Health, judge_reading
 
 @dataclass(frozen=True)
 class GpuStatus:
-    """A GPU of a machine, by its name, with its health. While it is in use, its health shows a process."""
+    """A GPU of a machine by its name, with its health. If the fleet itself is using the GPU, its process is
+    among those that the health reports."""
 
     name: str
     health: Health
@@ -18,8 +20,9 @@ class GpuStatus:
 
 @dataclass(frozen=True)
 class NodeStatus:
-    """A node of a fleet: its `address`, whether it is `alive`, its cores, and how many PTX machines it
-    offers; `gpus` are None where it could not be asked. `devices` are those that commands use now."""
+    """A node (machine) of a fleet: its `address`, whether it is `alive`, its number of `cores`, and how many
+    PTX machines it offers (`machines`). `gpus` is None if it could not be asked for them. `devices` are those
+    that commands use now."""
 
     address: str
     alive: bool

@@ -1,5 +1,5 @@
-"""`AgentDesk`, what all MCP tools share: names of tasks, the judge's process, the searches, and which run an
-agent's candidates go to."""
+"""`AgentDesk`: what all MCP tools share. It finds tasks by name, has the process that judges and the
+searches, and knows in which run an agent's candidates are recorded."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 
 class AgentDesk:
-    """What agents work with through one server. `current` maps a task's name to the run (a recorded search)
-    that its candidates go to, unless an agent names another."""
+    """What the tools of one MCP server work with. `current` has for each task, by name, the run (a recorded
+    search) in which its candidates are recorded if the agent names none."""
 
     def __init__(self, setup: AgentSetup) -> None:
         self.setup = setup
@@ -36,15 +36,16 @@ class AgentDesk:
         self.current: dict[str, str] = {}
 
     def task(self, name: str) -> dict[str, Any]:
-        """The task of this name as JSON data (name, path, shipped), as requests to the judge's process take
-        it. Raises BadTask if there is none."""
+        """Returns the task with this name as JSON data: its name, its file, and whether it comes with
+        KernelBlaster ("shipped"). Requests to the judge's process take this. Raises BadTask if there is no
+        such task."""
         found = self.names.find(name.strip())
         return {"name": found.name, "path": str(found.path), "shipped": found.shipped}
 
     def source(self, candidate: str, run: str | None) -> str:
-        """The text of a candidate. `candidate` is that text itself (if it has line breaks), the candidate's
-        id in a run, or the name of a `.cu` file in an allowed folder. Raises KernelBlasterError if it is none
-        of these, or too long."""
+        """Returns the CUDA source that an agent means by `candidate`: the source itself (then it has line
+        breaks), the id of an earlier candidate of `run`, or the name of a `.cu` file in an allowed folder.
+        Raises KernelBlasterError if it is none of these, or too long."""
         given = candidate.strip()
         if "\n" in given:
             if len(given) > LONGEST_SOURCE:
@@ -60,8 +61,8 @@ class AgentDesk:
         )
 
     def kept(self, name: str, run: str | None) -> str:
-        """The source with the id `name` (32 hex digits), from `run`, or from any of the current runs if that
-        is None. Raises StoreError if it is in none of them."""
+        """Returns the source with the id `name` (32 hexadecimal digits) from `run`. If that is None, from any
+        of the runs in `current`. Raises StoreError if it is in none of them."""
         for one in [run] if run else [*reversed(self.current.values())]:
             try:
                 return Files(self.searches.folder(one) / "files").get(name)
@@ -70,9 +71,9 @@ class AgentDesk:
         raise StoreError(f"there is no source {name}; give the run that it belongs to.")
 
     def run_of(self, task: str, run: str | None) -> str | None:
-        """The name of the run to which a candidate of a task goes: the given one, else the task's current
-        one; None if there is neither, so that a new run is to be made. Raises StoreError if the given one
-        does not exist."""
+        """Returns the name of the run in which a candidate for `task` is recorded: `run` if it is given, else
+        the task's current one. None if there is neither; a new run is then made. Raises StoreError if there
+        is no run named `run`."""
         return self.searches.folder(run).name if run else self.current.get(task)
 
 

@@ -31,8 +31,9 @@ def _work(pipe: JobPipe, setup: AgentSetup) -> None:
 
 
 class JudgeProcess:
-    """A process that judges candidates, started when it is first needed, and again after it was ended. Used
-    from one event loop. `setup` is what it may use."""
+    """The process that judges candidates for one server. It is started when it is first needed, and again
+    after it was ended. `setup` says what it may use; one request may take `limit_s` seconds. Use it from one
+    event loop only."""
 
     def __init__(self, setup: AgentSetup, limit_s: float = JUDGE_LIMIT_S) -> None:
         self._setup = setup
@@ -46,11 +47,11 @@ class JudgeProcess:
         self._news: asyncio.Queue[tuple[int, str, Any]] = asyncio.Queue()
 
     async def ask(self, verb: str, say: Say = ignore_progress, **arguments: Any) -> Any:
-        """Have the method of `JudgeDesk` called `verb` run in the judge's process, after earlier requests,
-        with these arguments; returns its data. `say` is called with what is being done. If the caller is
-        cancelled, or the request takes longer than the limit, the process is ended. Raises KernelBlasterError
-        if the request fails, or if 16 requests (MOST_WAITING) wait already; DeviceLost if the process
-        ends."""
+        """Has the judge's process call the method `verb` of its `JudgeDesk` with these arguments, after
+        earlier requests; returns the result. `say` is called with what is being done. If the caller is
+        cancelled, or the request takes longer than the limit, the process is ended. Raises
+        KernelBlasterError if the request fails, or if 16 requests (MOST_WAITING) wait already; DeviceLost
+        if the process ends."""
         if self._waiting >= MOST_WAITING:
             raise KernelBlasterError(f"{self._waiting} requests wait for the judge already; try again later.")
         self._waiting += 1

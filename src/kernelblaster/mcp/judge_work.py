@@ -1,7 +1,8 @@
-"""The process that judges for agents: it holds the device, the tasks and the runs, and does one request after
-another.
+"""The process that judges for agents: it holds the device, the tasks and the runs, and answers one request
+after another.
 
-It is apart from the server so that a request can be ended, and a task that crashes takes nothing with it.
+It is a process of its own, so that a request can be ended, and so that a task which crashes it does not end
+the server.
 """
 
 import threading
@@ -43,9 +44,9 @@ LONGEST_MODULE = 12_000  # characters of a task's source that are shown
 
 
 def work(pipe: JobPipe, setup: AgentSetup) -> None:
-    """The main function of the process that judges: answers requests (number, verb, arguments) from `pipe`
-    with messages (number, "stage", text) and one of (number, "done", data) or (number, "failed", text).
-    `setup` says what it may use."""
+    """The main function of the process that judges. It reads requests (number, verb, arguments) from `pipe`
+    and answers each with any number of messages (number, "stage", text), then one (number, "done", data) or
+    (number, "failed", text). `setup` says which folders, device and knowledge base it may use."""
     desk = JudgeDesk(setup, pipe)
     try:
         for number, verb, arguments in pipe.jobs():
@@ -66,8 +67,9 @@ def work(pipe: JobPipe, setup: AgentSetup) -> None:
 
 
 class JudgeDesk:
-    """What the judge's process keeps from request to request. Each public method answers one kind of request:
-    it takes and returns JSON data, and raises KernelBlasterError with what to do."""
+    """What the judge's process keeps between requests: device, tasks and runs. Each public method answers one
+    kind of request: it takes and returns JSON data. If it cannot, it raises KernelBlasterError, which says
+    what to do."""
 
     def __init__(self, setup: AgentSetup, pipe: JobPipe) -> None:
         self.number = 0
@@ -95,8 +97,9 @@ class JudgeDesk:
     # Tasks
 
     def show(self, task: dict[str, Any]) -> dict[str, Any]:
-        """A task as the author of a candidate needs it: the declaration to implement, the reference's source,
-        sizes, the least bytes and operations that are needed, types and notes."""
+        """Returns what the author of a candidate must know about a task: the declaration of the function to
+        write, the source of the reference, the sizes, the least bytes and operations that any candidate
+        needs, the type, and notes."""
         loaded = self._load(**task)
         floor = floor_of(loaded)
         return {
@@ -112,8 +115,8 @@ class JudgeDesk:
         }
 
     def check(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Whether a task is fit to be scored, its problems, and for each command whether it works on the task
-        or why not."""
+        """Returns whether candidates can be judged for a task, the problems if not, and for each command of
+        KernelBlaster "works" or why it does not work with this task."""
         loaded = self._load(**task)
         fitness = fitness_of(loaded)
         verbs = {one.verb: one.why or "works" for one in readiness_of(loaded, fitness)}
@@ -130,9 +133,10 @@ class JudgeDesk:
     def evaluate(
         self, task: dict[str, Any], source: str, run: str | None, technique: str | None
     ) -> dict[str, Any]:
-        """Judges a candidate (its `source`) for `task`, and records it in `run`, or in a new run if that is
-        None. With a `technique`, the knowledge base learns what it gained. Returns the verdict, the run, the
-        candidate's id and the best so far."""
+        """Judges a candidate for `task` and records it in `run`; None makes a new run. `source` is its CUDA
+        source. `technique` is the technique that made it from the best one before: the knowledge base learns
+        what it gained; None: it learns nothing. Returns the verdict, the run, the candidate's id and the best
+        so far."""
         asking, opened, loaded = self._run(task, run)
         before = asking.best
         candidate = load_candidate(_text(source), loaded)
@@ -207,9 +211,9 @@ class JudgeDesk:
     def prepare_search(
         self, task: dict[str, Any], budget: int, seconds: float | None, questions: str | None
     ) -> dict[str, Any]:
-        """Makes a new run for a search of at most `budget` candidates and `seconds`, which another process is
-        to do; `questions` is the folder in which an agent answers for the language model, None: no model
-        takes part."""
+        """Makes a run for a search that another process will do; returns its name. The search judges at most
+        `budget` candidates and takes at most `seconds` (None: no limit). `questions` is the folder in which
+        agents answer in place of a language model; None: none takes part."""
         loaded = self._load(**task)
         models = named_models(f"handoff:{questions}" if questions else None)
         search = search_of(budget, models).model_copy(update={"wall_seconds": seconds})
@@ -223,8 +227,8 @@ class JudgeDesk:
             return {"run": run.name}
 
     def export(self, run: str, format: str) -> dict[str, Any]:
-        """Writes the best candidate of a run as the text of a file that needs nothing of KernelBlaster.
-        `format` is `cu`, `module` or `kernelbench`."""
+        """Returns a file, as text, with the best candidate of a run, which does not need KernelBlaster.
+        `format` is "cu", "module" or "kernelbench"."""
         if run in self._asking:
             self._asking[run][0].finish()
         with open_run(self._setup.runs, run) as opened:

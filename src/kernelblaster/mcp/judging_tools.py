@@ -1,5 +1,5 @@
-"""The MCP tools on tasks and candidates: list, show, check, make, evaluate, emulate, profile, propose,
-export."""
+"""The MCP tools for tasks and candidates. Agents list, show, check and make tasks with them, and evaluate,
+emulate, profile and export candidates; one tool proposes what to try next."""
 
 import asyncio
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""The MCP tools on the knowledge base and the documentation."""
+"""The MCP tools with which agents read the knowledge base and the documentation."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""MCP prompts (how to optimize a task, in words), and resources (documentation, and results of runs to
-read)."""
+"""What the MCP server offers beside tools: prompts, which are texts on how to optimize a task, and resources,
+which are pages of the documentation and files of runs."""
 
 import asyncio
 from pathlib import Path

@@ -1,7 +1,9 @@
-"""Agents as the language model of a search: its questions, handed out one by one, and their answers.
+"""Lets agents answer in place of a search's language model: hands out its questions one by one, and takes the
+answers.
 
-Questions are those of the hand-off (models/handoff.py): folders with a prompt and a schema, in which an
-answer is awaited. So a search can be stopped and resumed, and several agents can answer for one search."""
+Each question is a folder with a prompt and a schema, in which an answer is awaited (the hand-off,
+models/handoff.py). So the search can be stopped and resumed, and several agents can answer for one search.
+"""
 
 import asyncio
 import json
@@ -27,15 +29,16 @@ CLAIMS = ".claims"
 
 
 class Questions:
-    """The questions of a search to agents, each a folder within `folder`. A question that was handed to one
-    agent is not given to another for ten minutes (CLAIMED_S)."""
+    """The questions that one search asks agents; each is a folder in `folder`. While an agent has a question,
+    no other agent gets it, for up to ten minutes (CLAIMED_S)."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def following(self, wait_s: float) -> dict[str, Any] | None:
-        """The oldest question that has no answer and is with no other agent, as JSON data, reserved for the
-        caller; None if there is none within `wait_s` seconds."""
+        """Returns the oldest question that has no usable answer and that no agent has, as JSON data; the
+        caller has it from then on. Waits up to `wait_s` seconds for one (at most 50, LONGEST_WAIT_S), then
+        returns None."""
         until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
         while True:
             for folder in self._open():
@@ -46,9 +49,9 @@ class Questions:
             await asyncio.sleep(PAUSE_S)
 
     async def answer(self, name: str, answer: dict[str, Any]) -> None:
-        """Answer the question `name`, and wait a moment for the search to read it. Raises KernelBlasterError
-        if there is no such open question, or with what is wrong with the answer; it can then be answered
-        again."""
+        """Answers the question `name`, and waits a moment so that the search can read the answer. Raises
+        KernelBlasterError if there is no such question without an answer, or if the answer cannot be used;
+        its message says why, and the question can be answered again."""
         folder = next((one for one in self._all() if one.name == name), None)
         if folder is None:
             raise KernelBlasterError("there is no such question; next_question gives those that wait.")
@@ -67,8 +70,8 @@ class Questions:
                 raise KernelBlasterError(f"{_problem(folder)} Answer the same question again.")
 
     def unclaim(self) -> None:
-        """Make questions that agents have got and not answered available to all again, as when a search is
-        resumed."""
+        """Makes all questions without an answer available again, also those that agents have; to be called
+        when a search is resumed."""
         shutil.rmtree(self._folder / CLAIMS, ignore_errors=True)
 
     @property

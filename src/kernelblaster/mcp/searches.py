@@ -59,9 +59,9 @@ class Searches:
         agent: bool,
         say: Say = ignore_progress,
     ) -> dict[str, Any]:
-        """Start a search of at most `budget` candidates and `seconds`; returns its run's name at once. With
-        `agent`, its questions to a language model are answered by agents. Raises KernelBlasterError if too
-        many run already."""
+        """Starts a search of at most `budget` candidates and `seconds` (None: no limit) in a new process;
+        returns its run's name without waiting for it. With `agent`, agents answer its questions in place of a
+        language model. Raises KernelBlasterError if two searches (MOST_SEARCHES) run already."""
         if self._started.running >= MOST_SEARCHES:
             raise KernelBlasterError(
                 f"{self._started.running} searches run already; wait for one, or stop one with stop_search."
@@ -75,8 +75,8 @@ class Searches:
         return {"run": made["run"], "state": "starting"}
 
     async def resume(self, run: str) -> dict[str, Any]:
-        """Continues a search in a new process after the judge's process has given the GPU back; returns the
-        run's name and state at once."""
+        """Continues the search of a run in a new process. First has the judge's process give the GPU back.
+        Returns the run's name and state without waiting for the search."""
         folder = self.folder(run)
         await self._judge.release()
         self._started.start(folder)
@@ -93,14 +93,15 @@ class Searches:
         return listed
 
     def state(self, run: str) -> dict[str, Any]:
-        """The state, best speedup, times and last steps of a run so far, as JSON data. Raises StoreError if
-        there is none."""
+        """Returns the state of a run so far as JSON data: running or not, best speedup, times in
+        microseconds, and the last steps. Raises StoreError if there is no such run."""
         folder = self.folder(run)
         return self._summary(_followed(folder))
 
     async def watch(self, run: str, wait_s: float, say: Say = ignore_progress) -> dict[str, Any]:
-        """Waits for the next judged candidate of a run, its end, or `wait_s` seconds, whichever comes first;
-        returns the run's state as `state` does. `say` is called with progress."""
+        """Waits until another candidate of a run is judged or the run ends, at most `wait_s` seconds and
+        never longer than 50 (LONGEST_WAIT_S). Returns the run's state as `state` does. `say` is called with
+        progress."""
         folder = self.folder(run)
         until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
         followed = await asyncio.to_thread(_followed, folder)
@@ -119,8 +120,9 @@ class Searches:
         return await asyncio.to_thread(self._summary, followed)
 
     def steer(self, run: str, **wanted: Any) -> dict[str, Any]:
-        """Change a running search; `wanted` as for `kernelblaster.steer`. Returns what was asked, in words.
-        Raises KernelBlasterError if that is nothing."""
+        """Asks a running search for other limits or techniques, or leaves it a note; `wanted` are the
+        arguments of `kernelblaster.steer`. Returns what was asked, in words. Raises KernelBlasterError if
+        nothing was."""
         commands = steer_run(self.folder(run), by=BY, **wanted)
         if not commands:
             raise KernelBlasterError(
@@ -129,8 +131,8 @@ class Searches:
         return {"asked": [describe_action(one.action) for one in commands], "obeyed": "before its next step"}
 
     def stop(self, run: str, *, now: bool) -> dict[str, Any]:
-        """Stops the search of a run: before its next candidate, or its process at once with `now`. What it
-        judged is kept."""
+        """Stops the search of a run: it ends before its next candidate or, with `now`, its process is ended
+        at once. What it has judged is kept. Returns in words what was done."""
         folder = self.folder(run)
         stop_run(folder, now=now, by=BY)
         words = "stopped" if now else "asked to stop; it does before its next candidate"

@@ -64,9 +64,9 @@ def serve_stdio(setup: AgentSetup) -> None:
 
 
 def http_app(desk: AgentDesk, host: str, token: str, hosts: Collection[str] = ()) -> ASGIApp:
-    """The server as an ASGI application at PATH. Requests need the token and pass the checks of
-    `RequestGuard`, as those of the dashboard. `hosts` are further names by which clients may address it.
-    Raises KernelBlasterError for a token that is too short."""
+    """Returns the MCP server as a web application (ASGI) at the path "/mcp". A request needs the `token`, and
+    a host name by which the server may be addressed: `host`, or one of `hosts` (see `RequestGuard`). Raises
+    KernelBlasterError if the token is too short."""
     if len(token) < SHORTEST_TOKEN:
         raise KernelBlasterError(f"the token is too short: give at least {SHORTEST_TOKEN} characters.")
     app = make_server(desk).streamable_http_app(
@@ -89,8 +89,9 @@ def serve_http(
     hosts: Collection[str] = (),
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve clients that know the token over HTTP, until Ctrl-C. `ready` is called with the address. Raises
-    KernelBlasterError if it cannot listen."""
+    """Serves MCP clients over HTTP at `host` and `port` until Ctrl-C. Clients must send the `token`, and may
+    also address the server by the names in `hosts`. `ready` is called with the server's address. Raises
+    KernelBlasterError if it cannot listen there."""
     desk = AgentDesk(setup)
     config = uvicorn.Config(
         http_app(desk, host, token, hosts),

@@ -16,10 +16,10 @@ MOST_SECONDS = 6 * 3600.0  # that one search may take
 
 @dataclass(frozen=True)
 class AgentSetup:
-    """What an MCP server gives agents to work with. `folders` are those in which they may name and write
-    files; `runs` is where runs are kept, `data` a folder for tasks and questions, `knowledge` the knowledge
-    base (a file or a URL). `device` and `gpu` are as for `open_device`. `trusted`: task files may have any
-    Python code, which is run."""
+    """What an MCP server lets agents work with. `folders`: agents may name and write files in these. `runs`
+    is the folder of runs, `data` a folder for tasks and questions, `knowledge` the knowledge base (a file or
+    a URL). `device` and `gpu` say what to judge on, as for `open_device`. `trusted`: files of tasks may have
+    any Python code, and it is run."""
 
     folders: tuple[Path, ...]
     runs: Path

@@ -56,8 +56,9 @@ def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
 
 
 def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
-    """An outcome as JSON data: with the speedup and its interval if the candidate is correct; else with why
-    it failed (`words`, or the outcome's own) and what to do."""
+    """Returns an outcome as JSON data: its name; for a correct candidate the speedup with its interval;
+    otherwise why it failed, and what to do next. `words` are used for the reason; empty: the outcome's
+    own."""
     data: dict[str, Any] = {"outcome": outcome.kind, "correct": isinstance(outcome, CORRECT)}
     if isinstance(outcome, CORRECT):
         speedup = outcome.speedup
@@ -96,16 +97,18 @@ def checked_data(outcome: Verification | Outcome, counters: Profile | None) -> d
 
 
 def profile_text(profile: Profile, floor_bytes: int) -> str:
-    """A profile as text, a few lines for each kernel, the largest share of the time first. `floor_bytes` are
-    the least bytes that must be moved."""
+    """Returns a profile as text, a few lines for each kernel, that with the largest share of the time first.
+    `floor_bytes` is the least memory traffic of the task in bytes, to compare with."""
     return printable("\n".join(piece.text for piece in digest(profile, floor_bytes)))
 
 
 def technique_data(
     scored: Scored, entry: OptimizationEntry | None, *, recipe: bool = False
 ) -> dict[str, Any]:
-    """A technique as JSON data: its expected speedup (for a recipe, its share of the speed that the GPU
-    allows), the likely range, and the attempts in `entry` by GPU architecture, with failures and notes."""
+    """Returns a technique in a state as JSON data: the speedup expected of it with its likely range, how
+    often it was tried on each GPU architecture according to `entry`, its failures, and notes. For a `recipe`,
+    not the speedup is expected but a share of the floor's speed (the fastest that the GPU allows) to be
+    reached."""
     optimization, prediction = scored.optimization, scored.prediction
     expected = "expected_share_of_floor_speed" if recipe else "expected_speedup"
     data: dict[str, Any] = {
@@ -131,6 +134,6 @@ def technique_data(
 def ranked_data(
     options: Sequence[Scored], entries: Mapping[str, OptimizationEntry], most: int = PREFERRED
 ) -> list[dict[str, Any]]:
-    """The first `most` of these techniques, which are ranked, as JSON data, with the measured outcomes of
-    each from `entries`."""
+    """Returns the first `most` of the techniques in `options`, which are in order of promise, as JSON data
+    (see `technique_data`). `entries` has what the knowledge base knows of each, by name."""
     return [technique_data(one, entries.get(one.optimization.technique)) for one in options[:most]]

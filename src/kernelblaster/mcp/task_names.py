@@ -28,8 +28,8 @@ class NamedTask:
 
 
 class TaskNames:
-    """Names of tasks, and the files in `folders` that agents may read and write. Tasks that agents made are
-    kept in `made`. Nothing else is looked at, whatever a name looks like."""
+    """Finds the tasks that agents name, and the files that they may read and write: those in `folders`. Tasks
+    that agents made are kept in the folder `made`. No name leads to any other place."""
 
     def __init__(self, folders: tuple[Path, ...], made: Path) -> None:
         self.folders = tuple(folder.resolve() for folder in folders)
@@ -65,8 +65,9 @@ class TaskNames:
         )
 
     def make(self, source: str, name: str) -> str:
-        """Keep the source of a new task, CUDA if it has `__global__`, else Python; returns its name, which
-        begins with `name` and has a digest, so that the same source has the same name."""
+        """Stores the `source` of a new task: as CUDA if it has `__global__`, else as Python. Returns its
+        name, which has the words of `name` and a hash of the source: the same source and name give the same
+        task."""
         suffix = ".cu" if "__global__" in source else ".py"
         words = re.sub(r"\W+", "_", name.strip(), flags=re.ASCII).strip("_")[:40] or "task"
         stem = f"{words}-{hashlib.sha256(source.encode()).hexdigest()[:8]}"
@@ -79,16 +80,17 @@ class TaskNames:
             (self._made / f"{name.removeprefix(MADE)}{suffix}").unlink(missing_ok=True)
 
     def existing(self, name: str) -> Path:
-        """The file of this name in an allowed folder, relative to one or absolute. Raises KernelBlasterError
-        if there is none."""
+        """Returns the path of a file in an allowed folder. `name` is relative to one of these folders, or
+        absolute. Raises KernelBlasterError if there is no such file."""
         for path in self._within(name):
             if path.is_file():
                 return path
         raise KernelBlasterError(f"{one_line(name[:200])}: there is no such file. {self._words}")
 
     def writable(self, name: str) -> Path:
-        """Checks that an agent may write to `name`: the path of a file in an allowed folder, whose folder
-        exists. Returns it. Raises KernelBlasterError if not."""
+        """Returns the path that an agent means by `name`, if it may write a file there: it must lie in an
+        allowed folder, and the folder that it is directly in must exist. Raises KernelBlasterError
+        otherwise."""
         within = [path for path in self._within(name) if path.parent.is_dir() and not path.is_dir()]
         if not within:
             raise KernelBlasterError(f"{one_line(name[:200])}: cannot be written. {self._words}")

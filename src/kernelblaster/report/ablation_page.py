@@ -62,8 +62,9 @@ def ablation_page(ablation: Ablation, made: str = "") -> str:
 
 
 def charts_of(findings: StudyFindings) -> list[Chart]:
-    """The two figures of a study: the best speedup so far over the evaluations, and the evaluations that each
-    arm (way to search) needs to reach 95 % of the best. Empty if no arm has results."""
+    """Returns the two figures of a study, or none if no arm (way to search) has results. The first shows,
+    after 1, 2, ... candidates judged, the best speedup so far as a share of the best that any search reached;
+    the second, how many candidates each arm judges until that share is 95 %."""
     arms = [arm for arm in findings.arms if arm.curve]
     if not arms:
         return []

@@ -1,4 +1,5 @@
-"""HTML ids of states and techniques on the page of a knowledge base, and links to them from other pages."""
+"""HTML ids for the states and techniques on the page of a knowledge base, and links from other pages to
+them."""
 
 import re
 from dataclasses import dataclass
@@ -20,14 +21,14 @@ def anchor(state: str, technique: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class KnowledgeLinks:
-    """The ids that the page of a knowledge base contains, to link to from another page in the same folder;
-    without ids, `to` always returns an empty text."""
+    """Links from a page to the page of a knowledge base in the same folder. `anchors` are the HTML ids that
+    the latter contains; empty if there is no such page."""
 
     anchors: frozenset[str] = frozenset()
 
     def to(self, state: str, technique: str | None = None) -> str:
-        """A link to a technique in a state on the page of a knowledge base, as a relative URL; to the state
-        if the page has no such technique; empty if it has neither."""
+        """Returns a relative URL to `technique` in `state` on the page of the knowledge base; to the state
+        alone if `technique` is None or not on the page; "" if the state is not on it either."""
         for name in (anchor(state, technique), anchor(state)):
             if name in self.anchors:
                 return f"{KNOWLEDGE_PAGE}#{quote(name)}"
@@ -35,8 +36,9 @@ class KnowledgeLinks:
 
 
 def links_beside(folder: Path, knowledge: str) -> KnowledgeLinks:
-    """Links to `knowledge.html` in `folder`, if that is the page of `knowledge` (a path or URL; compared by
-    its file name); else no links."""
+    """Returns links to `knowledge.html` in `folder` if that is the page of the knowledge base `knowledge` (a
+    path or URL; the page's title must be its file name without the ending). Otherwise links that are all
+    empty."""
     try:
         page = (folder / KNOWLEDGE_PAGE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -76,8 +76,8 @@ def task_table(one: Contents) -> SortedTable:
 
 
 def used_tables(one: Contents) -> tuple[SortedTable, SortedTable] | None:
-    """Two tables: how often each technique in each state paid, and which technique pays after which; None if
-    nothing was applied."""
+    """Returns two tables: how often each technique paid in each state, and how often each technique paid
+    directly after which other one. None if no technique was applied."""
     used = one.usage.as_dict()
     if not used["techniques"]:
         return None
@@ -111,8 +111,8 @@ def _transition_line(row: dict[str, Any]) -> TableLine:
 
 
 def learned_table(one: Contents) -> SortedTable:
-    """The table of the speedups that the knowledge base expected of each technique before and after the
-    bench, and why they changed."""
+    """Returns the table of what the knowledge base learned: for each technique in each state the speedup
+    expected before and after the bench, and the reason for the change."""
     columns = [Column("state", "name"), Column("technique", "name")]
     titles = ("expected before", "after", "valid", "attempts")
     columns += [Column(title, "number") for title in titles]
@@ -129,8 +129,8 @@ def learned_table(one: Contents) -> SortedTable:
 
 
 def cost_table(one: Contents) -> SortedTable:
-    """The table of what the searches of each group of tasks cost, and how many doublings of speed were gained
-    for each unit of it."""
+    """Returns the table of costs: what the searches of each group of tasks (level or folder) spent, and how
+    many doublings of speed they gained for each evaluation, second, token and dollar."""
     titles = ("evaluations", "device s", "wall s", "tokens", "usd")
     columns = [Column("level"), *(Column(title, "number") for title in titles)]
     columns += [Column(f"doublings for {words}", "number") for words in FOR_EACH.values()]

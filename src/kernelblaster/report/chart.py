@@ -12,8 +12,9 @@ TONES: tuple[Tone, ...] = ("c1", "c2", "c3", "c4", "c5", "c6")
 
 @dataclass(frozen=True)
 class ChartAxis:
-    """An axis from `low` to `high`; both must be positive if `log`. `format` is how its labels are written.
-    `ticks` are the labelled values; empty: chosen automatically."""
+    """An axis of a figure from `low` to `high`, logarithmic if `log`: then both must be positive. `label` is
+    its title. `ticks` are the values with a label, chosen automatically if empty; `format` says how their
+    numbers are written, as in `shown`."""
 
     label: str
     low: float
@@ -23,8 +24,8 @@ class ChartAxis:
     ticks: tuple[float, ...] = ()
 
     def fraction(self, value: float) -> float:
-        """Where a value lies on the axis: 0 at its low end, 1 at its high end; values beyond are put at the
-        end."""
+        """Returns where `value` lies on the axis: 0 at `low`, 1 at `high`. Values outside of the axis give 0
+        or 1."""
         if self.log:
             part = (log10(max(value, self.low)) - log10(self.low)) / (log10(self.high) - log10(self.low))
         else:
@@ -56,9 +57,9 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class LineChart:
-    """Data series over two axes. `name` identifies the figure in file names. `references` are thick polylines
-    that mark a limit, such as a roofline; `uprights` and `levels` are dashed vertical and horizontal lines at
-    a value."""
+    """A figure with lines over two axes. `references` are thick polylines of (x, y) that mark a limit, such
+    as a roofline. `uprights` are dashed vertical lines at these values of x, `levels` dashed horizontal ones
+    at these values of y. `name` identifies the figure in file names."""
 
     name: str
     title: str
@@ -86,8 +87,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """A horizontal bar for each label, which starts at `origin` (for speedups 1.0). `legend` is what each
-    tone stands for. `name` identifies the figure in file names."""
+    """A figure with one horizontal bar for each label. All bars begin at the value `origin` (1 for speedups)
+    and end at their own. `legend` has pairs of (text, tone), which say what the colours mean. `name`
+    identifies the figure in file names."""
 
     name: str
     title: str
@@ -100,8 +102,9 @@ class Bars:
 
 @dataclass(frozen=True)
 class Stack:
-    """Stacked counts for each label: `rows` are (label, one count for each kind); `kinds` are (name, tone) in
-    the same order. `label` is the axis title; `name` identifies the figure in file names."""
+    """A figure with one bar for each label, stacked of counts: how often each technique paid or failed, for
+    example. `kinds` are the (name, tone) of what is counted; `rows` are (label, one count for each of
+    `kinds`, in their order). `label` is the title of the axis; `name` identifies the figure in file names."""
 
     name: str
     title: str
@@ -115,8 +118,9 @@ Chart = LineChart | Bars | Stack
 
 
 def shown(value: float, format_: Format) -> str:
-    """A number as text for an axis label, written in the way `format_` names: `times` as `1.5x`, `percent`
-    from a fraction of 1, `si` with k, M or G."""
+    """Returns a number as the text of an axis label. By `format_`: "times" gives "1.5x"; "percent" gives
+    "50%" for 0.5; "si" gives "2k" for 2000, and G or M for larger numbers; otherwise "1.5". Three significant
+    digits."""
     if format_ == "percent":
         return f"{100 * value:.3g}%"
     if format_ == "times":
@@ -129,8 +133,8 @@ def shown(value: float, format_: Format) -> str:
 
 
 def log_range(values: Sequence[float], least: float, most: float) -> tuple[float, float]:
-    """The ends of a log axis that contains these values and the range `least` to `most`, with a margin of 10
-    %."""
+    """Returns the ends of a logarithmic axis on which all of `values` lie, and also `least` and `most`, with
+    a margin of 10 % at either end."""
     return min([least, *values]) / 1.1, max([most, *values]) * 1.1
 
 

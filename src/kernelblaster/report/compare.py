@@ -19,9 +19,9 @@ def common_tasks(contents: Sequence[Contents]) -> set[str]:
 
 
 def comparison_table(contents: Sequence[Contents]) -> SortedTable:
-    """The table that compares several benches on the tasks that all have: a row for each with device, valid
-    tasks, geometric mean speedup, speedup over the first bench with its confidence interval, candidates
-    judged."""
+    """Returns the table that compares several benches on the tasks that all of them have. A row has a bench's
+    device, its number of valid tasks, its geometric mean speedup, this relative to that of the first bench
+    with a confidence interval, and the number of candidates that were judged."""
     common = common_tasks(contents)
     head = ["", "device", f"valid of {len(common)}", "geomean", "over the first", "judged"]
     first = _by_task(contents[0], common)
@@ -39,9 +39,9 @@ def comparison_table(contents: Sequence[Contents]) -> SortedTable:
 
 
 def comparison_chart(contents: Sequence[Contents]) -> Chart | None:
-    """The fast_p curves of all compared benches (the share of tasks more than p times as fast as the
-    baseline, over p) on the tasks that all have, each against its own main baseline; None if no task is
-    valid."""
+    """Returns a figure with one fast_p curve for each of the compared benches: the share of tasks that are
+    more than p times as fast as the bench's own main baseline, over p. Only tasks that all benches have
+    count. None if none of these is valid."""
     common = common_tasks(contents)
     sets = [
         task_speedups([row for row in one.subject.rows if row.result.task in common], one.main)

@@ -26,9 +26,9 @@ from kernelblaster.report.trajectory import Detail, detail_of
 
 @dataclass(frozen=True)
 class Costs:
-    """What the searches of a group of tasks cost. `for_each` has, by unit of cost (`evaluation`,
-    `device_second`, `second`, `token`, `usd`), the gain over the first candidates in doublings of speed for
-    one such unit; None if none was spent."""
+    """What the searches of one group of tasks (a level or folder) cost. `for_each` says how many doublings of
+    speed were gained over the first candidates for each unit of cost: "evaluation", "device_second",
+    "second", "token", "usd". None for a unit of which none was spent."""
 
     group: str
     cost: Cost
@@ -37,11 +37,14 @@ class Costs:
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything that a report on one subject (a bench or a group of runs) shows. `main` is the baseline of
-    the headlines; `overall` the geometric mean speedup against it over valid tasks, `gained` that over the
-    first candidates (None: no valid task); `light` are quartiles of the fraction of the floor's speed that
-    was reached (floor: the least time that the GPU allows). `summaries` and `charts` cover the searches that
-    have ended. `learned` are rows as of `merge_learned`; `details` are by job key."""
+    """Everything that a report on one subject (a bench or a group of runs) shows.
+
+    `main` is the baseline of the headlines. `overall` is the geometric mean speedup over it, `gained` that
+    over the searches' first candidates; both over valid tasks, None if there are none. `light` are quartiles
+    of the floor (the least time that the GPU allows) divided by the time reached. `summaries` and `charts`
+    cover the searches that have ended. `learned` are the rows of `merge_learned`. `details` has what is shown
+    of each run, by job key.
+    """
 
     subject: Subject
     main: str
@@ -119,9 +122,9 @@ def _costs(group: str, rows: list[Row]) -> Costs:
 
 
 def table_rows(contents: Contents) -> list[dict[str, Any]]:
-    """The result table of a report as JSON data, a row for each task and seed. Times are in microseconds;
-    `light` is the floor (the least time that the GPU allows) over the time, 0 to 1; values that are not known
-    are None."""
+    """Returns the result table of a report as JSON data, one dict for each task and seed. Times are in
+    microseconds. "light" is the floor (the least time that the GPU allows) divided by the best time: 1 at the
+    limit. Values that are not known are None."""
     rows = []
     for row in contents.subject.rows:
         result = row.result
@@ -199,8 +202,8 @@ def _start(plan: BenchPlan) -> str:
 
 
 def settings_of(contents: Contents) -> dict[str, Any]:
-    """The settings that all searches of the report's bench had, as (name: value), for display; those that are
-    not set are left out."""
+    """Returns the settings of all searches of the report's bench, by name, for display. Settings that are not
+    set are left out. The seeds come last, as a list."""
     plan = contents.subject.plan
     setup = plan.setup
     values = {"policy": setup.policy, "model": setup.model, "strategy": setup.strategy}

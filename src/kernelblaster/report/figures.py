@@ -31,8 +31,9 @@ PATHS_SHOWN = 60
 def figures_of(
     subject: Subject, paths: Mapping[str, Sequence[PathPoint]], usage: TechniqueUsage, steps: Sequence[Step]
 ) -> list[Chart]:
-    """The figures of a report, those for which there is data. `paths` are the candidates on the way to the
-    best, by job key; `steps` are the steps of all runs, the earliest run first."""
+    """Returns the figures of a report on `subject`; those without data are left out. `paths` has by job key
+    the candidates that led to the search's best one. `usage` counts what was tried. `steps` are the steps of
+    all runs, the earliest run first."""
     tones = tones_of(subject.rows)
     main = BEST if len(subject.plan.baselines) > 1 else subject.plan.baselines[0]
     charts = [
@@ -50,7 +51,7 @@ def figures_of(
 
 
 def tones_of(rows: Sequence[Row]) -> dict[str, Tone]:
-    """A colour for each group of tasks (level or folder), by the group's name; the group of all tasks has
+    """Returns a colour for each group of tasks (level or folder) by the group's name. The group "all" gets
     none."""
     groups = [group for group in groups_of(rows) if group != ALL]
     return {group: TONES[index % len(TONES)] for index, group in enumerate(groups)}
@@ -102,8 +103,8 @@ def fast_p_chart(subject: Subject, baseline: str) -> Chart | None:
 
 
 def speedup_chart(subject: Subject, baseline: str, tones: Mapping[str, Tone]) -> Chart | None:
-    """The chart of speedups over `baseline`: a bar for each valid task and seed, the fastest first; None
-    without any. `tones` are colours by group of tasks."""
+    """Returns the figure of speedups over `baseline`: one bar for each valid task and seed, the fastest
+    first; None if there is none. `tones` are the colours of the groups of tasks."""
     valid = [(row, speedup) for row in subject.rows if (speedup := row.speedup(baseline)) is not None]
     if not valid:
         return None
@@ -137,9 +138,9 @@ def speedup_chart(subject: Subject, baseline: str, tones: Mapping[str, Tone]) ->
 def roofline_chart(
     subject: Subject, paths: Mapping[str, Sequence[PathPoint]], tones: Mapping[str, Tone]
 ) -> Chart | None:
-    """The paths of up to 60 searches (PATHS_SHOWN) to their best candidates, in a roofline plot in which each
-    task's own floor (the least time that the GPU allows) is the unit; None if no path is known. `tones` are
-    colours by group of tasks."""
+    """Returns a roofline plot with the candidates of up to 60 searches (PATHS_SHOWN), from the first to the
+    best, joined by lines. So that all tasks fit into one plot, each task's floor (the least time that the GPU
+    allows) is 1. None if `paths` has no candidates. `tones` are the colours of the groups of tasks."""
     rows = {row.result.job: row for row in subject.rows}
     known = [(rows[job], path) for job, path in paths.items() if path and job in rows]
     if not known:
@@ -173,9 +174,9 @@ def roofline_chart(
 
 
 def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """The chart of how near to the limit each search got: a bar for each valid task and seed with the floor
-    (the least time that the GPU allows) over its time, 0 to 1; None without any. `tones` are colours by group
-    of tasks."""
+    """Returns the figure of how near to the limit each search got: one bar for each valid task and seed,
+    which shows the floor (the least time that the GPU allows) divided by the best time; 1 is the limit. None
+    if there is no valid one. `tones` are the colours of the groups of tasks."""
     bars = []
     for row in subject.rows:
         result = row.result
@@ -205,9 +206,9 @@ def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """The chart of what gains cost: a dot for each valid search, its gain over the first candidate against
-    its cost (tokens if a model was used, else evaluations); None without any. `tones` are colours by group of
-    tasks."""
+    """Returns the figure of what gains cost: one dot for each valid search, with its cost across (tokens if a
+    model was used, else candidates judged) and its speedup over the first candidate upwards. None if there is
+    no valid one. `tones` are the colours of the groups of tasks."""
     valid = [row for row in subject.rows if row.result.status == "valid" and row.result.gain]
     if not valid:
         return None
@@ -243,8 +244,9 @@ def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
-    """The chart of what searches tried: bars for the most used `techniques` or performance `states` (`what`),
-    with how often each paid, gained nothing or failed; None without steps."""
+    """Returns the figure of what searches tried most. `what` is "techniques" or "states" (performance
+    states); each has a bar, which shows how many attempts paid, gained nothing or failed. None if nothing was
+    tried."""
     uses = usage.techniques if what == "techniques" else usage.states
     most = sorted(uses.items(), key=lambda item: (-item[1].attempts, item[0]))[:USED_SHOWN]
     if not most:
@@ -259,8 +261,9 @@ def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
 
 
 def discovery_chart(steps: Sequence[Step]) -> Chart | None:
-    """A curve of how many pairs of performance state and technique had been found to pay, over the steps of
-    all runs; None without steps."""
+    """Returns the figure of how quickly searches found out what pays: over the number of steps tried in all
+    runs, how many different pairs of performance state and technique had paid by then. None if there are no
+    steps."""
     discovered = discovery_of(steps)
     if not discovered:
         return None
@@ -277,7 +280,8 @@ def discovery_chart(steps: Sequence[Step]) -> Chart | None:
 
 
 def short_name(row: Row, rows: Sequence[Row]) -> str:
-    """A search's name for a chart: the last part of its task's name, with the seed if there are several."""
+    """Returns a search's name for a figure: the last part of its task's name, "softmax", and if `rows` have
+    several seeds, the seed: "softmax #2"."""
     name = row.result.task.split("/")[-1]
     several = len({other.result.seed for other in rows}) > 1
     return f"{name} #{row.result.seed}" if several else name

@@ -1,5 +1,5 @@
-"""The states and techniques of a knowledge base as cards for pages: what was tried, with what result, and how
-certain that is."""
+"""What the page of a knowledge base shows of each performance state and of each technique in it: attempts,
+results, and how certain these are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ LOW, HIGH = log(0.4), log(6.0)  # of the small plots, in log speedup
 
 @dataclass(frozen=True)
 class Curve:
-    """A small plot of the predicted distribution of a speedup, as SVG paths: `now`, `before` the first
-    attempt (empty if there was none), and a vertical line at 1x (`one`). `tone` is a CSS class, `tip` the
-    tooltip."""
+    """A small plot of how likely which speedup of a technique is, as SVG paths: `now`, and `before` the first
+    attempt (empty if there was no attempt). `one` is a vertical line at a speedup of 1. `tone` is a CSS
+    class, `tip` the tooltip."""
 
     now: str
     before: str
@@ -32,10 +32,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class TechniqueRow:
-    """The table row of a technique in a state, as text for the page. `name` is split at underscores, where a
-    line may break; `modelled`: nothing behind `expected` was measured; `valid` is the chance (0 to 1) that an
-    attempt is valid; `where` is the result on each architecture with the failures; `prepared` the speedup
-    with and without a preceding technique; `retired` why it is no longer tried, empty if it is."""
+    """What the page of a knowledge base shows of one technique in one state, mostly as texts.
+
+    `name` has the words of the technique's name, since a line may break between them. `expected` is the
+    speedup that is expected; `modelled`: no measured time is behind it. `valid` is the chance (0 to 1) that
+    an attempt gives a correct candidate. `where` lists the results by GPU architecture, and the failures.
+    `prepared` compares the speedup with and without the technique that must come before it. `retired` says
+    why it is no longer tried; empty if it is tried.
+    """
 
     anchor: str
     name: list[str]
@@ -54,8 +58,9 @@ class TechniqueRow:
 
 @dataclass(frozen=True)
 class StateCard:
-    """A performance state's part of the page. `discovered`: found by a search, not shipped. `untried`
-    techniques are collapsed; if none was tried, all are in `tried`."""
+    """What the page of a knowledge base shows of one performance state. `discovered`: a search found this
+    state; it is not one of those shipped. `tried` are the techniques with attempts, or all if none has any;
+    `untried` are the others, which are shown only when the reader unfolds them."""
 
     anchor: str
     name: str
@@ -69,8 +74,8 @@ class StateCard:
 
 
 def cards_of(content: Content) -> tuple[list[StateCard], list[StateCard]]:
-    """What the page of a knowledge base shows of each performance state: first those in which something was
-    tried, then the others; the most tried first."""
+    """Returns (states in which something was tried, all other states), each as the page of a knowledge base
+    shows it. States with the most attempts come first."""
     states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
     visited = [_state(content, entry) for entry in states if _attempts(content, entry)]
     return visited, [_state(content, entry) for entry in states if not _attempts(content, entry)]

@@ -1,5 +1,5 @@
-"""`filtered`: a part of a knowledge base, what was learned on some GPU, in a family of kernels, from measured
-or modelled times."""
+"""`filtered` reduces a knowledge base to what was learned on one GPU architecture, for one family of kernels,
+or from measured (or modelled) times only."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,8 +13,8 @@ Clock = Literal["", "measured", "modelled"]
 
 @dataclass(frozen=True)
 class KnowledgeFilter:
-    """Which measured outcomes to keep: those from a GPU architecture (`sm_90a`), in a family of kernels, with
-    times that were measured or modelled (`clock`); empty: any."""
+    """Says which results of attempts to keep: those on a GPU `architecture` ("sm_90a"), for a `family` of
+    kernels, with times by this `clock` ("measured" or "modelled"). An empty text keeps all."""
 
     architecture: str = ""
     family: str = ""
@@ -25,8 +25,8 @@ class KnowledgeFilter:
         return not (self.architecture or self.family or self.clock)
 
     def keeps(self, platform: str) -> bool:
-        """Whether outcomes recorded under this `platform` (an architecture, with a suffix if modelled, see
-        `knowledge.evidence.platform`) are kept."""
+        """True if results recorded under `platform` are kept. A platform is an architecture ("sm_90a"), with
+        a suffix if times come from a model of the GPU: "sm_90a (modelled)". The family is not looked at."""
         modelled = platform.endswith(MODELLED)
         if self.clock and modelled != (self.clock == "modelled"):
             return False
@@ -62,9 +62,9 @@ def choices_of(content: Content) -> Choices:
 
 
 def filtered(content: Content, wanted: KnowledgeFilter) -> Content:
-    """The content with only the outcomes that are wanted. Kinds of failures are not recorded by GPU, so a
-    filtered content has only their number; what was learned after other techniques is not recorded by family,
-    and is dropped where a family is wanted."""
+    """Returns the knowledge base `content` with only those results of attempts that `wanted` keeps. Of
+    failures, only their number is left, since their kinds are not recorded by GPU. Results by the technique
+    that came before are dropped if a family is wanted, since they are not recorded by family."""
     if wanted.empty:
         return content
     entries = {

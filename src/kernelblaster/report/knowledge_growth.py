@@ -16,8 +16,8 @@ POINTS = 250  # of the curves, at most twice as many
 
 
 class Growth:
-    """The numbers of attempts, techniques and states over the events that were added, in order; and the runs
-    and GPUs that taught them."""
+    """Counts, over the events of a knowledge base, how many attempts, techniques and states there were after
+    each, and which runs on which GPUs they come from. Events are added one by one, in order."""
 
     def __init__(self) -> None:
         self._counts = {"attempts": 0, "techniques in states": 0, "states": 0}
@@ -30,8 +30,8 @@ class Growth:
         self._last: datetime | None = None
 
     def add(self, event: KnowledgeEvent) -> None:
-        """Count an event of the knowledge base, which must not have been undone later (see
-        `knowledge.events.effective`)."""
+        """Counts one more event. Events that were undone later must not be added: see
+        `knowledge.events.effective`."""
         match event.change:
             case Observed():
                 self._counts["attempts"] += 1

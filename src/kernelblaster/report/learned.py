@@ -1,15 +1,16 @@
-"""What the knowledge base expected of each technique before and after the runs."""
+"""What runs taught their knowledge base: the speedups expected of techniques before the first run and after
+the last."""
 
 from collections.abc import Iterable
 from typing import Any
 
 
 def merge_learned(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row of JSON data for each (state, technique) that the runs taught. `before` is what the knowledge
-    base expected of the technique before the earliest run, `after` what it expects after the latest; each is
-    None if it did not know the technique then. `to` is the version of the knowledge base that `after` is
-    from, `reasons` are sentences that explain the change. The technique with the most attempts comes first.
-    `runs` are the `learned` data of runs' results."""
+    """Returns one dict for each state and technique that the runs taught; the one with the most attempts
+    first. `runs` are the "learned" parts of the runs' results. "before" is what the knowledge base expected
+    of the technique before the first of these runs, "after" what it expects after the last; None if it did
+    not know the technique then. "to" is the version of the knowledge base that "after" comes from; "reasons"
+    are sentences that explain the change."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for learned in sorted(runs, key=lambda one: one["from"]):
         for changed in learned["techniques"]:

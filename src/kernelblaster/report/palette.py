@@ -32,14 +32,15 @@ IN_FIGURES = ("card", "ink", "soft", "line", *(f"c{n}" for n in range(1, 7)), "g
 
 
 def page_colours() -> str:
-    """The style sheet of a page that defines every colour as a variable (`--ink`), light or dark as its
-    `color-scheme` is."""
+    """Returns a style sheet for a page that defines every colour as a CSS variable (`--ink`), with a value
+    for light and one for dark mode; the browser takes that of the page's `color-scheme`."""
     pairs = (f"--{name}:light-dark({light},{dark})" for name, (light, dark) in PALETTE.items())
     return f":root{{{';'.join(pairs)}}}\n"
 
 
 def figure_colours() -> str:
-    """The style sheet of an SVG file that is shown by itself: its variables, light or dark by preference."""
+    """Returns a style sheet for an SVG file that is shown by itself. It defines the colours as CSS variables,
+    light or dark as the viewer prefers."""
     light, dark = (";".join(f"--{name}:{PALETTE[name][side]}" for name in IN_FIGURES) for side in (0, 1))
     return f"svg{{{light};background:var(--card)}}\n@media(prefers-color-scheme:dark){{svg{{{dark}}}}}\n"
 

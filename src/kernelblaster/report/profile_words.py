@@ -30,9 +30,9 @@ Figures = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Changes:
-    """Sentences on the metrics that `rose` and that `fell` from one candidate to another; `kernels` says how
-    their launches differ, empty if they do not; `tier` is where the figures come from, such as the profiler
-    or the GPU model."""
+    """What changed from the profile of one candidate to that of another. `rose` and `fell` have a sentence
+    for each metric that became larger or smaller. `kernels` says how the launched kernels differ, empty if
+    they do not. `tier` says where the metrics come from, such as the profiler or the GPU model."""
 
     rose: list[str]
     fell: list[str]
@@ -41,9 +41,10 @@ class Changes:
 
 
 def changes(before: Sequence[Figures], after: Sequence[Figures], tier: str) -> Changes | None:
-    """Compares the profiles of two candidates, each as one dict of figures per kernel (see `kernel_figures`),
-    in sentences; None if either has none. Times and bytes (TOTALS) are summed over the kernels; utilizations
-    (SHARES) are those of the kernel that takes longest. `tier` says where the figures come from."""
+    """Compares the profiles of two candidates and tells the differences in sentences; None if either has no
+    profile. Each profile has one dict for each kernel, as `kernel_figures` makes it. Times, bytes and
+    instructions (TOTALS) are summed over the kernels; utilizations and registers (SHARES) are those of the
+    kernel that takes longest. `tier` says where the metrics come from."""
     if not before or not after:
         return None
     sentences: dict[bool, list[str]] = {True: [], False: []}

@@ -18,20 +18,20 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render_page(template: str, **values: Any) -> str:
-    """Fills a template of this package with values and returns the HTML. Values are HTML-escaped unless they
-    are Markup."""
+    """Fills a template of this package with `values` and returns the HTML. Values are HTML-escaped, except
+    those that are HTML already (of type Markup)."""
     return _environment.get_template(template).render(**values)
 
 
 def draw_svg(chart: Chart) -> Markup:
-    """A figure as an `<svg>` element to put into a page, whose style sheet must have figure.css and the
-    colours."""
+    """Returns a figure as an `<svg>` element for a page. The page's style sheet must contain figure.css and
+    the colours (`page_colours`)."""
     return Markup(render_page("figure.svg", drawing=draw(chart), style=None))
 
 
 def draw_file(chart: Chart, *, plain: bool = False) -> str:
-    """A figure as the content of an SVG file; with `plain`, colours are written out, for programs that do not
-    support variables in styles."""
+    """Returns a figure as the text of an SVG file. With `plain`, the light colours are written into it, for
+    programs that do not support CSS variables."""
     style = read_part("figure.css")
     style = Markup(resolved(style)) if plain else Markup(figure_colours()) + style
     return render_page("figure.svg", drawing=draw(chart), style=style)

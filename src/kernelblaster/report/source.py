@@ -10,7 +10,8 @@ Language = Literal["cuda", "python", "text"]
 
 @dataclass(frozen=True)
 class ShownSource:
-    """A source on a page: `name` is the file name that it is downloaded under, `href` where from."""
+    """A source file on a page. `name` is the file name under which the reader can download it, `href` the
+    address of the download."""
 
     name: str
     text: str

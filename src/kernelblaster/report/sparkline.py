@@ -24,10 +24,10 @@ class Sparkline:
 def sparkline(
     times: Sequence[float | None], floor_us: float | None, baseline_us: float | None, limit: int | None = None
 ) -> Sparkline | None:
-    """The plot of candidates' times in microseconds, in the order of judging; a time is None if the
-    candidate is not correct. The axis has room for `limit` of them. The higher, the slower, on a logarithmic
-    axis that ends at the floor, the least time that the GPU allows. Returns None if no time or no floor is
-    known."""
+    """Returns a small plot of a search. `times` are those of its candidates in microseconds, in the order of
+    judging, None for one that is not correct. There is room for `limit` candidates. The time goes upwards on
+    a logarithmic axis, whose lower end is the floor, the least time that the GPU allows. None if no time or
+    no floor is known."""
     times = [us if us is not None and us > 0 and isfinite(us) else None for us in times]
     known = [us for us in times if us is not None]
     if not known or not floor_us or not 0 < floor_us < inf:

@@ -21,8 +21,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: its text, the `value` that it is sorted by (None: the text), a CSS class `tone`, a tooltip; as
-    a `tag`, in bold (`strong`), as a link (`href`), or cut to two lines (`clamped`)."""
+    """A cell of a table: its `text`, and the `value` that the table is sorted by (None: the text). `tone` is
+    a CSS class that colours it, `tip` a tooltip. It is drawn as a label if `tag`, bold if `strong`, as a link
+    to `href` if that is not empty, and cut to two lines if `clamped`."""
 
     text: str
     value: float | None = None
@@ -36,7 +37,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableLine:
-    """A row. `key` identifies what it opens, empty if nothing; `facets` are what it can be filtered by."""
+    """A row of a table. `key` says what a click on it opens, such as a run; empty: nothing. `facets` are
+    pairs of (name, value) by which rows can be filtered: ("status", "valid")."""
 
     cells: tuple[Cell, ...]
     key: str = ""

@@ -15,10 +15,10 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class PathPoint:
-    """A candidate on the way to the best, as a point of a roofline in which the task's floor (the least time
-    that the GPU allows) is the unit: `intensity` is the floor over the time that the candidate's memory
-    traffic takes at peak bandwidth, `light` the floor over its time `us`. `technique` led to it; `first` for
-    the first candidate."""
+    """A candidate on the way to the best one, as a point of a roofline plot in which the floor of its task
+    (the least time that the GPU allows) is 1. `us` is its time in microseconds; `light` is the floor divided
+    by that. `intensity` is the floor divided by the time that the candidate's memory traffic takes at peak
+    bandwidth. `technique` made it from the candidate before; "first" for the first one."""
 
     technique: str
     intensity: float
@@ -28,9 +28,10 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class Detail:
-    """What a report takes from one run: its `steps`; the lines of their tree with the details of each; the
-    `sources` of its candidates by name; the `path` to its best candidate, for the roofline; and what was
-    `learned` (None until it has ended)."""
+    """What a report on many runs takes from one of them: its `steps`; the `tree` of its candidates, line by
+    line with the details of each; the `sources` of the candidates by the names of their files; the `path`
+    from the first candidate to the best, and what it taught the knowledge base (`learned`), both missing
+    until the run has ended."""
 
     steps: list[Step]
     tree: list[tuple[StepRow, StepDetail]]

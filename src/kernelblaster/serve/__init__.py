@@ -1,2 +1,2 @@
-"""The live dashboard: pages about runs, benches and knowledge bases while they are written. It reads, and
-asks searches for something only through the public API."""
+"""The live dashboard: web pages about runs, benches and knowledge bases while they are written. It only reads
+them; what people ask of a search goes through the public API."""

@@ -1,5 +1,5 @@
-"""The actions that a page of the dashboard can ask of a run (stop, steer, resume): each calls the public API
-with what the request's JSON says, and returns JSON with a sentence for the page."""
+"""What a page of the dashboard can ask of a run: to stop, steer or resume its search. Each function takes the
+data of the request, calls the public API, and returns JSON with a sentence for the page."""
 
 from collections.abc import Callable
 from math import isfinite
@@ -18,8 +18,9 @@ RunAction = Callable[[Dashboard, Path, dict[str, Any]], dict[str, Any]]
 
 
 def stop_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Stop the search of the run in `folder`: before its next candidate, or its process at once if `data` has
-    `now`. Raises KernelBlasterError if the request is not confirmed."""
+    """Stops the search of the run in `folder`: it ends before its next candidate or, if `data` has `now`, its
+    process is ended at once. Raises KernelBlasterError if `data` does not say that the person has confirmed
+    this."""
     _confirmed(data, folder)
     now = data.get("now") is True
     stop_run(folder, now=now, by=BY)
@@ -27,8 +28,9 @@ def stop_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dic
 
 
 def steer_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Change the limits of a running search, pin (try first), forbid or release techniques, or leave a note,
-    as `data` says. Raises KernelBlasterError for values that are not allowed, or if nothing is asked for."""
+    """Asks the running search of the run in `folder` for what `data` says: other limits, techniques to try
+    first (pin), not to try (forbid) or to treat as any other again (release), or a note. Raises
+    KernelBlasterError for values that are not allowed, or if nothing is asked for."""
     commands = steer_run(
         folder,
         budget=_number(data, "budget", whole=True),  # type: ignore[arg-type]
@@ -48,8 +50,9 @@ def steer_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> di
 
 
 def resume_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Continue a run in a process of its own, with new budgets for models if `data` has `usd` or `tokens`.
-    Raises KernelBlasterError if the request is not confirmed."""
+    """Continues the search of the run in `folder` in a process of its own. `usd` and `tokens` in `data` are
+    new budgets for language models. Raises KernelBlasterError if `data` does not say that the person has
+    confirmed this."""
     _confirmed(data, folder)
     tokens = _number(data, "tokens", whole=True)
     pid = dashboard.resumed.start(folder, _number(data, "usd"), None if tokens is None else int(tokens))

@@ -1,5 +1,5 @@
-"""The routes of the dashboard: pages, parts that are loaded on demand, events, and what people ask of
-searches."""
+"""The addresses of the dashboard: pages, parts of pages that are loaded when they are needed, changes as they
+happen, and what people ask of searches."""
 
 import hashlib
 import json
@@ -66,8 +66,8 @@ def make_app(dashboard: Dashboard, access: Access) -> ASGIApp:
 
 
 class Pages:
-    """The handlers of the dashboard's pages. Those that read files are plain functions, which Starlette calls
-    in threads."""
+    """Answers the requests for each address of the dashboard. Methods that read files are plain functions, so
+    that Starlette calls them in threads."""
 
     def __init__(self, dashboard: Dashboard, access: Access) -> None:
         self._dashboard = dashboard
@@ -100,8 +100,8 @@ class Pages:
         )
 
     def rows(self, request: Request) -> Response:
-        """Answers with the lines of the list of runs that fit the filter in the request's query, to be put
-        into a page that shows the list already."""
+        """Answers with the lines of the list of runs, as HTML, that fit the filter in the request's query.
+        The page that shows the list puts them in place of its own."""
         runs, _ = self._chosen(request)
         shown = runs if "all" in request.query_params else runs[:SHOWN]
         lines = [self._dashboard.lines.html(one) for one in shown]
@@ -149,8 +149,8 @@ class Pages:
         )
 
     def step(self, request: Request) -> Response:
-        """Answers with what a line of a run's tree of steps unfolds to, as HTML. 404 if the run has no such
-        step."""
+        """Answers with the details of one step of a run, as HTML, which the page shows when the reader
+        unfolds the step's line. 404 if the run has no such step."""
         view = self._run_view(request)
         try:
             row, detail = view.detail(request.path_params["step"])
@@ -240,8 +240,9 @@ class Pages:
     # Live
 
     async def live(self, request: Request) -> Response:
-        """Answers with the changes of what one page shows (a topic), as server-sent events while the page is
-        open; 503 if 400 pages (MOST_CLIENTS) are open."""
+        """Answers with a stream (server-sent events) that brings an open page the changes of what it shows,
+        as long as it is open. The query names the page's topic. 404 if there is no such topic; 503 if 400
+        pages (MOST_CLIENTS) are open."""
         if self._dashboard.hub.clients >= MOST_CLIENTS:
             return PlainTextResponse("Too many pages are open.\n", 503, {"retry-after": "10"})
         name = request.query_params.get("topic", "")
@@ -253,8 +254,9 @@ class Pages:
         return EventStream(topic, int(since) if known else None, {})  # type: ignore[return-value]
 
     async def act(self, action: Callable[..., dict[str, Any]], request: Request) -> Response:
-        """Have `action` done on the run that the request names, with the JSON of its body. 403 if the
-        dashboard is read-only, 409 if the action fails."""
+        """Does what a person asks of the run that the address names: calls `action` with the JSON in the
+        request's body, and answers with its result. 403 if the dashboard is read-only, 409 if the action
+        fails."""
         if self._dashboard.served.read_only:
             raise HTTPException(403, "This dashboard only shows; it was started with --read-only.")
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
@@ -380,8 +382,8 @@ class Pages:
 
 
 class PartsById(dict[str, str]):
-    """The HTML of a page's parts by their ids. For an id that has no part, it gives an empty hidden element,
-    which a later part can replace."""
+    """The HTML of a page's parts by their ids. For an id without a part, gives an empty hidden element with
+    that id, so that the browser can replace it when the part comes."""
 
     def __missing__(self, id_: str) -> str:
         return Markup('<div id="{}" hidden></div>').format(id_)

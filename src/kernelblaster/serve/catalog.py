@@ -1,4 +1,5 @@
-"""All runs and benches that are served, each with its summary, kept up to date by looking at their logs."""
+"""The list of all runs and benches that are served, each run with a summary. It is kept up to date by looking
+at their logs."""
 
 import threading
 import time
@@ -21,9 +22,10 @@ STATES: tuple[str, ...] = ("running", "finished", "stopped", "interrupted", "dam
 
 @dataclass
 class ListedRun:
-    """A run as a list shows it: its place, its summary, and what is wrong with its log (empty if nothing is).
-    `writer` is the process that works on it; `version` grows with each change; `read`: it was read to its end
-    once; `grew`: it changed after that."""
+    """A run in the list: its `place`, its `summary`, and its log (`tail`). `writer` is the id of the process
+    that works on it, None if none does. `version` grows with each change of the run. `read`: its log was read
+    to the end at least once; `grew`: it changed after that. `begun` counts how often the log was read from
+    its beginning."""
 
     place: Place
     tail: LogTail[ParsedEvent]
@@ -47,8 +49,8 @@ class ListedRun:
 
 
 class Catalog:
-    """The runs and benches in some folders. `poll` looks at what changed; everything else only reads what it
-    found, and waits for nobody. May be used by several threads."""
+    """The runs and benches in the folders `roots`. `poll` looks at what has changed; the other methods return
+    what the last `poll` found, without waiting. May be used by several threads."""
 
     def __init__(self, roots: list[Path]) -> None:
         self.roots = roots
@@ -60,9 +62,9 @@ class Catalog:
         self.version = 0
 
     def poll(self, *, now: bool = False) -> bool:
-        """Look at the folders and logs again; returns whether there is more to read at once. With `now`, also
-        at those that were looked at a moment ago. If another thread is looking, returns False at once, unless
-        `now`: a request never waits for the thread that reads, whose priority is low."""
+        """Looks at the folders and logs again. Returns True if time was too short to read all of them, so
+        that it should be called again. `now`: also look at those that were looked at a moment ago. If another
+        thread is in this method, returns False at once or, with `now`, waits for it."""
         if not self._lock.acquire(blocking=now):
             return False
         try:

@@ -14,8 +14,9 @@ ALL = "all roles"
 
 @dataclass(frozen=True)
 class RoleCost:
-    """What a role of a language model (like "proposer") cost so far. Dollars are None where a price is not
-    known."""
+    """What the questions of one role (like "proposer") to language models have cost so far: their number, and
+    tokens of questions (`tokens_in`, of which `tokens_cached` came from the provider's cache) and answers
+    (`tokens_out`). `usd` is None if a price is not known."""
 
     role: str
     calls: int
@@ -26,8 +27,8 @@ class RoleCost:
 
 
 def role_costs(run: Path, about: dict[str, Any]) -> list[RoleCost]:
-    """The costs of each role, and of all together as the last; empty if nothing was asked or the ledger
-    cannot be read. `about` is the data of the run's first event."""
+    """Returns what each role has cost, and last the sum of all. Empty if no model was asked or the ledger
+    cannot be read. `run` is the run's folder, `about` the data of its first event."""
     choice = (about.get("models") or {}).get("choice") or {}
     prices = Path(choice["prices"]) if choice.get("prices") and Path(choice["prices"]).is_file() else None
     try:

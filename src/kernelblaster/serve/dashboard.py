@@ -33,7 +33,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Served:
-    """What is served: folders of runs and benches, and knowledge bases by name."""
+    """What a dashboard shows: the `folders` with runs and benches, and knowledge bases, by name with their
+    file or URL. `read_only`: it lets nobody ask anything of a search."""
 
     folders: Sequence[Path]
     knowledge: dict[str, str]
@@ -41,7 +42,7 @@ class Served:
 
 
 class Dashboard:
-    """All that is served, and the topics (pages) that somebody looks at. `start` begins to look for
+    """All that is served, and the topics (pages) that somebody looks at. After `start`, a thread looks for
     changes."""
 
     def __init__(self, served: Served) -> None:
@@ -64,8 +65,8 @@ class Dashboard:
             self._thread.join(5)
 
     def knowledge_at(self, name: str) -> str | None:
-        """Where the knowledge base of this name is: one that is served, or `bench~ID` for that of a bench;
-        None if there is none."""
+        """Returns the file or URL of the knowledge base with this name on the dashboard: one of those served,
+        or "bench~ID" for the one of the bench with that id. None if there is none."""
         if name in self.served.knowledge:
             return self.served.knowledge[name]
         place = self.catalog.bench(name.removeprefix("bench~")) if name.startswith("bench~") else None
@@ -131,8 +132,8 @@ class Dashboard:
 
 
 class SafeView:
-    """A view (what a page shows) around another one, `view`. If that one raises an error, because its records
-    are damaged in an unforeseen way, the page says so."""
+    """Stands for another `view` (the content of a page). If that one raises an error because a record is
+    damaged, the page shows a sentence about it and the server goes on."""
 
     def __init__(self, view: View) -> None:
         self.inner: Any = view
@@ -170,8 +171,8 @@ class SafeView:
 
 
 def filter_of(query: str) -> KnowledgeFilter:
-    """The filter for a knowledge base in the query of an address: `gpu`, `family` and `clock` (measured or
-    modelled)."""
+    """Returns the filter for a knowledge base that the query of a web address asks for: "gpu" is an
+    architecture, "family" a family of kernels, "clock" is "measured" or "modelled"."""
     values = dict(parse_qsl(query[:500]))
     clock = values.get("clock", "")
     return KnowledgeFilter(

@@ -1,8 +1,9 @@
-"""Checks every request first: its host name (against DNS rebinding), the site that it comes from (against
-cross-site requests), and the token.
+"""Checks every request before it is answered: its host name (against DNS rebinding), the site that it comes
+from (against cross-site requests), and the token.
 
-Answers carry a content policy by which a page runs nothing but the scripts of this server, whatever its texts
-are."""
+Answers carry a content policy, so that browsers run only the scripts of this server, even if a text that a
+page shows contains a script.
+"""
 
 import hashlib
 import hmac
@@ -37,22 +38,22 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Access:
-    """Who may use the server: `hosts` are the names, without a port, by which browsers may address it, with
-    `any_address` also by any numeric one (which no other site's name can lead to); `token` is what a client
-    must show, None if none is needed."""
+    """Who may use the server. `hosts` are the names, without a port, by which browsers may address it; with
+    `any_address`, any numeric address is allowed too, to which no name of another site can lead. `token` is
+    the secret that a client must send; None: none is needed."""
 
     hosts: frozenset[str]
     token: str | None = None
     any_address: bool = False
 
     def answers_to(self, host: str) -> bool:
-        """Whether a browser may address the server by this host name or address; others may be an attack by a
-        page elsewhere (DNS rebinding)."""
+        """True if browsers may address the server by this host name or address. A request with any other one
+        may be an attack by a page of another site (DNS rebinding)."""
         return host in self.hosts or (self.any_address and _is_address(host))
 
     def knows(self, given: str | None) -> bool:
-        """Whether `given` is the server's token; True if it needs none. Takes equally long for every wrong
-        one."""
+        """True if `given` is the server's token, or if it needs none. The comparison takes the same time for
+        every wrong token, so that nothing can be learned from it."""
         if self.token is None:
             return True
         digests = [hashlib.sha256((text or "").encode()).digest() for text in (given, self.token)]
@@ -132,9 +133,10 @@ def is_loopback(host: str) -> bool:
 
 
 def access_to(host: str, more: Collection[str], token: str | None) -> Access:
-    """Who may use a server that listens on `host`: it may be addressed by that and by the names in `more`; on
-    loopback by all names of loopback; if it listens on all addresses (0.0.0.0), by each of them and by this
-    machine's name. `token` is what clients must show, None if nothing."""
+    """Returns who may use a server that listens on `host`. It may be addressed by that and by the names in
+    `more`. If `host` is this machine's loopback, by all names of that; if it stands for all addresses
+    (0.0.0.0), by any address, and by this machine's name. `token` is what clients must send, None if
+    nothing."""
     everywhere = host.strip("[]") in ("0.0.0.0", "::", "")
     own = LOOPBACK if is_loopback(host) or everywhere else (host.strip("[]"),)
     if everywhere:

@@ -27,9 +27,9 @@ class Place:
 
 
 class Places:
-    """The runs and benches in some folders, each of which may be a run, a bench, a folder of either, or a
-    data folder with `runs` and `benches`. `scan` looks again. Web addresses are resolved only by ids found
-    here, never as paths."""
+    """Finds the runs and benches in the folders `roots`. Each of these may be a run, a bench, a folder of
+    runs or benches, or a data folder, with `runs` and `benches` in it. Web addresses name only the ids that
+    are found here, never paths."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self._roots = [root.absolute() for root in roots]
@@ -38,8 +38,8 @@ class Places:
         self._ids: dict[str, Path] = {}
 
     def scan(self) -> dict[str, Place]:
-        """Looks into the served folders and returns all runs and benches there, the runs of benches included,
-        by their ids in web addresses."""
+        """Looks into the folders and returns all runs and benches there, also the runs of benches, by the ids
+        that they have in web addresses."""
         found: dict[Path, Place] = {}
         for folder in self._folders():
             place = self._place(folder, "")

@@ -22,13 +22,13 @@ def render(template: str, **values: Any) -> str:
 
 
 def render_macro(template: str, macro: str, *values: Any, **named: Any) -> Markup:
-    """Calls the macro of this name in a template, which makes a part of a page, with these values; returns
-    its HTML."""
+    """Returns the HTML of a part of a page: calls the macro with this name in a template file, with the given
+    values."""
     return Markup(getattr(_module(template), macro)(*values, **named))
 
 
 def static_files() -> dict[str, tuple[bytes, str]]:
-    """The style sheets and scripts by name, each with its content type."""
+    """Returns the dashboard's style sheets and scripts by file name, as (content, content type)."""
     kinds = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
     files = [TEMPLATES / name for name in SHARED] + sorted((HERE / "static").iterdir())
     found = {file.name: (file.read_bytes(), kinds[file.suffix]) for file in files}
@@ -36,13 +36,13 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 
 def time_ago(at: float | None) -> str:
-    """A time (seconds since 1970) as text, shown until a script in the page replaces it by how long ago that
-    is; empty for None."""
+    """Returns a time (seconds since 1970) as text, "2026-01-31 17:05"; "" for None. A script of the page
+    replaces the text by how long ago that is."""
     return "" if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words: `42 s`, `5 min`, `3.2 h`."""
+    """Returns a number of seconds as text: "42 s", "5 min" from two minutes on, "3.2 h" from two hours on."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

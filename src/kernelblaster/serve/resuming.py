@@ -43,8 +43,9 @@ class ResumedRuns:
         self._lock = threading.Lock()
 
     def start(self, folder: Path, usd: float | None = None, tokens: int | None = None) -> int:
-        """Continue the run in a folder in a new process; returns its id. `usd` and `tokens` are new budgets
-        for models. Raises StoreError if a process works on it already."""
+        """Continues the run in `folder` in a new process, which outlives this one; returns the process's id.
+        `usd` and `tokens` are new budgets for language models, None leaves them. Raises StoreError if a
+        process works on the run already."""
         self._await_end(folder)
         with self._lock:
             known = self._started.get(folder)
@@ -76,8 +77,9 @@ class ResumedRuns:
                 known.process.wait(ENDING_S)
 
     def notice(self, folder: Path) -> str:
-        """A sentence for people on the process that was started for the run in `folder`: that it is getting
-        ready, or how it failed; empty if it works, ended well, or there is none."""
+        """Returns a sentence for people about the process that was started for the run in `folder`: that
+        it is getting ready, or how it failed. Empty if it is at work or has ended well, or if none was
+        started."""
         with self._lock:
             started = self._started.get(folder)
             if started is None:
@@ -95,7 +97,6 @@ class ResumedRuns:
 
     @property
     def running(self) -> int:
-        """How many of the searches that were started from this dashboard have processes that are still
-        alive."""
+        """How many of the processes that were started here are alive."""
         with self._lock:
             return sum(one.process.poll() is None for one in self._started.values())

@@ -1,8 +1,8 @@
-"""Start the dashboard.
+"""Starts the dashboard.
 
-from kernelblaster.serve.server import serve
+from kernelblaster.serve.server import Listening, serve
 
-serve([Path("runs")], port=8420)     # until Ctrl-C
+serve([Path("runs")], listening=Listening(port=8420))     # until Ctrl-C
 """
 
 import asyncio
@@ -27,9 +27,9 @@ SENT_BYTES = 256_000  # that the system keeps for a client that does not read
 
 @dataclass(frozen=True)
 class Listening:
-    """Where and for whom a dashboard listens. Who opens it must give `token`; if that is None, everybody on
-    this machine may, which is possible on loopback only. `hosts` are further names by which browsers may
-    address it."""
+    """Where a dashboard listens, and for whom. Clients must send `token`; None: everybody on this machine may
+    use it, and `host` must be this machine's loopback. `hosts` are further names by which browsers may
+    address the dashboard."""
 
     host: str = "127.0.0.1"
     port: int = PORT
@@ -45,10 +45,11 @@ def serve(
     read_only: bool = False,
     ready: Callable[[str], None] = lambda address: None,
 ) -> int:
-    """Show the runs, benches and knowledge bases in some folders (the user's own if none are named) on a
-    page, and keep it up to date, until Ctrl-C. `ready` is called with the page's address. With `read_only`
-    nothing can be asked of searches. Returns how many searches that were resumed from the page are still
-    running. Raises KernelBlasterError if it cannot listen, or would listen to others without a token."""
+    """Shows the runs and benches in `folders` (none: the user's own) and the knowledge bases in `knowledge`
+    as web pages that are kept up to date, until Ctrl-C. `ready` is called with the address of the first page.
+    With `read_only`, nothing can be asked of searches. Returns how many of the searches that were resumed on
+    the pages are still running. Raises KernelBlasterError if it cannot listen, or if others could reach it
+    without a token."""
     try:
         import uvicorn
 
@@ -88,8 +89,9 @@ def serve(
 
 
 def read_token(file: Path) -> str:
-    """The token in a file; a new one, written there for its owner only, if there is no such file. Raises
-    KernelBlasterError if it cannot be read or written, or others can read it."""
+    """Returns the token in `file`. If there is no such file, makes a new token and writes it there, readable
+    only by the user. Raises KernelBlasterError if the file cannot be read or written, or if others can read
+    it."""
     try:
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)

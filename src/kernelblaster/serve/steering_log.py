@@ -23,7 +23,8 @@ SHOWN = 30  # commands, the latest ones
 
 @dataclass(frozen=True)
 class AskedLine:
-    """A steering command as a line on a page: when, by whom, in words; `taken`: the search has obeyed it."""
+    """One thing that somebody asked of a search: at which time (seconds since 1970), by whom, and what, in
+    words. `taken`: the search has obeyed it."""
 
     at: float
     by: str
@@ -33,9 +34,9 @@ class AskedLine:
 
 @dataclass(frozen=True)
 class SteeringLog:
-    """The latest commands to a run, the last one first. `limit` is the last number of candidates that was
-    asked for, None if none was; `pinned` and `forbidden` are the techniques for which that was asked last.
-    `problems` are sentences on lines of the file that are no commands."""
+    """What people asked of a run, the latest first, and what holds now: `limit` is the number of candidates
+    that was asked for last (None: none was); `pinned` and `forbidden` are the techniques that are so at
+    present. `problems` are sentences about lines of the file that cannot be read."""
 
     lines: tuple[AskedLine, ...]
     limit: int | None
@@ -45,8 +46,8 @@ class SteeringLog:
 
 
 def steering_log(folder: Path, events: Sequence[RunEvent]) -> SteeringLog:
-    """What people have asked of the search in a run's `folder`, and which of it the search has obeyed, as its
-    `events` show."""
+    """Returns what people have asked of the search of the run in `folder`. Which requests the search has
+    obeyed is found in `events`, those of the run."""
     taken = {
         str(one.get("id"))
         for event in events

@@ -1,5 +1,5 @@
-"""`EventStream`: server-sent events, a response that lasts as long as a page is open, and is dropped if the
-client does not read it."""
+"""`EventStream`: the response that keeps an open page up to date (server-sent events). It lasts as long as
+the page is open, and is ended if the browser does not read it."""
 
 import asyncio
 import contextlib
@@ -14,10 +14,10 @@ PAUSE_S = 0.1  # between two messages to one client: what changes meanwhile goes
 
 
 class EventStream:
-    """An ASGI response that sends a page the changes of its topic (what it shows) since the version that it
-    has. If that version is None, the page is from before a restart of the server, and is told to load again.
-    A client that does not take what it is sent within 20 s (SLOW_S) is dropped; it may reconnect and continue
-    from its version."""
+    """A response (ASGI) that brings a page the changes of its `topic`, from those after the version `since`
+    on, while the page is open. `since` None: the page was loaded before the server was restarted, and is told
+    to load again. A client that does not take a message within 20 s (SLOW_S) is dropped; it may connect
+    again, and continues where it was."""
 
     def __init__(self, topic: Topic, since: int | None, headers: dict[str, str]) -> None:
         self._topic = topic

@@ -1,4 +1,5 @@
-"""`RunSummary`: what lists show of a run, updated event by event; only what a list needs is parsed."""
+"""`RunSummary`: what lists show of a run. It is updated event by event, and only what a list needs is
+parsed."""
 
 from typing import Any
 
@@ -54,7 +55,7 @@ class _Data(BaseModel):
 
 
 class ParsedEvent(BaseModel):
-    """An event of a run with the part of its data that a summary needs."""
+    """An event of a run, with only that part of its data that a summary needs."""
 
     number: int
     at: float
@@ -65,8 +66,8 @@ class ParsedEvent(BaseModel):
 
 
 def parse_event(text: bytes) -> ParsedEvent:
-    """Parses a line of a run's log to an event; without its data if that has an unexpected form, as in a
-    later version. Raises ValueError if it is no event."""
+    """Returns the event in a line of a run's log. If its data has an unexpected form, as a later version may
+    write, the event has none. Raises ValueError if the line is no event."""
     try:
         return ParsedEvent.model_validate_json(text)
     except ValidationError:
@@ -77,11 +78,14 @@ def parse_event(text: bytes) -> ParsedEvent:
 
 
 class RunSummary:
-    """What a list shows of a run, as of the events that were added. Times are in microseconds, None until
-    something was timed; `begun` and `last` are seconds since 1970, `seconds` those that processes worked on
-    it. `series` has the time of each candidate in the order of judging, None for one that is not correct;
-    with more than 128 candidates (POINTS), each entry is the best of several neighbours. `busy` are (until,
-    seconds) that the device was used."""
+    """What a list shows of a run, from the events that were added so far. Times are in microseconds, None
+    until something was timed. `begun` and `last` are seconds since 1970; `seconds` is for how long processes
+    worked on the run.
+
+    `series` has the time of each candidate in the order of judging, None for one that is not correct; with
+    more than 128 candidates (POINTS), each entry is the best of several neighbours. `busy` has a pair for
+    each verdict: when it was recorded (seconds since 1970), and for how many seconds it needed the device.
+    """
 
     def __init__(self) -> None:
         self.task = ""
@@ -139,8 +143,8 @@ class RunSummary:
                 self.asking = event.key.partition("/")[0] if kind == QUESTION else ""
 
     def state(self, writer: int | None) -> RunState:
-        """The state of the run in one word; `writer` is the id of the process that works on it, None if none
-        does."""
+        """Returns "running" if `writer` is not None: it is the id of the process that works on the run.
+        Otherwise "finished", "stopped" (ended before its limits) or "interrupted" (its process was lost)."""
         if writer is not None:
             return "running"
         if self._ended == "finished":
@@ -149,14 +153,14 @@ class RunSummary:
 
     @property
     def points(self) -> list[float | None]:
-        """The best times in us for the sparkline: `series`, and the best of the candidates not merged into it
-        yet."""
+        """The times in microseconds to draw in the small plot of a run: `series` and, if some candidates are
+        not in it yet, the best time of those."""
         return [*self.series, _best(self._partial)] if self._partial else self.series
 
     @property
     def points_allowed(self) -> int | None:
-        """How many points of the sparkline the whole budget of candidates would fill; None without a
-        limit."""
+        """How many points the small plot of a run will have when all candidates that may be judged are
+        judged; None if their number has no limit."""
         return None if self.limit is None else -(-self.limit // self._each)
 
     def _count_time(self, event: ParsedEvent) -> None:

@@ -1,7 +1,8 @@
-"""Topics: what a page shows, in parts, and which clients look at it.
+"""Topics: a topic is what one page shows, and who looks at it.
 
-A page is made of parts, each a piece of HTML with an id. When something changes, the parts are made anew;
-those that differ are sent to all clients. A part is made once, however many look."""
+A page is made of parts, each a piece of HTML with an id. When something changes, the parts are made again,
+and those that differ are sent to all clients. A part is made once, however many clients there are.
+"""
 
 import asyncio
 import json
@@ -19,8 +20,8 @@ MOST_GONE = 2000  # parts that are remembered to be gone
 
 @dataclass(frozen=True)
 class PagePart:
-    """A piece of a page: HTML of one element with this `id`. Parts that are lines of a list name the element
-    that they lie `within`; they follow each other there in the order in which they are given."""
+    """A piece of a page: the HTML of one element, with its `id`. If it is an entry of a list, `within` is the
+    id of the element that contains the list; entries are shown in the order in which they are given."""
 
     id: str
     html: str
@@ -28,8 +29,8 @@ class PagePart:
 
 
 class View(Protocol):
-    """Interface of what a topic (a page) is about. `refresh` looks for changes, and returns whether there are
-    any; `parts` are the pieces of its page. Both are called by one thread at a time."""
+    """Interface of the content of a page. `refresh` looks for changes and returns whether there are any;
+    `parts` returns the pieces of the page as they are now. Only one thread at a time calls them."""
 
     def refresh(self) -> bool: ...
 
@@ -38,7 +39,7 @@ class View(Protocol):
 
 class Client:
     """A browser that looks at a topic (a page). `wake` is called, from any thread, when there is something to
-    send. Only the latest message of each part waits, so that memory is bounded."""
+    send to it. Of each part only the latest message waits to be sent, so memory is bounded."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -47,8 +48,8 @@ class Client:
         self._lock = threading.Lock()
 
     def put(self, messages: Mapping[str, bytes], version: int) -> None:
-        """Add messages, by the ids of the parts they replace; with them the client has the page's
-        `version`."""
+        """Adds messages to be sent, by the ids of the parts that they replace. `version` is that of the page
+        after these messages."""
         with self._lock:
             self._waiting.update(messages)
             self._version = version
@@ -74,8 +75,8 @@ class _Sent:
 
 
 class Topic:
-    """The parts of one page and the `clients` that look at it. `epoch` tells it from a topic of the same name
-    before a restart; `version` grows with each change."""
+    """The parts of one page, and the `clients` that look at it. `version` grows with each change. `epoch` is
+    a random text: after a restart of the server, a topic of the same name has another one."""
 
     def __init__(self, name: str, view: View) -> None:
         self.name = name
@@ -89,8 +90,8 @@ class Topic:
         self._lock = threading.RLock()
 
     def refresh(self, *, always: bool = False) -> None:
-        """Look for changes, and send the parts that changed. With `always`, make all parts anew even if the
-        view sees no change."""
+        """Looks for changes, and sends the parts that have changed to all clients. `always`: makes all parts
+        again even if nothing seems to have changed."""
         with self._lock:
             if not (self.view.refresh() or always or not self.version):
                 return
@@ -99,16 +100,16 @@ class Topic:
                 client.put(messages, self.version)
 
     def page(self) -> tuple[int, list[PagePart]]:
-        """The page as it is now: its version, from which a client later asks for changes, and all its
-        parts."""
+        """Returns the page as it is now: (its version, all its parts). A client that has loaded it asks for
+        changes after that version."""
         with self._lock:
             self.used = time.monotonic()
             self.refresh()
             return self.version, [sent.part for sent in self._sent.values()]
 
     def join(self, client: Client, since: int | None) -> None:
-        """Send a client the parts that changed since the version `since`, and from now on all changes. If
-        `since` is None, its page is from before a restart of the server, and it is told to load the page
+        """Sends a client all parts that have changed after the version `since`, and from now on every change.
+        `since` None: its page was loaded before the server was restarted, and it is told to load the page
         again."""
         with self._lock:
             self.used = time.monotonic()
@@ -160,8 +161,8 @@ class Topic:
 
 
 class Hub:
-    """All topics (pages) that somebody looks at, or did a moment ago. `make` gives the view for a topic's
-    name, None if there is no such thing."""
+    """All topics (pages) that somebody looks at, or has looked at in the last minute. `make` returns the
+    content of the topic with a given name, None if there is no such thing."""
 
     def __init__(self, make: Callable[[str], View | None]) -> None:
         self._make = make
@@ -173,7 +174,7 @@ class Hub:
         return sum(len(topic.clients) for topic in list(self._topics.values()))
 
     def topic(self, name: str) -> Topic | None:
-        """The page with this name (like `run/ID`) with those who look at it; made if nobody looked at it yet.
+        """Returns the topic (page) with this name, such as "run/ID"; makes it if nobody was looking at it.
         None if there is no such thing."""
         with self._lock:
             topic = self._topics.get(name)

@@ -1,4 +1,4 @@
-"""How many workers and devices were busy over time, from the records of the runs of a bench."""
+"""How many workers and devices of a bench were busy over time, computed from the summaries of its runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ POINTS = 90
 
 @dataclass(frozen=True)
 class UseOverTime:
-    """Workers at work and devices in use, each an average over a slice of time; slices are `slice_s` seconds
-    long and follow each other from `begun` on, in seconds since 1970."""
+    """How many workers and devices were busy, on average in each slice of time. A slice is `slice_s` seconds
+    long; the first begins at `begun`, in seconds since 1970."""
 
     begun: float
     slice_s: float
@@ -21,10 +21,10 @@ class UseOverTime:
 
 
 def use_over_time(runs: Sequence[RunSummary], now: float | None = None) -> UseOverTime | None:
-    """How many workers and devices were busy over time, from the first event of any run to the last, or to
-    `now` (seconds since 1970); None if nothing was done. A worker counts as busy from the start of its
-    process to the last event that the process recorded. A device counts as busy before each verdict, for the
-    seconds that this verdict took."""
+    """Returns how many workers and devices were busy over time, from the first event of any of the runs to
+    the last, or to `now` (seconds since 1970). None if there are no events. A worker is a process that works
+    on a run; it counts as busy from its start to the last event that it recorded. A device counts as busy for
+    as long as each verdict needed it."""
     spans = [span for run in runs for span in run.spans]
     if not spans:
         return None

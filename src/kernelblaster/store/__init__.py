@@ -1,2 +1,2 @@
-"""Runs on disk: append-only events and content-addressed files, so that a run can be read, compared and
-continued exactly where it was."""
+"""Runs on disk: logs of events that are only appended to, and files named by a hash of their content. So a
+run can be read and compared, and a run that was interrupted can be continued as if it had not been."""

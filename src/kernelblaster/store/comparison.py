@@ -1,5 +1,5 @@
-"""`compare`: what two runs have in common and where they differ: settings, best candidates, steps, what was
-learned."""
+"""`compare` shows what two runs have in common and where they differ: in their settings, best candidates and
+steps, and in what they taught the knowledge base."""
 
 import difflib
 from itertools import zip_longest
@@ -10,9 +10,10 @@ from kernelblaster.store.history import History
 
 
 def compare(one: History, other: History, *, sources: bool = True) -> dict[str, Any]:
-    """Two runs side by side, as JSON data: settings that differ, the best candidate of each, the steps of
-    both in pairs (None where one run has fewer), the expected speedups that each learned, and a
-    unified diff of the two best sources (empty without `sources`). Raises StoreError if a source is lost."""
+    """Compares two runs; returns JSON data. "settings": those that differ. "best": the best candidate of
+    each. "trajectory": the steps of both in pairs, with None where one run has fewer. "learned": what each
+    taught the knowledge base to expect. "source": a unified diff of the sources of both best candidates, ""
+    without `sources`. Raises StoreError if a source is lost."""
     return {
         "runs": [one.name, other.name],
         "settings": _settings(one.about, other.about),

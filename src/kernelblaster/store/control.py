@@ -1,4 +1,5 @@
-"""Ask the search of a run in a folder for something, or stop it, from another process."""
+"""Lets another process ask the search of a run for something (other limits, techniques, a stop), or end
+it."""
 
 import os
 import signal
@@ -44,9 +45,15 @@ def steer_run(
     standing: bool = False,
     by: str,
 ) -> list[SteeringCommand]:
-    """Ask the search of the run in `folder` for other limits or techniques; arguments as for
-    `kernelblaster.steer`. Returns the commands, which are then on the disk. Raises KernelBlasterError for a
-    value that is not allowed."""
+    """Asks the search of the run in `folder` for something; it obeys before its next step. Returns the
+    commands, which are on the disk (fsync) by then. Raises KernelBlasterError for a value that is not
+    allowed.
+
+    `budget`, `seconds` and `gpu_seconds` are new limits in all: candidates judged, wall time, time on the
+    device; None leaves a limit as it is. `pin`: techniques to try first; `forbid`: techniques not to try;
+    `release`: techniques to treat as any other again. `note` is a text for the next questions to a language
+    model, or with `standing` for all further ones. `by` says who asks ("cli").
+    """
     actions: list[SteeringAction] = []
     try:
         if (budget, seconds, gpu_seconds) != (None, None, None):
@@ -65,8 +72,9 @@ def steer_run(
 
 
 def raise_budget(run: Run, budget: int | None, by: str) -> None:
-    """Let the search of an opened run go on until `budget` candidates in all are judged; None leaves its
-    limit as it is. Raises KernelBlasterError if so many are judged already."""
+    """Asks the search of an open run to go on until `budget` candidates are judged, those judged so far
+    included; None does nothing. `by` says who asks. Raises KernelBlasterError if so many are judged
+    already."""
     if budget is None:
         return
     judged = sum(event.kind == "evaluation" for event in run.events)
@@ -78,9 +86,10 @@ def raise_budget(run: Run, budget: int | None, by: str) -> None:
 
 
 def stop_run(folder: Path, *, now: bool, by: str) -> SteeringCommand | None:
-    """Stops the search of the run in `folder`, as `kernelblaster.stop`: by a request, which is returned, or
-    with `now` by a signal; then returns None when its process has ended. `by` says who asks, for the record.
-    Raises StoreError if no process works on it, or it does not end."""
+    """Stops the search of the run in `folder`. Without `now`, returns a command that asks it to end before
+    its next candidate. With `now`, ends its process by a signal, waits for that and returns None. `by` says
+    who asks, for the record. Raises StoreError if no process of this machine works on the run, if it belongs
+    to a bench (with `now`), or if its process does not end."""
     pid = writer_of(folder)
     if pid is None:
         raise StoreError(f"{folder.name}: no process of this machine works on it.")
@@ -102,8 +111,8 @@ def stop_run(folder: Path, *, now: bool, by: str) -> SteeringCommand | None:
 
 
 def asked_of(folder: Path) -> list[tuple[SteeringCommand, bool]]:
-    """The commands that were asked of the run in a folder, the oldest first, each with whether the search has
-    obeyed it. Raises StoreError if its log is damaged."""
+    """Returns what was asked of the run in `folder`, the oldest first, as (command, True if the search has
+    obeyed it). Raises StoreError if the run's log is damaged."""
     with Run(folder, writing=False) as run:
         events = [event for event in run.events if event.kind in (STEERED, STOPPED)]
     taken = {one["id"] for event in events for one in event.data.get("commands", ())}

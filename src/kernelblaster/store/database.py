@@ -53,11 +53,11 @@ class StoreDatabase:
             raise
 
     def transact(self, work: Callable[[Connection], T], *, lasting: bool = True) -> T:
-        """The result of `work`, called with a connection in one transaction. While the server cannot be
-        reached, `work` is called again; since an earlier call may have succeeded unnoticed, doing it twice
-        must have the effect of doing it once. By default the transaction is on the disk when this returns; if
-        not `lasting`, a crash of the server may lose it. Raises StoreUnreachable after the time in the
-        settings, StoreError for other errors."""
+        """Calls `work` with a connection, in one transaction, and returns its result. While the server cannot
+        be reached, calls `work` again; since an earlier call may have succeeded unnoticed, doing it twice
+        must have the same effect as doing it once. By default, the transaction is on the disk when this
+        returns; if not `lasting`, a crash of the server may lose it. Raises StoreUnreachable if the server
+        stays away for longer than the settings allow, StoreError for other errors."""
         return patiently(lambda _: self._once(work, lasting=lasting), StoreUnreachable)
 
     def add(self, connection: Connection, table: Table, **values: Any) -> bool:
@@ -86,15 +86,15 @@ class StoreDatabase:
 
 @cache
 def open_store(where: str) -> StoreDatabase:
-    """Opens the shared store (database) at this address, with the password that the environment has; each
-    process opens it once."""
+    """Opens the shared store (database) at this address; further calls in this process return the same one.
+    If a password is needed, it is taken from the environment (PGPASSWORD or ~/.pgpass)."""
     keeper.take_environment()
     return StoreDatabase(where)
 
 
 def own_schema(store: StoreDatabase, url: str, schema: str) -> str:
-    """The URL of a schema (a namespace for other tables) in a PostgreSQL store whose own URL is `url`; the
-    schema is made if needed."""
+    """Returns the URL of a schema (a namespace for tables of its own) in `store`, a PostgreSQL database with
+    the URL `url`. Makes the schema if there is none."""
     store.transact(lambda connection: connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}")))
     return f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{schema}"
 

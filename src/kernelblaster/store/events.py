@@ -84,8 +84,8 @@ class EventLog:
 
 
 def first_event(path: Path) -> RunEvent | None:
-    """The first event in a log file, which describes task and settings, without reading the rest; None if the
-    file cannot be read or the line is incomplete."""
+    """Returns the first event in a log file, which describes task and settings, without reading the rest.
+    None if the file cannot be read, or its first line is incomplete."""
     try:
         with path.open("rb") as file:
             event_and_sum = lines.decode(file.readline().removesuffix(b"\n"), 0, "")

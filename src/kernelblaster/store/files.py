@@ -12,8 +12,8 @@ WRITING = ".writing-"
 
 
 def name_of(text: str) -> str:
-    """The name under which a text is stored: the first 32 hexadecimal digits of its SHA-256, so that equal
-    texts are stored once."""
+    """Returns the name under which a text is stored: the first 32 hexadecimal digits of its SHA-256. Equal
+    texts have the same name, so they are stored once."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

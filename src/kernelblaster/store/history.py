@@ -50,8 +50,8 @@ class JudgedCandidate:
 
 
 class History:
-    """A run as its events have it, finished or not, as of when it was opened. `about` is the data of its
-    first event: task and settings. `judged` are the candidates in the order of judging."""
+    """What the recorded events of a run show, finished or not, at the time when the run was opened. `about`
+    is the data of its first event: task and settings. `judged` are its candidates in the order of judging."""
 
     def __init__(self, run: ReadableRun) -> None:
         self._run = run
@@ -73,8 +73,9 @@ class History:
         return str((self._stopped or {}).get("why", ""))
 
     def state(self, writer: int | None) -> RunState:
-        """The state of the run in one word; `writer` is the id of the process that works on it (see
-        store/writer.py), None if none does."""
+        """Returns "running" if `writer` is not None: it is the id of the process that works on the run (see
+        store/writer.py). Otherwise "finished" if the search came to its end, "stopped" if it was ended before
+        that, and "interrupted" if its process was lost."""
         if writer is not None:
             return "running"
         if self.finished:
@@ -87,15 +88,15 @@ class History:
 
     @property
     def first(self) -> JudgedCandidate | None:
-        """The first correct candidate, where the search started; the first judged one until there is a
-        correct one."""
+        """The first correct candidate, where the search began. While no candidate is correct, the first that
+        was judged; None if none was."""
         correct = (judged for judged in self.judged if judged.speedup is not None)
         return next(correct, self.judged[0] if self.judged else None)
 
     @property
     def best(self) -> JudgedCandidate | None:
-        """The run's result if it has ended, else the fastest correct candidate so far; None if there is
-        none."""
+        """The best candidate: the one recorded as the result if the run has ended, else the fastest correct
+        one so far. None if no candidate is correct."""
         for judged in self.judged:
             if self._results and judged.code == self._results["best"]:
                 return judged
@@ -149,8 +150,8 @@ def why_of(verdict: dict[str, Any]) -> str:
 
 
 def conclusion(events: Sequence[RunEvent], kind: str) -> dict[str, Any] | None:
-    """The data of the latest event of a `kind` by which searches end, like "finished". None if there is no
-    such event, or if the search was continued after it."""
+    """Returns the data of the latest event of this `kind`, one by which searches end ("finished"). None if
+    there is no such event, or if the search went on after it."""
     for event in reversed(events):
         if event.kind == kind:
             return event.data

@@ -1,5 +1,5 @@
-"""Leases of work in a database, which outlive the process that took them: which device works on what, and how
-often the device's process was lost with it."""
+"""Leases that are kept in a database, so that they outlive the process that took them. A lease says what a
+device is working on, and how often the device's process was lost with that work."""
 
 import time
 
@@ -13,8 +13,8 @@ from kernelblaster.store.tables import leases
 
 
 class LostWork(Record):
-    """Work during which the process of a device was lost: what it is, in words, how often that happened, and
-    the reason given the last time."""
+    """Work during which the process of a device was lost. `about` says in words what it is, `losses` how
+    often this happened, `why` the reason of the last time."""
 
     about: str
     losses: int
@@ -22,8 +22,9 @@ class LostWork(Record):
 
 
 class StoredLeases:
-    """`Leases` (fleet/leases.py) in a store, for one `scope`: the id of a run or bench, which one process at
-    a time works on. What a process was killed with counts as lost when the next one opens the leases."""
+    """`Leases` (fleet/leases.py) in a database. `scope` is the id of a run or bench, on which one process at
+    a time works. If that process is killed, the work that its devices had begun counts as lost when the next
+    process opens the leases."""
 
     def __init__(self, store: StoreDatabase, scope: str) -> None:
         self._store = store
@@ -64,8 +65,8 @@ class StoredLeases:
         return self._store.transact(record)
 
     def lost_works(self) -> list[LostWork]:
-        """Work that was never finished because the process of its device was lost, each time with the reason
-        given last."""
+        """Returns the work that was begun and lost, and has not been done since, each with the number of
+        losses and the last reason."""
         query = select(leases).where(leases.c.scope == self._scope, leases.c.losses > 0)
         rows = self._store.transact(lambda connection: connection.execute(query).all())
         return [LostWork(about=row.about, losses=row.losses, why=row.why) for row in rows]

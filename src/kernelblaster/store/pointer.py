@@ -20,8 +20,8 @@ class StorePointer(Record):
     id: str
 
     def open(self) -> "StoreDatabase":
-        """Open the store; the PostgreSQL client library takes its password, if it needs one, from PGPASSWORD
-        or ~/.pgpass."""
+        """Opens the store. If a PostgreSQL server asks for a password, its client library takes it from
+        PGPASSWORD or ~/.pgpass."""
         from kernelblaster.knowledge.address import opened
         from kernelblaster.store.database import open_store
 

@@ -13,8 +13,8 @@ REPLAYED = 5  # latest runs that are used
 
 @dataclass(frozen=True)
 class Sample:
-    """A step with the evaluations of the candidate before it (`parent`) and of the one that it led to
-    (`child`). `floor_bytes` is the least memory traffic that the task needs."""
+    """A step with the evaluations of the candidate that it changed (`parent`) and of the one that it made
+    (`child`). `floor_bytes` is the least memory traffic of the task, in bytes."""
 
     step: Step
     parent: Evaluation
@@ -23,16 +23,16 @@ class Sample:
 
 
 def samples(steps: Sequence[Step], evaluations: Mapping[str, Evaluation], floor_bytes: int) -> list[Sample]:
-    """Joins each step with the evaluations of the candidates before and after it. `evaluations` has these by
-    the candidates' `code`; `floor_bytes` is the least memory traffic of the task."""
+    """Joins each of `steps` with the evaluations of the candidates before and after it, which `evaluations`
+    has by the candidates' `code`. `floor_bytes` is the least memory traffic of the task, in bytes."""
     return [Sample(s, evaluations[s.parent], evaluations[s.child], floor_bytes) for s in steps]
 
 
 def earlier_samples(run: Run, knowledge: str, architecture: str) -> list[Sample]:
-    """The replay buffer: the steps of up to five earlier runs (the latest ones, REPLAYED) in the same folder
-    that used the knowledge base named `knowledge` on the same GPU architecture. Which runs these are is
-    recorded at the first call, so that a continued run sees the same ones. Runs that cannot be read are
-    skipped."""
+    """Returns the replay buffer of a run: the steps of earlier runs that used the knowledge base named
+    `knowledge` on the same GPU `architecture`. Looks at the five runs (REPLAYED) before this one in its
+    parent folder. Which ones these are is recorded at the first call, so that the run sees the same ones when
+    it is continued. Runs that cannot be read are skipped."""
     root = run.folder.parent
     names = [folder.name for folder in run_folders(root) if folder.name < run.name][-REPLAYED:]
     names = run.once("replay", "earlier", lambda: {"runs": names})["runs"]

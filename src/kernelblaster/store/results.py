@@ -17,9 +17,9 @@ from kernelblaster.store.run import Run
 
 
 def leave_results(run: Run, best: Candidate, applied: Sequence[str], knowledge: KnowledgeBase) -> None:
-    """Write best.cu, trajectory.json, trajectory.md, learned.json and learned.md into the run's folder,
-    and record an event `results` with the best candidate, the techniques `applied` to reach it, and
-    what was learned."""
+    """Writes best.cu, trajectory.json, trajectory.md, learned.json and learned.md into the run's folder.
+    Records an event "results" with the best candidate `best`, the techniques `applied` on the way to it, and
+    what the run taught `knowledge`."""
     data = run.conclude(
         "results",
         lambda: {"best": best.code, "applied": list(applied), "learned": _learned(run, knowledge)},

@@ -100,8 +100,8 @@ class Run:
         return self._log.events
 
     def append(self, kind: str, **data: Any) -> RunEvent:
-        """Records an event of this kind with this JSON data, at the end of the log; the same may be recorded
-        again. Returns it. (`once` is for what must happen only once.)"""
+        """Appends an event of this `kind` with this JSON data to the run's log, and returns it. An equal
+        event may be there already; `once` is for what must be recorded only once."""
         return self._log.append(kind, **data)
 
     def once(
@@ -233,8 +233,8 @@ def begin_run(folder: Path, *, kept: SharedRuns | None = None, **about: Any) -> 
 
 
 def discard_unbegun(run: Run) -> bool:
-    """Close and delete a run in which no model was asked, nothing judged and nothing learned; returns whether
-    it was deleted. A run whose folder has other files than its own is kept."""
+    """Closes and deletes a run that nothing has happened in yet: no model was asked, nothing judged, nothing
+    learned. Returns whether it was deleted. It is kept if its folder has files that are not the run's own."""
     own = {LOG, POINTER, STEERING, "files", "task.py", "task.cu", *LEASES}
     begun = {event.kind for event in run.events} - {"created", "task", "device"}
     if begun or {path.name for path in run.folder.iterdir()} - own:

@@ -1,4 +1,4 @@
-"""Registers runs in a shared store (database), and makes those of a store known on this machine."""
+"""Registers runs in a shared store (database), and makes folders on this machine for runs that are in one."""
 
 import secrets
 from pathlib import Path
@@ -15,9 +15,9 @@ from kernelblaster.store.pointer import POINTER, StorePointer, pointer_of
 
 
 def point_to(folder: Path, store: str, parent: str | None = None) -> StorePointer:
-    """Register the run in a folder in a shared store (database), as part of another one (`parent`, its id) if
-    given, and write a pointer to it into the folder. An interrupted registration is completed. Raises
-    StoreError for an address with a password."""
+    """Registers the run in `folder` in the shared store (database) at the address `store`, and writes a
+    pointer to it into the folder. `parent` is the id of the bench that the run is part of, None if of none.
+    If an earlier call was interrupted, completes it. Raises StoreError for an address with a password."""
     database = _open(store)
     pointer = pointer_of(folder)
     if pointer is None:
@@ -40,9 +40,10 @@ def _open(store: str) -> StoreDatabase:
 
 
 def fetch_run(store: str, name: str, folder: Path) -> Path:
-    """Make a folder for a run or bench of a store, found by its id or name, with pointers to its events and
-    to those of its runs, so that it can be read and continued here. Returns its folder under `folder`.
-    Raises StoreError if there is none, or several have the name."""
+    """Makes a folder for a run or bench that is in the shared store at `store`, so that it can be read and
+    continued on this machine; returns it. `name` is its id or its name. The folder is made in `folder`, and
+    holds pointers to its events and to those of its runs. Raises StoreError if there is none, or several have
+    the name."""
     database = _open(store)
     runs = tables.runs
 

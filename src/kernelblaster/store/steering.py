@@ -3,8 +3,8 @@
     append_command(folder, SetBudget(evaluations=40), by="dashboard")
     commands, problems = read_commands(folder)
 
-Anybody who may write to the folder may append; nobody is waited for. The search reads the file between two
-steps and records in its log what it took (sessions/steering.py).
+Anybody who may write to the folder may append, and need not wait for the search. The search reads the file
+between two steps and records in its log which commands it has obeyed (sessions/steering.py).
 """
 
 import os
@@ -89,8 +89,8 @@ SteeringAction = Annotated[
 
 
 class SteeringCommand(Record):
-    """An action that somebody asked for: `by` whom or from where ("dashboard", "cli"), `at` which time in
-    seconds since 1970. `id` tells it from equal ones."""
+    """One request to a search: an `action`, `by` whom or from where it was asked ("dashboard", "cli"), and
+    the time `at`, in seconds since 1970. The `id` tells it from equal requests."""
 
     id: str = Field(pattern="^[0-9a-f]{16}$")
     at: float
@@ -99,8 +99,9 @@ class SteeringCommand(Record):
 
 
 def append_command(folder: Path, action: SteeringAction, by: str) -> SteeringCommand:
-    """Asks the search in a run's `folder` for an `action`, on behalf of `by` ("cli", "dashboard"); it is on
-    the disk (fsync) when this returns. Raises StoreError if the folder holds no run or cannot be written."""
+    """Asks the search in a run's `folder` for an `action`, and returns the request, which is on the disk
+    (fsync) by then. `by` says who asks ("cli", "dashboard"). Raises StoreError if the folder holds no run,
+    cannot be written, or holds too many requests already."""
     if not holds_run(folder):
         raise StoreError(f"{folder}: holds no run.")
     command = SteeringCommand(id=secrets.token_hex(8), at=time.time(), by=one_line(by)[:100], action=action)
@@ -123,8 +124,8 @@ def append_command(folder: Path, action: SteeringAction, by: str) -> SteeringCom
 
 
 def read_commands(folder: Path) -> tuple[list[SteeringCommand], list[str]]:
-    """(the commands in a run's folder in the order of appending, a sentence for each line that is none). A
-    last line that is still being written is left out. Empty if there is no such file."""
+    """Returns (the requests in a run's `folder` in the order of appending, sentences about lines that are not
+    valid). A last line that is still being written is left out. Both are empty if nothing was asked."""
     path = folder / STEERING
     try:
         with path.open("rb") as file:

@@ -17,8 +17,8 @@ def keep_task(run: Run, task: Task) -> None:
 
 
 def keeps_shipped_task(run: Run) -> bool:
-    """Whether the run's task is one of the suites that come with this program, with exactly the same source,
-    and so needs no trust."""
+    """True if the run's task is one of the suites that come with KernelBlaster, with exactly the same source:
+    its code can be run without asking the user for trust."""
     kept = next((event.data for event in run.events if event.kind == "task"), None)
     if kept is None:
         return False
@@ -31,8 +31,9 @@ def keeps_shipped_task(run: Run) -> bool:
 
 
 def task_of(run: Run) -> Task:
-    """The task as it was when the run began, loaded again from the source stored in the run; for runs
-    without one, by the name that they recorded. Raises StoreError if the run records none."""
+    """Returns the task as it was when the run began, loaded from the source that is stored in the run. A run
+    without a stored source has recorded the task's name, by which it is loaded. Raises StoreError if the run
+    records neither."""
     kept = next((event.data for event in run.events if event.kind == "task"), None)
     if kept is not None:
         copy = run.folder / f"task{kept['suffix']}"

@@ -1,5 +1,5 @@
-"""Evaluations that are kept, so that other searches of the same task need not judge the same candidate: in a
-folder, or in a shared store (database)."""
+"""Stores evaluations, so that a candidate that several searches of one task come upon is judged once. They
+are in a folder, or in a shared store (database)."""
 
 import hashlib
 import re
@@ -27,7 +27,8 @@ class VerdictKey(Record):
 
 
 class Verdicts(Protocol):
-    """Interface: evaluations by GPU, task and candidate. The first one that is kept for a key stays."""
+    """Interface: evaluations by GPU, task and candidate. Once one is stored for a key, it is never
+    replaced."""
 
     def get(self, key: VerdictKey) -> Evaluation | None:
         """The evaluation kept for this GPU, task and candidate; None if there is none, or it is damaged."""
@@ -40,7 +41,8 @@ class Verdicts(Protocol):
 
 
 class FileVerdicts:
-    """Kept evaluations (`Verdicts`) as one file each in a folder, for the processes of one machine."""
+    """Stored evaluations (`Verdicts`) as one file each in a folder, for all processes of this machine that
+    use the folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -66,7 +68,8 @@ class FileVerdicts:
 
 
 class StoredVerdicts:
-    """Kept evaluations (`Verdicts`) in a shared store: all who use that database have them in common."""
+    """Stored evaluations (`Verdicts`) in a shared store: everybody who uses that database reads and writes
+    the same ones."""
 
     def __init__(self, store: StoreDatabase) -> None:
         self._store = store

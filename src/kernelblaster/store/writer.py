@@ -1,5 +1,5 @@
-"""`writer_of`: which process works on a run. It is the one that holds the lock of the run's log, found in
-/proc/locks without touching the lock."""
+"""`writer_of` finds the process that works on a run: the one that holds the lock of the run's log. It is
+looked up in /proc/locks, without trying to take the lock."""
 
 import os
 from pathlib import Path
@@ -11,8 +11,8 @@ LOCKS = Path("/proc/locks")
 
 
 def lock_holders() -> dict[tuple[int, int], int] | None:
-    """The processes that hold exclusive file locks (flock), by (device number, inode) of the locked file;
-    None where the system does not tell. Processes of other containers are not seen."""
+    """Returns the ids of processes that hold exclusive file locks (flock), by (device number, inode) of the
+    locked file. None if the system does not tell. Processes of other containers are not seen."""
     try:
         text = LOCKS.read_text()
     except OSError:
@@ -28,9 +28,9 @@ def lock_holders() -> dict[tuple[int, int], int] | None:
 
 
 def writer_of(folder: Path, holders: dict[tuple[int, int], int] | None = None) -> int | None:
-    """The id of the process of this machine that works on the run in a folder; None if none does or it cannot
-    be seen: a run of a shared store may be worked on from another machine.
-    `holders` are those of `lock_holders`, read now if left out."""
+    """Returns the id of the process on this machine that works on the run in `folder`. None if none does, or
+    if it cannot be seen: a run in a shared store may be worked on from another machine. `holders` is the
+    result of `lock_holders`; None: it is called now."""
     known = lock_holders() if holders is None else holders
     try:
         shared = folder / POINTER

@@ -10,9 +10,10 @@ from kernelblaster.errors import BadTask
 
 
 def input_values(text: str, path: str) -> str:
-    """The text of `--inputs` as the source of a Python list; if some inputs are named (`x=randn(8)`), of
-    a dict, in which the others have their positions 0, 1, … as keys. Names such as randn become
-    torch.randn. `path` is for messages. Raises BadTask if the text does not parse."""
+    """Returns Python source for the inputs that the user gave as `text` with `--inputs`. "randn(8), 3"
+    becomes the list "[torch.randn(8), 3]". If some inputs are named, it is a dict whose keys are the names,
+    and the positions 0, 1, … for the others: "randn(8), n=3" becomes "{0: torch.randn(8), 'n': 3}". Raises
+    BadTask, which names the file `path`, if the text does not parse."""
     call = _parsed(text, path, "--inputs", "randn(8192, 4096)")
     if not call.keywords:
         return _list(call.args)
@@ -22,9 +23,10 @@ def input_values(text: str, path: str) -> str:
 
 
 def init_arguments(model: type, path: str, text: str | None) -> str:
-    """The text of `--init` as the source of a Python list of constructor arguments, or of a dict by parameter
-    name if some are named. "[]" if `text` is None and the constructor of `model` needs no arguments. Raises
-    BadTask if `text` is None and it needs some, or if the text does not parse. `path` is for messages."""
+    """Returns Python source for the arguments of the constructor of `model` that the user gave as `text` with
+    `--init`: a list such as "[64, 10]" or, if some are named, a dict from parameter names to values. If
+    `text` is None, returns "[]". Raises BadTask, which names the file `path`, if `text` does not parse, or is
+    None although the constructor has parameters without a default."""
     own = inspect.signature(model.__init__).parameters.values()  # type: ignore[misc]
     parameters = [p for p in list(own)[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if text is None:

@@ -25,10 +25,10 @@ TIES = 8  # how few different extremes there are among spikes: some are equal
 def arranged(
     pool: torch.Tensor, distribution: Distribution, rows: RowValues, generator: torch.Generator
 ) -> torch.Tensor:
-    """The values of one piece of a floating tensor: drawn from its sorted `pool`, then arranged or changed as
-    `distribution` says. `rows` locates the piece in the tensor. Returns `rows.size` values of the pool's
-    type. `generator` is the source of all random numbers; how many are taken from it does not depend on the
-    type."""
+    """Returns the values of one piece of a floating-point tensor, `rows.size` values of the pool's type:
+    drawn from the sorted `pool`, then arranged or changed as `distribution` says. `rows` says where in the
+    tensor the piece lies. All random numbers come from `generator`; how many it gives does not depend on the
+    tensor's type."""
     drawn = _drawn(pool, rows, generator)
     if distribution in SAFE:
         return pool.index_select(0, _CHOICES[distribution](len(pool), rows, drawn, generator))
@@ -49,10 +49,10 @@ def whole(
     generator: torch.Generator,
     bound: int | None,
 ) -> torch.Tensor:
-    """The values of one piece of an integer or boolean tensor, all below `bound` if it is given. They are
-    drawn from the sorted `pool`; some distributions take only its lowest and highest value, or one value for
-    all elements, or numbers that count up. `rows` locates the piece in the tensor. `generator` is the source
-    of all random numbers."""
+    """Returns the values of one piece of an integer or boolean tensor, `rows.size` values of the pool's type.
+    They are drawn from the sorted `pool`; some distributions take only the lowest and the highest value of
+    the pool, or one value for all elements, or numbers that count up. With `bound`, all values are below it.
+    `rows` says where in the tensor the piece lies. All random numbers come from `generator`."""
     drawn = _drawn(pool, rows, generator)
     values, low, high = pool.index_select(0, drawn), pool[0], pool[-1]
     if bound is not None:

@@ -1,4 +1,5 @@
-"""Finds and loads tasks by name: shipped suites, files, folders, KernelBench checkouts."""
+"""Finds tasks by the names that users give them, and loads them. A name stands for a task of a shipped suite,
+a file, a folder, or a checkout of KernelBench."""
 
 import os
 import re
@@ -60,8 +61,8 @@ def find(name: str) -> list[tuple[str, Path]]:
 
 
 def names_one(name: str) -> bool:
-    """Whether `name` stands for a single task and not for a suite or folder; FILE:CLASS always does. Raises
-    BadTask if nothing has that name."""
+    """True if `name` stands for a single task; False if it stands for a suite or a folder. A name like
+    FILE:CLASS always stands for one task. Raises BadTask if nothing has that name."""
     return bool(class_in(name)[1]) or len(find(name)) == 1
 
 
@@ -85,8 +86,8 @@ def load_task(
 
 
 def class_in(name: str) -> tuple[str, str]:
-    """(file or package, class) of a name like FILE:CLASS or package.module:CLASS; (name, "") if no class
-    is named."""
+    """Splits a name like FILE:CLASS or package.module:CLASS into (file or package, class). A name without a
+    class gives (name, "")."""
     if name.startswith(KERNELBENCH) or not CLASS.search(name):
         return name, ""
     where, _, module = name.rpartition(":")
@@ -94,8 +95,9 @@ def class_in(name: str) -> tuple[str, str]:
 
 
 def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str | None) -> Task:
-    """The task in a .py, .cu or .pt2 file; `name` becomes the task's name. `dtype` as in `load_task`
-    (ignored for .cu). `wanted` are the fields of `complete.CompletionRequest`. Raises BadTask."""
+    """Returns the task in a .py, .cu or .pt2 file, with the name `name`. `dtype` is what floating tensors are
+    cast to (None: the file's own types; ignored for .cu). `wanted` are fields of
+    `complete.CompletionRequest`. Raises BadTask if the file is no task, nor can be completed to one."""
     if path.suffix == ".pt2":
         from kernelblaster.tasks.torch_programs import exported_source
 
@@ -134,8 +136,9 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
 
 
 def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, **wanted: str | None) -> Task:
-    """The task in a Python text; `path` names it in messages and `name` becomes the task's name. `dtype`
-    as in `load_task`, `wanted` as in `load_file`. The text is executed. Raises BadTask."""
+    """Returns the task in a Python text, with the name `name`; `path` names the text in messages. `dtype` and
+    `wanted` are as in `load_file`. The text is executed. Raises BadTask if it is no task, nor can be
+    completed to one."""
     import torch  # slow to import, so only where a module is really loaded
 
     from kernelblaster.tasks.complete import CompletionRequest, completed

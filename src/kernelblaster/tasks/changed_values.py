@@ -35,9 +35,10 @@ GRID = 15  # steps on either side of zero: sums of thousands of such squares are
 def changed(
     values: torch.Tensor, pool: torch.Tensor, distribution: Distribution, rows: RowValues
 ) -> torch.Tensor:
-    """Changes the values of one piece of a floating tensor, which were drawn from its sorted `pool`, in the
-    way that `distribution` names ("shifted", "nan", ...). `rows` locates the piece in the tensor. Raises
-    KeyError for a distribution that only chooses values from the pool."""
+    """Returns the `values` of one piece of a floating-point tensor, changed in the way that `distribution`
+    names ("shifted", "nan", ...). They were drawn from `pool`, a sorted sample of the values that the task's
+    file draws. `rows` says where in the tensor the piece lies. Raises KeyError for a distribution that only
+    chooses values from the pool and changes none."""
     if distribution in WIDE_SCALES:
         return values * _scale(distribution, pool.dtype, rows)
     if distribution in OCTAVES:

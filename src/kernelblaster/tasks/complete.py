@@ -30,10 +30,11 @@ class CompletionRequest:
 
 
 def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[ModuleFile, tuple[str, ...]]:
-    """Completes the user's Python file (`source`, from `path`): appends what a task needs and it lacks, by
-    what the user `wanted` or by inference, flattens its inputs to tensors and numbers, and executes it.
-    Returns it with sentences for the user on what was chosen. Raises BadTask if something can neither be
-    found nor inferred."""
+    """Makes a task of the user's Python file, whose text is `source` and which messages name `path`. Appends
+    the definitions of Model, get_inputs() and get_init_inputs() that it lacks, as `wanted` says or else
+    inferred; flattens the inputs to tensors and numbers; executes the result. Returns the executed file, and
+    sentences that tell the user what was chosen. Raises BadTask if something can neither be found nor
+    inferred."""
     check_names(source, path)
     names = execute(source, path).names
     notes: list[str] = []

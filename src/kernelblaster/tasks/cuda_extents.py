@@ -31,12 +31,15 @@ Sizes = tuple[str, ...]
 
 @dataclass
 class Extents:
-    """What the kernels show about the launch function's parameters, all by parameter name. `dims[p]` are the
-    names of sizes whose product is p's number of elements, `?` for an unknown factor; `indexing[p]` is the
-    tensor that p's integer values index into; `written`: elements are assigned by `=`, a memset or a copy;
-    `read`: elements are read before that, in launch order; `changed`: written in any way, atomics included.
-    `constants` are the sizes in `dims` that are no parameters but named numbers in the source (`#define BINS
-    256` gives bins_count, 256)."""
+    """What the kernels show about the parameters of the launch function, by the parameters' names.
+
+    `dims[p]`: names of sizes whose product is the number of elements of the tensor p; "?" stands for a factor
+    that was not found out. `indexing[p]`: the tensor that the integers in p are indices into. `written`:
+    tensors with elements assigned by `=`, a memset or a copy. `read`: tensors with elements that are read
+    before they are written. `changed`: tensors written in any way, also by atomics. `constants`: the value of
+    each size in `dims` that is no parameter but a named number of the source; `#define BINS 256` gives
+    {"bins_count": 256}.
+    """
 
     dims: dict[str, Sizes] = field(default_factory=dict)
     indexing: dict[str, str] = field(default_factory=dict)
@@ -64,8 +67,9 @@ def extents(source: CudaSource, entry: Function) -> Extents:
 
 
 def constant_size(name: str) -> str:
-    """The name of the size that stands for a named constant of the source: the constant's name in lower case
-    with `_count` added, since the name itself may be a macro."""
+    """Returns the name of the size that stands for a constant `name` of the source: the constant's name in
+    lower case with `_count` added. The constant's own name cannot be used: if it is a macro, the compiler
+    would replace it."""
     return f"{name.lower()}_count"
 
 

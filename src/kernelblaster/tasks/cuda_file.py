@@ -25,10 +25,10 @@ def is_declared(source: str) -> bool:
 
 
 class CudaFile:
-    """The declarations in a source's comments. `distributions` maps each input and parameter to how its
-    values are drawn ("normal", "below N"); `values` maps scalar arguments of the launch function to
-    their fixed values, as text. Raises BadTask, with the line, if a declaration is malformed or
-    outputs or inputs are missing."""
+    """The declarations in the comments of a CUDA source. `distributions` maps the name of each input and
+    parameter to how its values are drawn ("normal", "below N"). `values` maps the names of scalar arguments
+    of the launch function to their fixed values, as text. `path` is the file's name for messages. Raises
+    BadTask if a declaration is malformed (the message has its line), or if there is no output or no input."""
 
     def __init__(self, source: str, path: str) -> None:
         self.path = path
@@ -58,10 +58,10 @@ class CudaFile:
         )
 
     def workloads(self) -> tuple[Workload, ...]:
-        """The five workloads (choices of all sizes): "primary" with the declared values, which is timed;
-        "odd", "near" and "tiny" with other ones for verification; and "small" for the emulator. Sizes
-        declared `fixed` are as in the primary one, or as in the small one where they have another value
-        there."""
+        """Returns the five workloads (choices of all sizes): "primary" with the declared values, which is
+        timed; "odd", "near" and "tiny" with other values, for verification; and "small" with the values
+        declared as `small`, for the emulator. A size declared `fixed` has the same value in all of them,
+        except in "small" if a `small` value is declared for it."""
         free = {
             name: FreeSize(dimensions=(), value=value, other=value + 1)
             for name, (value, _, fixed) in self._sizes.items()

@@ -68,9 +68,10 @@ def prepared(source: str, path: str) -> str:
 
 
 def fitted(candidate: Candidate, task: Task) -> Candidate:
-    """A candidate for a CUDA-source task whose launch function is like the user's, with the launch function
-    that KernelBlaster calls added. Returned unchanged if it has that one already, if the task is not of kind
-    `cuda`, or if not exactly one function launches kernels."""
+    """Returns the candidate with the launch function appended that KernelBlaster calls. It calls the
+    candidate's own launch function, which has the parameters of the user's. The candidate is returned
+    unchanged if its launch function already is the one that KernelBlaster calls, if the task is not of kind
+    `cuda`, or if not exactly one function of it launches kernels."""
     tree = CudaSource(candidate.source)
     callers = {launch.caller.name for launch in tree.launches}
     if task.kind != "cuda" or len(callers) != 1:
@@ -83,8 +84,8 @@ def fitted(candidate: Candidate, task: Task) -> Candidate:
 
 
 def inferred_lines(source: str) -> list[str]:
-    """The declaration comments that `prepared` added to this source; empty if the user declared
-    everything."""
+    """Returns the comment lines that `prepared` added to `source` to declare sizes, inputs, outputs and
+    scalar values; empty if the user declared them."""
     lines = source.splitlines()
     if not lines or lines[0] != INFERRED:
         return []
@@ -92,9 +93,10 @@ def inferred_lines(source: str) -> list[str]:
 
 
 def launch_function(tree: CudaSource, path: str) -> Function:
-    """The host function of a CUDA source that launches kernels: the one called `launch_gpu_implementation`,
-    else the only one. Raises BadTask, which names `path`, if there is none or more than one, or it does more
-    than launch."""
+    """Returns the host function of a CUDA source that launches the kernels: the one called
+    `launch_gpu_implementation`, else the only function that launches kernels and takes pointers. Raises
+    BadTask, which names `path`, if there is none or more than one, if it takes PyTorch tensors, if it
+    allocates device memory or copies between host and device, or if the source has a main()."""
     if tree.function("main") is not None:
         raise BadTask(f"{path}: has a main(); keep the kernels and the function that launches them alone.")
     declared = tree.function(ENTRY)

@@ -21,8 +21,9 @@ Edit = tuple[int, int, str]  # begin, end, new text
 
 @dataclass(frozen=True)
 class Parameter:
-    """A function's parameter. `kind` is its type without `const` and without the outermost `*`: `float`,
-    `int64_t`, `float*` for float**. `const` is whether the type has that qualifier."""
+    """A parameter of a function in a CUDA source. `pointer`: it is a pointer or an array. `kind` is its type
+    without `const`, and without the `*` if it is one pointer: "float" for `const float* x`, "float*" for
+    `float** x`. `const`: its type has that qualifier. `node` is its declaration in the parse tree."""
 
     name: str
     kind: str
@@ -33,8 +34,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """A function definition. `kernel`: it is `__global__`; `device`: it is `__global__` or `__device__`.
-    `node` is the whole definition in the parse tree."""
+    """The definition of a function in a CUDA source. `kernel`: it is `__global__`; `device`: it is
+    `__global__` or `__device__`. `node` is the whole definition in the parse tree, `body` the part in
+    braces."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -50,9 +52,10 @@ class Function:
 
 @dataclass(frozen=True)
 class LaunchSyntax:
-    """`kernel<<<configuration>>>(arguments)` in the source of the function `caller`. `kernel` is the name
-    without template arguments and namespace; `configuration` are grid, block and, if given, shared
-    memory and stream."""
+    """One kernel launch as it is written, `kernel<<<configuration>>>(arguments)`, in the body of the function
+    `caller`. `kernel` is the kernel's name without template arguments and namespace. `configuration` has the
+    expressions for the grid, the block and, if given, the bytes of shared memory and the stream. `node` is
+    the whole expression."""
 
     kernel: str
     configuration: tuple[Node, ...]
@@ -70,8 +73,9 @@ class LaunchSyntax:
 
 
 class CudaSource:
-    """A parsed source: `text`, the same as UTF-8 `bytes`, the `root` of its parse tree, and its function
-    definitions and launches in source order. Code that cannot be parsed is skipped."""
+    """A parsed CUDA source: its `text`, the same text as UTF-8 in `bytes`, the `root` of its parse tree, its
+    `functions` and its kernel `launches`, both in source order. Functions and launches that cannot be parsed
+    are left out."""
 
     def __init__(self, source: str) -> None:
         self.text = source
@@ -104,13 +108,13 @@ class CudaSource:
         return [launch for launch in self.launches if launch.kernel == kernel]
 
     def original(self, node: Node) -> str:
-        """A node's text as written. Unlike `text`, it includes attributes such as `__restrict__` that are
-        blanked out for the parser."""
+        """Returns the text of a node of the parse tree as the user wrote it. The function `text` of this
+        module differs: there, attributes such as `__restrict__` are replaced by spaces."""
         return self.bytes[node.start_byte : node.end_byte].decode()
 
     def edited(self, edits: Sequence[Edit]) -> str:
-        """The source text after these edits, (begin, end, new text) by byte offsets, which may not
-        overlap."""
+        """Returns the source's text after `edits`. Each is (begin, end, new text): the bytes from `begin` up
+        to `end` are replaced. Edits may come in any order but must not overlap."""
         pieces, at = [], 0
         for begin, end, new in sorted(edits):
             pieces += [self.bytes[at:begin], new.encode()]
@@ -188,8 +192,9 @@ def _is_cast(name: str) -> bool:
 
 
 def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
-    """The expressions of the x, y and z extents of `node`, a launch's grid or block: one if it is a
-    number, as many as are written if it is a `dim3` or a local variable of that type."""
+    """Returns the expressions for the extents x, y and z of `node`, the grid or the block of a launch. One
+    expression if the source has a plain number there; if it has a `dim3`, or a local variable of that type,
+    as many as that is built from."""
     shape = bare(node)
     if shape.type == "identifier":
         declared = _declared_shape(launch.caller.body, text(shape))
@@ -219,8 +224,8 @@ def _declared_shape(body: Node, name: str) -> Node | None:
 
 
 def declared_name(node: Node | None) -> str:
-    """The name that a declarator of the syntax tree declares, inside pointers, references and arrays (`*x`
-    declares x); "" if none."""
+    """Returns the name that a declarator (a node of the syntax tree) declares, without the signs of pointers,
+    references and arrays around it: "x" for `*x` and for `x[8]`. "" if it declares none."""
     while node is not None and node.type not in ("identifier", "field_identifier"):
         below = node.child_by_field_name("declarator")
         node = below if below is not None else next(iter(node.named_children), None)

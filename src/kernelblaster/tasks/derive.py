@@ -19,9 +19,11 @@ SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own constru
 
 
 class Derivation:
-    """Derives the `signature` of a module from its facts (shapes and types found by running it): which
-    dimensions are free to vary (`free`), which are fixed by construction, which follow from others, and which
-    share one size. `workloads()` gives the sizes' values."""
+    """Derives a task's `signature` from facts of its module (shapes and types, found by running it): which
+    dimensions are free to vary (`free`), which are fixed by the module's construction, which follow from
+    others, and which share one size. `held_out` are the input shapes of the workloads that only verification
+    uses. `small` are the facts of the module built with smaller constants for the emulator, None if it cannot
+    be built so."""
 
     def __init__(self, file: ModuleFile, primary: Facts, small: Facts | None) -> None:
         """`primary` are the facts of the module as the file builds it, `small` those of the module built with
@@ -65,9 +67,10 @@ class Derivation:
         return [(name, shapes) for name, shapes in chosen if shapes != probe.base]
 
     def workloads(self) -> tuple[Workload, ...]:
-        """The primary workload (the sizes in the file, which are timed); odd, near and tiny ones for
-        verification, where the module accepts such sizes; and a small one for the emulator, if there is
-        any."""
+        """Returns the workloads. "primary" has the sizes in the file and is timed. "odd", "near" and "tiny"
+        have other sizes and serve verification; each is left out if the module accepts no such sizes. "small"
+        is for the emulator; left out if the module can neither be built smaller nor takes inputs so small
+        that all tensors fit 4 MiB (SMALL_BYTES)."""
         workloads = [self._workload("primary", self.primary.probe.base, self.primary)]
         workloads += [self._workload(name, shapes, self.primary) for name, shapes in self.held_out]
         if self.small is not None:
@@ -86,8 +89,9 @@ class Derivation:
 
     @property
     def dtype(self) -> Dtype:
-        """The element type that is shown as the task's: that of the first floating-point input, else
-        parameter, else output; float32 if nothing is floating."""
+        """The element type that is shown as the task's: that of its first floating-point input. If it has
+        none, that of the first floating-point parameter, else output; "float32" if nothing is
+        floating-point."""
         tensors = (*self.signature.read_tensors, *self.signature.outputs)
         return next((tensor.dtype for tensor in tensors if tensor.floating), "float32")
 
@@ -224,8 +228,9 @@ class UnequalSizes(ValueError):
 
 
 def workload_of(name: WorkloadName, signature: Signature, facts: Facts, shapes: Shapes) -> Workload:
-    """The workload `name` with these input shapes, which the module must accept; outputs are found by
-    `facts.probe`. Raises UnequalSizes if a tensor does not fit the signature's sizes."""
+    """Returns the workload `name` that has these input shapes, which the module must accept. The shapes of
+    parameters come from `facts`, and those of outputs from running the module of `facts` on the inputs
+    (`facts.probe`). Raises UnequalSizes if two dimensions that share a size in `signature` differ."""
     outputs = facts.probe.outputs(shapes)
     assert outputs is not None
     parameters = [shape for _, shape, _ in facts.parameters]

@@ -1,4 +1,5 @@
-"""Runs code that names a GPU ("cuda" in a constructor, `.cuda()`) on the device that the caller wants."""
+"""Runs code that names a GPU (`device="cuda"`, `.cuda()`) on the device that the caller wants, which may be
+the CPU."""
 
 from typing import Any
 
@@ -7,8 +8,8 @@ from torch.overrides import TorchFunctionMode
 
 
 class DeviceRedirect(TorchFunctionMode):
-    """A context in which CUDA devices that code names are ignored: tensors are created on the default
-    device, and `.cuda()` and `.to("cuda")` return them unmoved."""
+    """A context in which CUDA devices that code names are ignored: tensors are created on the default device,
+    and a tensor's `.cuda()` and `.to("cuda")` return the tensor where it is."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         kwargs = dict(kwargs or {})

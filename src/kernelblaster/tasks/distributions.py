@@ -1,4 +1,5 @@
-"""The kinds of values that verification tries in a task's tensors, and the numbers that define them."""
+"""The names of all kinds of values that verification fills a task's tensors with ("zeros", "sorted", ...),
+and by which factors and special numbers some of them change values."""
 
 from typing import Literal
 

@@ -41,13 +41,15 @@ DECLARED: dict[str, frozenset[Distribution]] = {
 
 @dataclass(frozen=True)
 class Domain:
-    """What may be varied in a module's inputs while its outputs stay finite. `taken[i]`: the kinds of values
-    that input tensor i accepts in addition to those that every input does (those of SAFE in
-    tasks/arrangements.py only choose among the file's own values). `scalars`: lists of values for all scalar
-    inputs that may replace the file's; `landmarks`: such lists in which floating scalars are special numbers
-    (LANDMARKS, like 1 or 0.5), for use together with the kind of values of that name. `shuffled`: integer
-    parameters whose elements may be permuted. `twins`: floating inputs of equal shape may hold equal
-    values."""
+    """What may be varied in a module's inputs while its outputs stay finite.
+
+    `taken[i]`: kinds of values that input tensor i accepts, beyond those that every input accepts because
+    they only choose among the file's own values (SAFE in tasks/arrangements.py). `scalars`: each element has
+    a value for every scalar input, and may replace the file's scalars. `landmarks`: the same with special
+    numbers (LANDMARKS, like 1 or 0.5) for floating scalars, used when the tensors hold such numbers too.
+    `shuffled`: names of integer parameters whose elements may be permuted. `twins`: floating inputs of equal
+    shape may hold equal values.
+    """
 
     taken: tuple[frozenset[Distribution], ...]
     scalars: tuple[tuple[Any, ...], ...] = ()
@@ -56,9 +58,9 @@ class Domain:
     twins: bool = False
 
     def takes(self, position: int, distribution: Distribution) -> bool:
-        """Whether the input tensor number `position` (from 0) may be filled with this kind of values: one
-        that every input accepts, because it only chooses among the file's own values, or one that was tried
-        on this input."""
+        """True if the input tensor number `position` (from 0) may be filled with this kind of values: one
+        that only chooses among the file's own values, which every input accepts, or one that was tried on
+        this input and accepted."""
         return distribution in SAFE or distribution in self.taken[position]
 
 

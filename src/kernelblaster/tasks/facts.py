@@ -27,10 +27,10 @@ FORWARD_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Facts:
-    """Shapes and types of a module as its file builds it, or built with smaller constants (`small`). `inputs`
-    are what get_inputs() returns: tensors, fake ones unless the module was really run, and numbers;
-    `parameters` are (name, shape, type), buffers included; `outputs` are (shape, type); `probe` tries other
-    input shapes."""
+    """Shapes and types of a module's tensors. `small`: it was built with smaller constants than its file has.
+    `inputs` are what get_inputs() returns: numbers and tensors, which are without values (fake) unless the
+    module was really run. `parameters` are (name, shape, type), buffers included; `outputs` are (shape,
+    type). `probe` tells which other input shapes the module accepts."""
 
     inputs: tuple[Any, ...]
     parameters: tuple[tuple[str, tuple[int, ...], Dtype], ...]
@@ -50,11 +50,11 @@ Where = Literal["cpu", "fake", "meta"]
 
 
 def learn(file: ModuleFile, dtype: torch.dtype | None, *, on: Where = "fake", small: bool = False) -> Facts:
-    """Build the module and run it once, with its floating tensors cast to `dtype` (None leaves their types).
-    With "fake" tensors this is cheap at any size; on the "cpu" it finds errors that those miss; on the
-    "meta" device it is much cheaper still, but some modules that are fine are refused. `small` only marks
-    the result: the caller has replaced the file's constants by smaller ones. Raises BadTask if the module
-    cannot be built or run."""
+    """Builds the module and runs it once, with its floating tensors cast to `dtype` (None leaves their
+    types). `on` says on what: "fake" tensors have no values, so this is cheap at any size; "meta" tensors
+    have none either and are much cheaper still, but some modules that are fine are refused; on the "cpu" it
+    is really run, which shows errors that the others miss. `small` only marks the result: the caller has
+    replaced the file's constants by smaller ones. Raises BadTask if the module cannot be built or run."""
     runner = _Runner(file, dtype, on)
     try:
         parameters = [(name, tuple(t.shape), dtype_name(t.dtype)) for name, t in runner.state.items()]

@@ -54,8 +54,8 @@ def _line(error: Exception, file: ModuleFile) -> str:
 def floating_types(
     module: torch.nn.Module, inputs: Sequence[Any]
 ) -> tuple[set[torch.dtype], set[torch.dtype]]:
-    """Which floating-point types a module is called with and made of: (types of the input tensors, types of
-    its parameters and buffers). They must agree for most modules to run."""
+    """Returns (the floating-point types of the input tensors, the floating-point types of the module's
+    parameters and buffers). Most modules run only if both are the same single type."""
     given = {v.dtype for v in inputs if isinstance(v, torch.Tensor) and v.is_floating_point()}
     held = {t.dtype for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()}
     return given, held

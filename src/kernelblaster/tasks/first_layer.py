@@ -12,10 +12,10 @@ ROWS = 4096
 
 
 def inferred_inputs(file: ModuleFile, model: type) -> tuple[str, str]:
-    """The inputs of `model`, the module class of `file`, as the source of a Python list, with a note for the
-    user. They are 4096 rows (ROWS) of the width that the first Linear or normalization layer takes. Raises
-    BadTask, which asks for inputs, if forward() takes several arguments, there is no such layer, or the
-    module refuses them."""
+    """Returns (Python source of a list of inputs for `model`, the module class of `file`; a note for the user
+    about it). There is one input, of 4096 rows (ROWS), as wide as the first Linear or normalization layer
+    takes. Raises BadTask, which asks the user for inputs, if forward() takes several arguments, there is no
+    such layer, or the module refuses the input."""
     forward = list(inspect.signature(model.forward).parameters.values())[1:]  # type: ignore[attr-defined]
     needed = [p.name for p in forward if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     ask = BadTask(

@@ -1,5 +1,5 @@
-"""Checks whether candidates can be judged for a task: its PyTorch module must be finite, deterministic,
-depend on every input and write to none."""
+"""Checks whether candidates can be judged for a task. Its PyTorch module must give finite outputs, the same
+ones in every run, which depend on every input; and it must write to no input."""
 
 import torch
 

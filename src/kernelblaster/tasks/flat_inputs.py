@@ -18,9 +18,10 @@ FLATTENED = "\n\n# Added: the inputs as tensors and numbers, one after the other
 
 
 def flattened(file: ModuleFile) -> str | None:
-    """Code to append to a task's file: a Model that takes its tensors and numbers as positional arguments
-    and passes them on as the file's Model takes them (by name, in lists, in dicts), with a matching
-    get_inputs(). None if the inputs are flat already. Raises BadTask for inputs of other types."""
+    """Returns code to append to a task's file whose inputs are named, or lie in lists or dicts. The code
+    defines a Model that takes all tensors and numbers as positional arguments and passes them on as the
+    file's own Model takes them, and a get_inputs() that fits it. None if the inputs are positional already.
+    Raises BadTask for inputs of other types."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         values = file.given_inputs()
     keyed = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))
@@ -58,9 +59,10 @@ def flattened(file: ModuleFile) -> str | None:
 
 
 def unflattened(source: str) -> tuple[str, str | None]:
-    """Splits a task's source that `flattened` has added to: (the source without the addition; the code of a
-    function that takes the flat inputs and returns the positional and the named arguments of the file's own
-    Model, as a tuple and a dict). The second is None if nothing was added."""
+    """Splits a task's source into (the source as it was before `flattened` added to it; the code of a
+    function). The function takes the flat inputs, and returns the arguments for the Model of the user's file:
+    the positional ones as a tuple and the named ones as a dict. If nothing was added, returns the source and
+    None."""
     own, _, added = source.rpartition(FLATTENED)
     match ast.parse(added).body if own else ():
         case [

@@ -161,8 +161,8 @@ def _interrupts() -> Iterator[threading.Event]:
 
 @contextmanager
 def time_limit(limit_s: float | None) -> Iterator[None]:
-    """A context that raises TookTooLong in its code after `limit_s` seconds, by SIGALRM. Without effect
-    if that is None or outside the main thread."""
+    """A context in which code may run for `limit_s` seconds; then TookTooLong is raised in that code, by the
+    signal SIGALRM. Without effect if `limit_s` is None, or outside of the main thread."""
     if limit_s is None or threading.current_thread() is not threading.main_thread():
         yield
         return

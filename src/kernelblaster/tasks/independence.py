@@ -23,10 +23,11 @@ AGREE = 1e-5  # relative to the largest value: more than another order of summat
 def independent_sizes(
     signature: Signature, workload: Workload, inputs: Sequence[torch.Tensor], run: Run, rng: Random
 ) -> tuple[str, ...]:
-    """Names of the free sizes (those that the task lets vary) that are independent, also all of them
-    together: outputs at an index depend only on inputs at the same index. Tried with these inputs at
-    `workload`; `run` runs the reference. Empty if it refuses the inputs; sizes whose extent is 1 are left
-    out, since they show nothing. `rng` draws the indices that are tried."""
+    """Returns the names of sizes that are independent: an output at an index along them depends only on
+    inputs at the same index. All of them together have this property too. Only free sizes (those that the
+    task lets vary) with an extent above 1 are tried. `run` runs the reference, here on `inputs`, whose
+    sizes are those of `workload`; if it refuses them, nothing is returned. `rng` draws the indices that
+    are tried."""
     free = {size.name for size in signature.sizes if size.kind == "free"}
     names = [name for name in workload.sizes if name in free and _may_be(signature, workload, name)]
     outputs = run(workload, list(inputs)) if names else None
@@ -43,8 +44,8 @@ def independent_sizes(
 
 
 def taken(tensor: torch.Tensor, dims: Sequence[str], chosen: dict[str, torch.Tensor]) -> torch.Tensor:
-    """A contiguous copy of the part of a tensor at the `chosen` indices: for each size name in `chosen`,
-    these indices along the dimension of that name. `dims` are the names of the tensor's dimensions."""
+    """Returns a contiguous copy of a part of `tensor`. `dims` are the names of its dimensions; `chosen` maps
+    some of these names to the indices that are taken along that dimension."""
     for axis, name in enumerate(dims):
         if name in chosen:
             tensor = tensor.index_select(axis, chosen[name])
@@ -54,8 +55,8 @@ def taken(tensor: torch.Tensor, dims: Sequence[str], chosen: dict[str, torch.Ten
 def put(
     target: torch.Tensor, dims: Sequence[str], chosen: dict[str, torch.Tensor], part: torch.Tensor
 ) -> None:
-    """Write `part` into `target` at the `chosen` indices: the reverse of `taken`, with the same `dims` and
-    `chosen`."""
+    """Writes `part` into `target` at the indices that `chosen` has for some of its dimensions `dims`, by
+    name: the reverse of `taken`."""
     grid = [
         chosen.get(name, torch.arange(extent)).view(-1, *[1] * (len(dims) - axis - 1))
         for axis, (name, extent) in enumerate(zip(dims, target.shape, strict=True))

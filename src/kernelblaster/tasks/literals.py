@@ -21,9 +21,9 @@ def literals_of(source: str) -> list[int]:
 
 
 def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
-    """The code object of a source in which every integer literal that is a key of `replaced` has the value
-    there instead. `path` is the file name in tracebacks. Lines that this program has put before the user's
-    own (they end with the comment BESIDE_MARK) are not counted, so that tracebacks have the line numbers of
+    """Compiles a Python source and returns the code object. `replaced` maps values of integer literals to the
+    values that they get instead. `path` is the file's name in tracebacks. Lines that KernelBlaster inserted
+    before the user's file (see `lines_before`) are not counted, so that tracebacks have the line numbers of
     the user's file."""
     tree = ast.parse(source, path)
     if replaced:
@@ -36,8 +36,8 @@ def compiled(source: str, path: str, replaced: Mapping[int, int]) -> CodeType:
 
 
 def lines_before(source: str) -> int:
-    """How many lines this program has inserted into `source` before the user's own file; they end with the
-    comment BESIDE_MARK. 0 if there is no such comment."""
+    """Returns how many lines KernelBlaster has inserted into `source` before the user's own text, such as
+    embedded local modules; the last of them is the comment BESIDE_MARK. 0 if there is no such comment."""
     return next((n for n, line in enumerate(source.split("\n"), 1) if line == BESIDE_MARK), 0)
 
 

@@ -46,8 +46,8 @@ def with_local_modules(source: str, path: Path) -> str:
 
 
 def with_package(source: str, folder: Path) -> str:
-    """The source preceded by the local modules that it imports, as by `with_local_modules`, for a source that
-    is not in a file: modules are looked for in `folder`."""
+    """Returns `source`, a text that is in no file, preceded by the local modules that it imports, which are
+    looked for in `folder`, and by code that makes them importable. Unchanged if it imports none."""
     modules = _LocalModules(folder.resolve(), "")
     modules.follow(ast.parse(source), "")
     return _embedded(modules.texts, source, "") if modules.texts else source

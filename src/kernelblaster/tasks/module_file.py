@@ -102,9 +102,10 @@ class ModuleFile:
 
     @contextmanager
     def replaced(self, constants: Mapping[str, int]) -> Iterator[None]:
-        """A context in which the file's constants have the given values. A key of digits stands for that
-        integer literal: the file is then executed again with it replaced. A module that was built inside
-        must run inside too, since forward() may read the constants."""
+        """A context in which integers of the file have other values. A key of `constants` is the name of a
+        module-level constant, or digits: "784" stands for every integer literal 784 of the file, which is
+        then executed again with the new value there. A module that was built inside the context must run
+        inside it too, since forward() may read the constants."""
         before, replaced_before = self._executed, self.replacements
         outer = dict(self._namespace)
         self.replace(constants)
@@ -117,8 +118,8 @@ class ModuleFile:
             self._executed, self.replacements = before, replaced_before
 
     def replace(self, constants: Mapping[str, int]) -> None:
-        """Permanently gives constants of the file other values. Keys are names; a key of digits stands for
-        that integer literal, as in `replaced`."""
+        """Gives integers of the file other values for good. Keys of `constants` as in `replaced`: names of
+        constants, or digits for integer literals."""
         literals = {int(key): value for key, value in constants.items() if key.isdigit()}
         if literals:
             self._executed = self._with_literals(literals)
@@ -181,8 +182,9 @@ class ModuleFile:
         return list(values)
 
     def input_names(self, count: int) -> list[str]:
-        """`count` names for the inputs, safe as C identifiers: those of forward's positional parameters,
-        then input0 and so on by position."""
+        """Returns `count` names for the inputs, which are valid C identifiers: the names of forward's
+        positional parameters and, if there are more inputs than these, "input3" and so on, by their positions
+        from 0."""
         parameters = inspect.signature(self._namespace["Model"].forward).parameters.values()
         named = [
             p.name for p in list(parameters)[1:] if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
@@ -230,12 +232,14 @@ def c_name(name: str) -> str:
 
 
 def is_task(module: types.ModuleType | None) -> bool:
-    """Whether Python module `module` is a task's file that `execute` has run, by its name. False for None."""
+    """True if the Python module `module` was made by `execute` from a task's file, as its name tells. False
+    for None."""
     return module is not None and module.__name__.startswith(TASK)
 
 
 def is_module_class(value: Any) -> bool:
-    """Whether this is a class that derives from torch.nn.Module, not an instance of one."""
+    """True if `value` is a class that derives from torch.nn.Module; False for anything else, such as an
+    instance of one."""
     return isinstance(value, type) and issubclass(value, torch.nn.Module)
 
 
@@ -252,9 +256,9 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 def call_module(module: torch.nn.Module, inputs: list[Any]) -> list[torch.Tensor]:
-    """Runs the module on `inputs` without gradients; returns its outputs as a flat list of contiguous
-    tensors, nested tuples and dicts flattened in order, without None. Raises BadTask if it returns anything
-    but tensors, or nothing; its own exceptions pass through."""
+    """Runs the module on `inputs` without gradients. Returns its outputs as a flat list of contiguous
+    tensors: nested tuples, lists and dicts are flattened in order, and None is left out. Raises BadTask if
+    the module returns anything else than tensors, or none. Exceptions of the module itself pass through."""
     on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
     with kept_going("forward()"), torch.no_grad(), nullcontext() if on_gpu else DeviceRedirect():
         result = module(*inputs)

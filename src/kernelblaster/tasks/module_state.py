@@ -13,9 +13,9 @@ from kernelblaster.records.signature import DTYPE_BYTES, Dtype
 
 
 def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The module's parameters and buffers that a candidate receives as arguments, by dotted name, in the
-    order of `state_dict`: non-persistent buffers are included, scalar integers (such as num_batches_tracked)
-    are not."""
+    """Returns the module's parameters and buffers that a candidate receives as arguments, by dotted name, in
+    the order of `Module.state_dict`. Unlike there, non-persistent buffers are included, and scalar integers
+    (such as num_batches_tracked) are left out."""
     state = {}
     for prefix, owner in module.named_modules(remove_duplicate=False):
         for name, tensor in (*owner._parameters.items(), *owner._buffers.items()):

@@ -53,8 +53,8 @@ class Probe:
         return result if alike else None
 
     def with_sizes(self, sizes: list[tuple[FreeSize, int]], start: Shapes | None = None) -> Shapes:
-        """The shapes `start` (default: the module's own input shapes) with each free size set to the value
-        beside it. Whether the module accepts them is not tried."""
+        """Returns the input shapes `start` (None: those of the module's own inputs) in which each free size
+        of `sizes` has the value that is paired with it. Does not try whether the module accepts them."""
         changed = [list(shape) for shape in (start or self.base)]
         for size, value in sizes:
             for tensor, axis in size.dimensions:
@@ -62,8 +62,8 @@ class Probe:
         return tuple(tuple(shape) for shape in changed)
 
     def accepts(self, dimensions: list[Dimension], value: int) -> bool:
-        """Whether the module runs when its input shapes are its own, except that all these dimensions, as
-        (input, axis), have the extent `value`."""
+        """True if the module runs when all of `dimensions`, as (number of the input tensor, axis), have the
+        extent `value` and all other extents are as in the module's own inputs."""
         changed = [list(shape) for shape in self.base]
         for tensor, axis in dimensions:
             changed[tensor][axis] = value
@@ -104,9 +104,10 @@ class Probe:
         return None
 
     def choose(self, sizes: list[FreeSize], wishes: "Wishes") -> Shapes:
-        """Input shapes for a workload. `wishes(position, size)` gives, for each free size in turn, the values
-        to try; it gets the first one that the module accepts along with those of the sizes before it, or its
-        own value if none is accepted."""
+        """Returns input shapes for a workload. The free sizes get their values one after another:
+        `wishes(position, size)` returns the values to try for `size`, number `position` of `sizes`, best
+        first. The size gets the first of these values that the module accepts, given those that earlier sizes
+        have got; it keeps its own value if none is accepted."""
         shapes = self.base
         for position, size in enumerate(sizes):
             for value in wishes(position, size):
@@ -138,9 +139,10 @@ def alternatives(value: int) -> list[int]:
 
 
 def odd_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try for a free size in the odd workload (sizes at which kernels are verified but not timed),
-    best first: odd ones of about a third of the size's value, different for each `position` among the free
-    sizes; then some a whole number of steps away."""
+    """Returns values to try for a free size in the "odd" workload, whose sizes are used for verification but
+    not timed; best first. The first ones are odd numbers from about a third of the size's value on, which
+    differ with `position`, the size's number among the free sizes. Then come values that differ from the
+    size's own by multiples of `size.step`."""
     target = max(1, int(size.value * (0.37 - 0.03 * (position % 4)))) | 1
     odd = [target + 2 * k for k in range(8)]
     stepped = [size.value - size.step * k for k in range(1, 1 + size.value // size.step)]
@@ -149,17 +151,18 @@ def odd_sizes(position: int, size: FreeSize) -> list[int]:
 
 
 def near_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try for a free size in the near workload (sizes just beside the timed ones, for
-    verification), best first: one less (three or five less for later positions, so that sizes differ), other
-    close ones, one step away."""
+    """Returns values to try for a free size in the "near" workload, whose sizes lie just beside the timed
+    ones and serve verification; best first. The first is the size's value minus 1, 3 or 5, by `position`, its
+    number among the free sizes, so that neighbouring sizes differ. Then come other close values, and the
+    value one `size.step` away."""
     deltas = (-1 - 2 * (position % 3), -1, 1, -2, 2, -4, 4, -size.step, size.step)
     return [size.value + d for d in deltas if size.value + d > 0]
 
 
 def tiny_sizes(position: int, size: FreeSize) -> list[int]:
-    """Values to try for a free size in the tiny workload (for verification): below the size's value, from
-    about 3 up to 128, in an order that begins differently for each `position` among the free sizes, so that
-    these differ."""
+    """Returns values to try for a free size in the "tiny" workload, which serves verification; best first.
+    All are below the size's value and at most 128. The order begins differently for each `position`, the
+    size's number among the free sizes, so that neighbouring sizes differ."""
     small = [3, 5, 2, 7, 4]
     start = position % len(small)
     wishes = small[start:] + small[:start] + [6, 8, 9, 11, 12, 16, 17, 24, 32, 48, 64, 128]

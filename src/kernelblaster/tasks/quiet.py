@@ -130,7 +130,7 @@ def quiet() -> Iterator[None]:
 
 
 def printed_characters() -> int:
-    """How many characters this thread has printed inside `quiet` so far."""
+    """Returns how many characters this thread has printed so far while it was inside a `quiet` context."""
     return _MUTED.printed
 
 

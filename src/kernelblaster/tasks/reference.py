@@ -19,12 +19,14 @@ from kernelblaster.tasks.values import ValuePool, pool_of
 
 
 class ModuleReference:
-    """A task's module, built as in its file or, for `construction` "small", with the smaller constants of its
-    small workload (for the emulator). `pools` are the values from which each input tensor is drawn;
-    `parameters` are the module's own. All of them are on `device`, where large tensors are made and changed
-    faster than on the host.
+    """A task's module, ready to run. `construction` is "primary" for the module as its file builds it, or
+    "small" for the smaller one that the emulator runs. `pools` has, for each input tensor, the values it is
+    filled from; `parameters` are the module's own. All of these lie on `device`. `donor`: a reference to take
+    pools and scalar inputs from, instead of making new ones.
 
-    `run` works on the tensors it is given, so the caller decides on which device and in which precision."""
+    `run` uses the tensors that the caller passes, so the caller decides in which memory and precision it
+    runs.
+    """
 
     def __init__(
         self, task: Task, construction: str, device: torch.device, donor: "ModuleReference | None" = None
@@ -66,8 +68,9 @@ class ModuleReference:
         return ModuleReference(self.task, self._construction, torch.device("cpu"), donor=self)
 
     def at_primary(self, scalars: Sequence[Any]) -> "ModuleReference":
-        """A new reference with the module as its file builds it (not made smaller), these scalar inputs, and
-        the value pools of this one."""
+        """Returns a new reference whose module is built as its file says, even if this one is the smaller one
+        for the emulator. It has the value pools of this reference, and `scalars` as its scalar inputs, in
+        order."""
         made = ModuleReference(self.task, "primary", self.device, donor=self)
         given = iter(scalars)
         made._scalars = [None if value is None else next(given) for value in self._scalars]
@@ -92,8 +95,9 @@ class ModuleReference:
             self._scalars = before
 
     def bind(self, parameters: list[torch.Tensor]) -> None:
-        """Make the module use these tensors, in the order of `state_of`, as its parameters, without a copy.
-        Buffers are copied, since a module in training mode writes into them."""
+        """Makes the module use these tensors as its parameters, without a copy. They are in the order of
+        `state_of`, in which a candidate receives them. Buffers are copied, since a module in training mode
+        writes into them."""
         self._own_memory = False
         for (owner, name), value in zip(self._slots, parameters, strict=True):
             if name in owner._parameters:
@@ -104,8 +108,9 @@ class ModuleReference:
                 owner._buffers[name] = value.clone()
 
     def copy_in(self, parameters: list[torch.Tensor]) -> None:
-        """Copy these parameter and buffer values, in the order of `state_of`, into memory that the module
-        owns: allocated at the first call after `bind`, and reused, at the same addresses, by later ones."""
+        """Copies values of parameters and buffers, in the order of `state_of`, into memory that belongs to
+        the module. This memory is allocated by the first call after `bind`; later calls write to the same
+        addresses."""
         if not self._own_memory:
             self.bind([value.clone() for value in parameters])
             for module in self._module.modules():
@@ -139,9 +144,9 @@ class ModuleReference:
             torch.set_default_dtype(before)
 
     def compiled(self, mode: str) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
-        """A function like `run` that calls the module through torch.compile in this mode ("default",
-        "max-autotune" and so on), to be timed as another baseline beside eager PyTorch. It is compiled at the
-        first call."""
+        """Returns a function like `run` that calls the module through torch.compile, to be timed as a
+        baseline. `mode` is that of torch.compile: "default", "max-autotune" and so on. The module is compiled
+        when the function is first called."""
         module = torch.compile(self._module, mode=None if mode == "default" else mode)
 
         def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -153,7 +158,8 @@ class ModuleReference:
 
     @property
     def state(self) -> list[torch.Tensor]:
-        """The module's present parameters and buffers, in the order of `state_of`."""
+        """The module's present parameters and buffers, in the order of `state_of`, which is the order in
+        which a candidate receives them."""
         return [tensor.detach() for tensor in state_of(self._module).values()]
 
     def functional(self) -> torch.nn.Module:
@@ -208,8 +214,9 @@ class _Functional(torch.nn.Module):
 
 
 def open_reference(task: Task, workload: Workload, device: torch.device) -> ModuleReference:
-    """The task's module to run a workload with, on `device`: built with smaller constants if the workload is
-    made for those (`workload.module`). Raises BadTask for CUDA-source tasks, which have no module."""
+    """Returns the task's module, on `device`, in the construction that `workload` is for: as its file builds
+    it, or with the smaller constants for the emulator. Raises BadTask for CUDA-source tasks, which have no
+    module."""
     if task.kind != "module":
         raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module.")
     return ModuleReference(task, workload.module, device)

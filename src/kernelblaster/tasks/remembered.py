@@ -28,16 +28,17 @@ _WRITTEN = object()  # the result is the first operand
 
 
 class RememberedResults:
-    """A cache of what operators on meta tensors return, by operator, operands' shapes and types, and
-    numbers."""
+    """A cache of what operators return for meta tensors. The key is the operator, the shapes and types of its
+    operands, and its other arguments."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
 
     def of(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """What the operator `func` returns for these arguments: found by running it, or a new tensor like the
-        one that it returned before; its first operand if it wrote to that (`relu_`). It is always run if an
-        operand is not on the meta device or cannot be looked up."""
+        """Returns what the operator `func` returns for these arguments. If it was run before on operands of
+        the same shapes and types, makes a new tensor like the result of then, or returns the first operand if
+        the operator writes to that (`relu_`). Runs the operator if it was not, and always if an operand has
+        values (is not on the meta device) or the arguments cannot be looked up."""
         try:
             key = func, _like(args), _like(kwargs)
             known = self._known.get(key)

@@ -11,9 +11,10 @@ import torch
 
 @dataclass(frozen=True)
 class RowValues:
-    """The coordinates of the elements of one contiguous piece of a tensor of this `shape`: `size` elements
-    from the flat index `start` on. A row is a line of elements along `axis`, which is `along_axis` if that is
-    given and else drawn. What depends on `seed` is equal for all pieces of a tensor."""
+    """Where the elements of one contiguous piece of a tensor lie. The tensor has this `shape`; the piece has
+    `size` elements and begins at the flat index `start`. A row is a line of elements along `axis`:
+    `along_axis` if that is given, else an axis that is drawn. Whatever is drawn depends on `seed` only, so it
+    is equal for all pieces of a tensor."""
 
     start: int
     size: int
@@ -96,10 +97,10 @@ def hashed_numbers(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
 
 
 def in_beginning(rows: RowValues) -> torch.Tensor:
-    """A mask over all elements of the piece: True where an element is among the first ones along at least one
-    axis. If more than two axes are longer than 1, the seed draws which of them count, else all do. How many
-    elements are the first ones is drawn for each axis: 1, 2, 4, 32 or 64 (but up to an eighth of its extent),
-    or 10 to 50 % of the extent, and never more than half."""
+    """Returns a mask over the elements of the piece: True where an element is among the first ones along at
+    least one of some axes. These are all axes longer than 1; if there are more than two, the seed draws some
+    of them. How many elements count as first is drawn for each axis: 1, 2, 4, 32, 64, a number up to an
+    eighth of the axis, or 10 to 50 % of it; in any case no more than half of the axis."""
     rng = rows.rng("first")
     wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
     if len(wide) > 2:
@@ -115,6 +116,6 @@ def in_beginning(rows: RowValues) -> torch.Tensor:
 
 
 def in_padding(rows: RowValues) -> torch.Tensor:
-    """A mask over all elements of the piece: True at the end of each row, from a pseudo-random index on, so
-    that the first element of a row never is."""
+    """Returns a mask over the elements of the piece: True from a pseudo-random index of each row on, to the
+    row's end. The index is at least 1, so the first element of a row is never in the padding."""
     return rows.along >= rows.hashed % rows.extent + 1

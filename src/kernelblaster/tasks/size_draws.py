@@ -70,12 +70,12 @@ class SizeDraw:
 
 
 class SizeDraws:
-    """A pool of drawn sizes for one task, around a base workload: the primary one (the sizes that are timed),
-    or with `small` the small one (for the emulator), which must then exist. `most_bytes` limits the bytes of
-    all tensors of a draw together; `limit_s` is the time, in seconds, for trying sizes. With `small`, some
-    draws are "stretched": one size is above that of the primary workload, all others are 1 to 3;
-    `most_stretched` is the largest primary extent for which these are made. `rng` makes the draws repeatable,
-    for tests."""
+    """A pool of drawn sizes for one task, around a base workload: the primary one (the sizes that are timed)
+    or, with `small`, the task's small one for the emulator, which must exist. `most_bytes` limits the bytes
+    of all tensors of a draw together (None: somewhat above those of the base); `limit_s` is the time in
+    seconds for trying sizes. With `small`, there are also draws in which one size is above that of the
+    primary workload and all others are 1 to 3 ("stretched"); none are made for sizes whose primary extent is
+    above `most_stretched`. `rng` (None: unpredictable) makes draws repeatable, for tests."""
 
     def __init__(
         self,
@@ -108,9 +108,10 @@ class SizeDraws:
 
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
-        """The pool of drawn sizes, made at the first use: at most 24 distinct draws (POOL) of the kinds that
-        the task allows, and up to 32 more (MOST_OCTAVES), so that each size takes a value in every octave
-        (from a power of two to the next). Fewer if the time runs out; empty if the task lets no size vary."""
+        """The pool of drawn sizes, made at the first use. At most 24 distinct draws (POOL) of the kinds that
+        the task allows. Then up to 32 more (MOST_OCTAVES), so that each size takes a value between 4 and 8,
+        between 8 and 16, and so on up to its own. Fewer if the time limit ends it; empty if the task has no
+        size that may vary."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()
@@ -150,10 +151,10 @@ class SizeDraws:
         return accept, {name: self._step(name, accept) for name in free}
 
     def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
-        """New workloads, one for each free size: the base workload with that size changed to a random
-        multiple of `unit` between `low` and `high`, but to no more than it is in the primary or the base
-        workload, whichever is larger. Those that the task refuses, or whose tensors are too large, are left
-        out."""
+        """Returns new workloads, one for each free size: the base workload in which that size alone is a
+        random multiple of `unit` from `low` to `high`. It does not exceed the size's value in the primary or
+        the base workload, whichever is larger, and is rounded to values that the task accepts. Workloads that
+        the task refuses or that need too much memory are left out."""
         accept, steps = self._accepting
         workloads = []
         for name, step in steps.items():
@@ -165,10 +166,10 @@ class SizeDraws:
         return workloads
 
     def apart(self, names: Sequence[str]) -> Workload | None:
-        """The base workload with the free sizes `names` enlarged, all but the first, so that sizes that are
-        equal by chance become different: the second by k times the distance between values that the task
-        accepts, the third by 2k times, and so on. k is the largest of 13, 8, 5, 3, 2 and 1 (APART) that the
-        task accepts; None if it accepts none."""
+        """Returns the base workload with the free sizes `names` changed, so that sizes which are equal there
+        become different. The first size stays; the second grows by k steps, the third by 2k, and so on, where
+        a step is the distance between values that the task accepts. k is the largest of 13, 8, 5, 3, 2 and 1
+        (APART) that the task accepts; None if it accepts none."""
         accept, steps = self._accepting
         for times in APART:
             larger = {n: self.base.sizes[n] + steps[n] * times * place for place, n in enumerate(names)}
@@ -178,8 +179,9 @@ class SizeDraws:
         return None
 
     def without_ones(self, workload: Workload) -> Workload:
-        """The workload with a small value from 3 on, other than the base's, for every free size that is 1
-        here but larger in the base. Unchanged if the task accepts no such values."""
+        """Returns `workload` with a value from 3 on for every free size that is 1 in it and larger in the
+        base workload. The new value is small, and different from the base's. Unchanged if the task accepts no
+        such values."""
         accept, steps = self._accepting
         ones = [name for name in steps if workload.sizes[name] == 1 < self.base.sizes[name]]
         own = {name: workload.sizes[name] for name in steps}
@@ -205,8 +207,9 @@ class SizeDraws:
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """The most bytes that a tensor takes in any workload that verification may use: the drawn ones and
-        the task's own, or of the task's own only the small one, if workloads are drawn around that."""
+        """Returns the most bytes that `tensor` takes in any workload that verification may use: those drawn,
+        and all of the task's own. If the draws are around the small workload, only that one of the task's own
+        counts."""
         own = [self.base] if self._small else list(self._task.workloads)
         return max(workload.bytes(tensor) for workload in (*own, *(d.workload for d in self.draws)))
 

@@ -39,8 +39,9 @@ def task_from_module(
 
 
 def exported_source(path: Path) -> str:
-    """The text of a task for a program that torch.export.save wrote to the file `path`. Raises BadTask if the
-    file is none, lacks its example inputs, or cannot be written as a task."""
+    """Returns the text of a task for a program that torch.export.save wrote to the file `path`. Raises
+    BadTask if the file has no such program, the program has no example inputs, or it cannot be written as a
+    task."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -23,8 +23,8 @@ PIECE = 1 << 24
 @dataclass(frozen=True)
 class ValuePool:
     """A sorted sample of a tensor's values, from which new values are drawn. `triangle`: only that triangle
-    of the last two dimensions is not zero. `bound`: the name of the size that integer values, being indices,
-    must stay below. None for either: no such restriction."""
+    of the last two dimensions has values, all else is zero; None: no such rule. `bound`: the name of the size
+    that the values must stay below, because they are indices; None: there is none."""
 
     values: torch.Tensor
     triangle: Literal["upper", "lower"] | None = None
@@ -66,10 +66,10 @@ def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) 
 def fill(
     target: torch.Tensor, pool: ValuePool, distribution: Distribution, workload: Workload, seed: int
 ) -> None:
-    """Write values drawn from a pool into `target`, which is contiguous and, for a floating pool, of any
-    floating type. `distribution` is their arrangement (tasks/arrangements.py); one that changes values
-    instead of only choosing among the pool's (is not in SAFE) may give values that the module does not accept
-    (tasks/domain.py). `workload` gives the size that bounds indices. The same seed gives the same values."""
+    """Writes values drawn from a pool into `target`, which is contiguous. It may have another floating-point
+    type than the pool. `distribution` says how the values are arranged or changed (tasks/arrangements.py);
+    the module may not accept changed ones (tasks/domain.py). `workload` gives the size that bounds indices.
+    The same seed gives the same values."""
     flat = target.view(-1)
     generator = torch.Generator(target.device).manual_seed(seed)
     bound = workload.sizes[pool.bound] if pool.bound is not None else None
@@ -99,9 +99,10 @@ def equalize(tensors: list[torch.Tensor]) -> None:
 
 
 def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: float = 1.0) -> None:
-    """Write random values near those of `original`, a floating parameter, into `target`; if all its values
-    are positive, they stay so. `strength` 1 moves them by about half of its standard deviation. Integers are
-    copied unchanged: `shuffle` permutes them."""
+    """Writes random values near those of `original`, a parameter of the module, into `target`. With
+    `strength` 1 they are moved by about half of the standard deviation of `original`, with 2 by twice as
+    much. If all values of `original` are positive, the new ones are too. Integers are copied unchanged;
+    `shuffle` permutes those."""
     generator = torch.Generator(target.device).manual_seed(seed)
     if not original.is_floating_point():
         target.copy_(original)
@@ -117,8 +118,8 @@ def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: f
 
 
 def shuffle(target: torch.Tensor, original: torch.Tensor, seed: int) -> None:
-    """Write the elements of `original`, a parameter, in random order into `target`: for integers, where
-    no other values are known to be valid."""
+    """Writes the elements of `original`, a parameter of the module, into `target` in a random order. This is
+    for integer parameters: no values other than their own are known to be valid."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(original.numel(), generator=generator).to(original.device)
     target.copy_(original.reshape(-1)[order].view(original.shape))

@@ -50,9 +50,10 @@ class Input:
 
 
 class MutatedSource:
-    """Draws inputs for one construction of a task (its module built with certain constants), and runs the
-    module in float64, if there is one. `pools` hold the values that input tensors are drawn from,
-    `parameters` and `scalars` the task's own values, `base` its sizes with these constants."""
+    """A task's module, built with certain `constants`, from which inputs are drawn and which computes their
+    float64 outputs. `pools` has for each input tensor the values that it is filled from; `parameters` and
+    `scalars` are the module's own; `base` are its sizes with these constants. A CUDA-source task has no
+    module, so no outputs."""
 
     def __init__(self, task: Task, constants: Mapping[str, int]) -> None:
         """`constants` replace numbers by name in a module's file, to construct it smaller or larger. Raises
@@ -129,8 +130,8 @@ class MutatedSource:
 
 
 def scalars_of(task: Task) -> dict[str, Number]:
-    """The numbers that a task's file passes to its module beside tensors, by the arguments' names; empty if
-    there are none."""
+    """Returns the numbers that a task's file gives to its module beside tensors, by the names of the
+    arguments; empty if there are none."""
     names = [item.name for item in task.signature.inputs if isinstance(item, Scalar)]
     if not names:
         return {}
@@ -138,9 +139,10 @@ def scalars_of(task: Task) -> dict[str, Number]:
 
 
 def inputs_of(task: Task, seed: int) -> list[Input]:
-    """Inputs to try a kernel on, those with the fewest elements first: the task's small workload with all
-    arrangements of values; every other set of sizes with plain values, with one far larger value at the end
-    of each row, and with a random arrangement. The same seed gives the same inputs."""
+    """Returns inputs to try a kernel on, those with the fewest elements first. At the task's small sizes, the
+    values are arranged in every way of ARRANGEMENTS. At each other set of sizes there are three: values as
+    the task draws them, one far larger value at the end of each row, and an arrangement drawn at random. The
+    same seed gives the same inputs."""
     rng = random.Random(seed)
     found: list[Input] = []
     for source in _sources(task):

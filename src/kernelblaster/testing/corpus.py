@@ -20,15 +20,15 @@ def metadata(source: str) -> dict[str, str]:
 
 
 class Corpus:
-    """Reads candidate files of the exploit corpus with their tasks; each task is loaded once, and those in
-    `tasks`, by name, not at all."""
+    """Reads candidate files of the exploit corpus together with the tasks that they name. A task is loaded
+    when it is first needed, unless `tasks` has it by its name."""
 
     def __init__(self, tasks: Mapping[str, Task] | None = None) -> None:
         self._tasks = dict(tasks or {})
 
     def task(self, name: str) -> Task:
-        """The task that `name` stands for: a file's path relative to the repository, or a task of a shipped
-        suite."""
+        """Returns the task with this name: the path of a file, relative to the repository, or a task of a
+        shipped suite."""
         if name not in self._tasks:
             path = ROOT / name
             self._tasks[name] = load_task(str(path) if path.exists() else name)

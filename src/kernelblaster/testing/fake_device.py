@@ -35,10 +35,15 @@ Body = Callable[["FakeCall"], None]
 
 
 class FakeCall:
-    """What a fake candidate (a Python function) receives when it is called: its tensors as `call["name"]`,
-    `sizes`, `scalars`, and the raw `memory` of the arena that holds all tensors. `timed`: the call is being
-    timed. The function sets the other fields (error, violations, live_bytes, launches, hidden_us, shaved_us)
-    to make the call's report show misbehaviour."""
+    """What the Python function that stands for a candidate gets when it is called: its tensors as
+    `call["name"]`, the values of `sizes` and `scalars` by name, and the raw `memory` in which all tensors
+    lie. `timed`: this call is timed.
+
+    To show misbehaviour, the function sets: `error` and `violations`, what the report says went wrong;
+    `live_bytes`, memory that it did not free; `launches`, the number of its kernels; `hidden_us`, time that
+    only the wall clock sees; `shaved_us`, time that its own events miss, so that the cache flush before it
+    seems to take that much longer than usual (both in microseconds).
+    """
 
     def __init__(
         self, memory: torch.Tensor, signature: Signature, arguments: Sequence[Argument], timed: bool
@@ -108,7 +113,8 @@ class FakeRunner:
         kept: bool = False,
         limit_s: float | None = None,
     ) -> CallReport:
-        """One call of the function; CandidateHung if it is to take longer than `limit_s`."""
+        """Calls the function once and returns the report. Raises CandidateHung if its duration, as it was
+        registered, exceeds `limit_s` seconds. The other arguments are as for any `Runner`."""
         if limit_s is not None and self._duration_us > limit_s * 1e6:
             raise CandidateHung(limit_s)
         return self._run(arguments, scratch_poison, timed=False)[0]
@@ -144,9 +150,10 @@ class FakeRunner:
 
 
 class FakeDevice:
-    """A `Device` on host memory for candidates that are Python functions: `register` them, then use the
-    returned paths as binaries. `reference_us` is the time that any PyTorch work is reported to take; append
-    to `clocks` the values in MHz that `clock_mhz` is to return, in order."""
+    """A `Device` in host memory whose candidates are Python functions: `register` one, then use the path that
+    this returns as its binary. `reference_us` is the time in microseconds that any work of PyTorch is
+    reported to take. `clock_mhz` returns the values in `clocks` (MHz) one after another, None when there are
+    no more."""
 
     name = "fake"
     modelled = False
@@ -190,8 +197,8 @@ class FakeDevice:
         return Arena(self.memory, tuple(Slot(s, b) for s, b in zip(starts, self._pages, strict=False)))
 
     def start(self, binary: Path) -> FakeRunner:
-        """A runner for the candidate at a path that `register` returned; raises CandidateDied for any other
-        path."""
+        """Returns a runner for the candidate whose path `register` returned. Raises CandidateDied for any
+        other path."""
         if binary not in self._bodies:
             raise CandidateDied("load: no such candidate")
         return FakeRunner(self, *self._bodies[binary])

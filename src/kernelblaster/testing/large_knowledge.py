@@ -14,9 +14,9 @@ ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a")
 
 
 def grow(kb: KnowledgeBase, optimizations: int, observations: int, seed: int) -> list[str]:
-    """Adds `optimizations` invented techniques to the knowledge base `kb`, A_STATE (100) in each new state,
-    every one with `observations` results on each of four architectures. Returns the names of the states. The
-    same seed adds the same."""
+    """Adds invented techniques to the knowledge base `kb`, `optimizations` in all: each new state gets 100 of
+    them (A_STATE). Each technique gets `observations` results on each of four GPU architectures. Returns the
+    names of the states. The same seed adds the same."""
     random = Random(seed)
     changes: list[Change] = []
     names = [f"grown_{number}" for number in range(optimizations // A_STATE)]

@@ -150,9 +150,9 @@ class MutantTruth:
 
 
 def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tensor, ...]) -> str | None:
-    """How the mutant's outputs `found` for one input are wrong where the original gave `right`, in words;
-    None if they are as good. Whole numbers must be equal; floating ones may differ by some times the rounding
-    error."""
+    """Compares the outputs of mutant (`found`) and original (`right`) for one input. Returns in words how the
+    mutant's are wrong; None if they are not. Whole numbers must be equal; floating-point ones may be off from
+    the float64 truth by a few times the original's error or the rounding error."""
     for position, (original, output) in enumerate(zip(right, found, strict=True)):
         if torch.equal(_bits(original), _bits(output)):
             continue

@@ -27,8 +27,9 @@ KINDS: dict[str, Callable[[Code], Iterator[Mutation]]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A kernel's source with one mistake: its `kind` (a key of KINDS), `what` it is in words, and the 1-based
-    `line` of the original. A non-empty `argument` says why it is wrong even if no run shows it."""
+    """The `source` of a kernel with one planted mistake: its `kind` (a key of KINDS), `what` was changed in
+    words, and the `line` of the original, from 1. If `argument` is not empty, it says why the mutant is wrong
+    even if no run shows it."""
 
     kind: str
     what: str

@@ -12,8 +12,8 @@ from kernelblaster.store.events import RunEvent
 
 @dataclass(frozen=True)
 class Block:
-    """A piece of a model's answer as a page shows it: a text, how to colour it (`language`), and a title. The
-    fields of an answer that are short are shown together in one piece, which has no title."""
+    """A part of a model's answer as a page shows it: its `text`, how to colour that (`language`), and a
+    `title`. All short fields of an answer are put together into one block without a title."""
 
     title: str
     text: str
@@ -22,10 +22,11 @@ class Block:
 
 @dataclass(frozen=True)
 class ShownExchange:
-    """A question of one role with its answer, for display. `key` identifies it within the role; `prompts` are
-    the messages as (speaker, text); `failure` is why there is no usable answer, empty if there is one. With
-    `load`, the texts are left out and loaded from that address when they are unfolded. `number` is that of
-    its first event."""
+    """One question to a language model with its answer, for display. `role` is the kind of question; `key`
+    tells questions of one role apart. `prompts` are the messages as (speaker, text). `failure` says why there
+    is no usable answer; empty if there is one. If `load` is not empty, the texts are not included: the page
+    loads them from that address when the reader unfolds them. `number` is that of the question's first event
+    in the run's log."""
 
     role: str
     key: str

@@ -15,8 +15,8 @@ from kernelblaster.store.steering import STEERED
 
 
 def device_of(run: ReadableRun, history: History) -> str:
-    """The name of the device that a run was judged on: as recorded when it began, else as in the first
-    verdict, else the requested kind."""
+    """Returns the name of the device that a run was judged on: the name recorded when the run began, else
+    that in the first verdict, else the kind of device that was asked for ("cuda")."""
     begun = next((str(event.data["name"]) for event in run.events if event.kind == "device"), "")
     judged = next((str(one.verdict["device"]) for one in history.judged), "")
     return begun or judged or str(history.about.get("device", "unknown"))
@@ -89,8 +89,9 @@ def _limit(events: Sequence[RunEvent], history: History) -> int | None:
 
 
 def worked_seconds(events: Sequence[RunEvent]) -> float:
-    """Seconds that processes worked on a run, without the pauses between them. `after` of an event counts
-    from the start of its process, so a smaller one than before means a new process."""
+    """Returns for how many seconds processes worked on a run; pauses between them do not count. An event's
+    `after` are the seconds since its process began, so a value below that of the event before shows that a
+    new process began."""
     total = last = 0.0
     for event in events:
         after = event.after or 0.0

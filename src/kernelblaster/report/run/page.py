@@ -22,8 +22,9 @@ from kernelblaster.store.run import ReadableRun, Run
 
 
 def run_page(folder: Path, beside: Path, made: str = "") -> str:
-    """The HTML page of the run in `folder`. `beside` is the folder that the page will be written to: if the
-    page of the run's knowledge base is there, it is linked to. `made` says when or how the page was made."""
+    """Returns the HTML page of the run in `folder`. `beside` is the folder that the page will be written to:
+    if it has the page of the run's knowledge base, links lead there. `made` is a text on when or how the page
+    was made."""
     with Run(folder, writing=False) as run:
         history = History(run)
         tree = Tree(run, history, exchanges_of(run.events))
@@ -64,8 +65,8 @@ def steps_with_details(tree: Tree, knowledge: str, links: KnowledgeLinks) -> lis
 
 
 def sources_of(run: ReadableRun, history: History) -> dict[str, str]:
-    """The sources of all candidates of a run by their names in the run's files, for the differences on the
-    page; those that are lost are left out."""
+    """Returns the sources of a run's candidates, by the names of the files that the run keeps them in, so
+    that the page can show differences between them. Candidates whose file is lost are left out."""
     sources = {}
     for judged in history.judged:
         try:
@@ -153,8 +154,8 @@ def _expected(technique: str, score: dict[str, Any] | None) -> str:
 
 
 def learned_rows(history: History) -> list[dict[str, Any]]:
-    """What a run learned, for the template: for each technique that was tried, the speedup expected before
-    and after the run, as texts."""
+    """Returns what a run taught its knowledge base, as texts for the page: for each technique that was tried
+    in a state, the speedup expected before and after the run, and the number of attempts."""
     techniques = (history.learned or {}).get("techniques", ())
     tried = [one for one in techniques if one["after"] and one["after"]["attempts"]]
     return [
@@ -171,6 +172,6 @@ def learned_rows(history: History) -> list[dict[str, Any]]:
 
 
 def knowledge_name(history: History) -> str:
-    """The name of the run's knowledge base for display: its file or database without folder, host and
-    password."""
+    """Returns the name of the run's knowledge base for display: the file's name, or that of the database,
+    without folder, host and password."""
     return Path(str(history.about.get("kb") or "")).name.rpartition("@")[2]

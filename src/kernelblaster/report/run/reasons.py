@@ -21,8 +21,8 @@ DRAWN: dict[str, str] = {
 
 
 class Reasons:
-    """Explains the steps of a run in sentences: why each was tried, what its technique does, why its result
-    differed. Made from the run's events; what they do not hold is left out."""
+    """Explains the steps of a run in sentences, from the run's recorded events: why a step was tried, what
+    its technique does, why its result differed from the prediction. Whatever is not recorded is left out."""
 
     def __init__(self, events: Sequence[RunEvent]) -> None:
         about = events[0].data if events else {}
@@ -36,8 +36,8 @@ class Reasons:
         self._proposed = _proposed_by(events)
 
     def why(self, step: Step) -> list[str]:
-        """Why the search tried this step, in sentences: on the state, the techniques on offer, how this one
-        was drawn, and the gain that was expected."""
+        """Returns sentences on why the search tried this step: the state of the kernel, the techniques that
+        applied there, how this one was chosen among them, and the speedup that was expected."""
         key = f"{step.id.iteration}/{step.id.rollout}/{step.id.number}"
         choice = self._choices.get(key)
         sentences = [self._where(step), *self._offered(key, choice, step), self._expected(step)]

@@ -31,8 +31,8 @@ TONES |= {JUDGING: "busy", NOT_JUDGED: ""}
 
 @dataclass(frozen=True)
 class Gauge:
-    """Where a predicted and a measured speedup are drawn: positions on a log scale from 0.25x to 4x that is
-    84 units wide, with 1x in its middle. The measured one is None if nothing was measured."""
+    """Where a step's predicted and measured speedups are drawn: positions on a logarithmic scale that is 84
+    units wide. 2 is 0.25x or less, 42 is 1x, 82 is 4x or more. `measured` is None if nothing was measured."""
 
     predicted: float
     measured: float | None
@@ -40,10 +40,13 @@ class Gauge:
 
 @dataclass(frozen=True)
 class StepRow:
-    """One line of the tree: a candidate with the step that led to it, as texts. `id` is unique on the page.
-    `number` is its position in the order of judging, None if it was not judged; `parent` that of its parent.
-    `depth` is the distance from the root. Gain, prediction and state are empty for a root, to which no step
-    led. `on_way`: it is on the path to the best; `taken`: the search continued from it."""
+    """One line of the tree of a run's candidates: a candidate, and the step that led to it, as texts.
+
+    `id` is unique on the page. `number` is the candidate's place in the order of judging, from 1, None if it
+    was not judged; `parent` is the number of the candidate it was made from. `depth` is the number of steps
+    from the root. A root was made by no step, so it has no gain, prediction and state. `on_way`: the
+    candidate is on the path to the best one; `taken`: the search continued from it.
+    """
 
     id: str
     number: int | None
@@ -65,11 +68,13 @@ class StepRow:
 
 @dataclass(frozen=True)
 class StepDetail:
-    """The details that a line of the tree unfolds to. `what` its technique does, `why` it was tried, why its
-    gain `differed` from the predicted one, what the judge said of a failure (`evidence`), how the profile
-    changed, the names of the sources `before` and `after` in the run's files, and what a model was asked.
-    `known` names the entry on it in the knowledge base called `knowledge`; `known_href` leads there, if not
-    empty."""
+    """What a line of the tree shows when the reader unfolds it. Empty texts and lists: nothing is known.
+
+    `what` the step's technique does; `why` it was tried; why its gain `differed` from the predicted one; what
+    the judge said of a failure (`evidence`); how the profile changed; which files of the run have the sources
+    `before` and `after` the step; and what language models were asked. `known` names the technique and state
+    under which the knowledge base called `knowledge` has an entry; `known_href` is the address of that.
+    """
 
     what: str = ""
     why: list[str] = field(default_factory=list)
@@ -110,10 +115,10 @@ class _Entry:
 
 
 class Tree:
-    """Everything that a run tried, as lines in depth-first order, siblings in the order of judging.
-    `exchanges` (questions to models with answers) are shown with the candidates that they are about; those
-    about none are `others`. `running`: a process works on the run, so that what is not judged yet is being
-    judged."""
+    """Everything that a run tried, as lines of a tree: each candidate below the one that it was made from,
+    candidates of one parent in the order of judging. Each of `exchanges` (questions to language models with
+    answers) is shown with the candidate that it is about; `others` are those about none. `running`: a process
+    is working on the run, so candidates without a verdict are being judged."""
 
     def __init__(
         self,
@@ -328,9 +333,9 @@ class Tree:
 
 
 def linked(detail: StepDetail, knowledge: str, href: str) -> StepDetail:
-    """A step's details with the name of the run's knowledge base, `knowledge`, and the address of its entry
-    on the step, which begins with `href`. If both are empty, or the step has no entry, nothing of it is
-    shown."""
+    """Returns `detail` with what leads to the step's entry in the knowledge base: its name, `knowledge`, and
+    `href`, the address of the entry ("" if there is no page to link to). If both are empty, or the step has
+    no technique and state, the entry is not mentioned."""
     if not detail.known or not (knowledge or href):
         return replace(detail, known="")
     return replace(detail, knowledge=knowledge, known_href=href)

@@ -15,8 +15,8 @@ LEAST, MOST = 0.25, 4.0  # the scale on which an interval is drawn goes at least
 
 @dataclass(frozen=True)
 class Scale:
-    """Positions of a speedup's interval, its estimate and 1x on a logarithmic scale, in percent of its
-    length."""
+    """Where a speedup's confidence interval (`low`, `high`), its `estimate` and the speedup 1 (`one`) are
+    drawn on a logarithmic scale: positions in percent of the length of the scale."""
 
     low: float
     estimate: float
@@ -37,8 +37,9 @@ class Verdict:
 
 
 def verdict_of(history: History) -> Verdict:
-    """What the page of a run says first: how much faster its best candidate is than the baseline, with the
-    interval, or why there is none. If the run has not ended, of the best so far."""
+    """Returns what the page of a run says first: how much faster its best candidate is than the baseline,
+    with the confidence interval, or why there is no correct candidate. If the run has not ended, it is about
+    the best so far."""
     best = history.best
     if best is None or best.speedup is None:
         return _without(history)
@@ -61,7 +62,7 @@ def verdict_of(history: History) -> Verdict:
 
 
 def has_ended(history: History) -> bool:
-    """Whether the search is over: complete, or stopped and its results written."""
+    """True if the search is over: it is complete, or it was stopped and its results are recorded."""
     return history.finished or history.learned is not None
 
 

@@ -1,1 +1,1 @@
-"""What each page shows, as parts that are sent again when they change."""
+"""The contents of the dashboard's pages. Each is made of parts, which are sent again when they change."""

@@ -1,5 +1,5 @@
-"""The page that shows two runs side by side: settings, best times, steps; it is kept up to date while they
-run."""
+"""The content of the page that shows two runs side by side: their settings, best times and steps. It is kept
+up to date while they run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,8 @@ TONES: tuple[Tone, Tone] = ("c1", "c2")
 
 
 class CompareView:
-    """The content of the page that shows two runs side by side while they run."""
+    """The content of the page that shows two runs, `one` and `other`, side by side. It is kept up to date
+    while they run."""
 
     def __init__(self, one: RunView, other: RunView) -> None:
         self.views = (one, other)

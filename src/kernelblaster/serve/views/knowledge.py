@@ -1,5 +1,5 @@
-"""A knowledge base while searches teach it: its states with what is believed of each technique, and what was
-learned today."""
+"""The content of a knowledge base's page while searches teach it: its states, the speedup expected of each
+technique in them, and what was learned today."""
 
 import time
 from collections.abc import Sequence
@@ -34,7 +34,8 @@ PAYOFFS_SHOWN = 12
 @dataclass(frozen=True)
 class LearnedToday:
     """A technique in a performance state about which something was learned since midnight: the speedup
-    expected before and now, and how often it was tried today, in how many runs."""
+    expected `before` and `after` that, as texts; how many `attempts` there were today, and in how many
+    `runs`."""
 
     state: str
     technique: str
@@ -46,8 +47,8 @@ class LearnedToday:
 
 
 class KnowledgeView:
-    """The page of a knowledge base, filtered, while searches teach it. It is opened for reading only, when it
-    is first looked at."""
+    """The content of a knowledge base's page while searches teach it. `where` is its file or URL; `wanted`
+    says which results to show. The knowledge base is opened at the first look, for reading only."""
 
     def __init__(self, where: str, wanted: KnowledgeFilter) -> None:
         self.where = where

@@ -1,5 +1,5 @@
-"""The page of one run while it runs: verdict, tree of steps, steering, questions and costs, what was
-learned."""
+"""The content of a run's page while the run is written: verdict, tree of steps, what people can ask of the
+search, questions to language models and their costs, and what was learned."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -35,8 +35,9 @@ LONGEST_SOURCE = 400_000  # characters that are shown; a download has all
 
 
 class RunView:
-    """The page of one run while it runs. `address` is the web address of its pages; `notice` gives a sentence
-    on the process that continues it, empty if there is nothing to say."""
+    """The content of a run's page while the run is written. `address` is the web address of the run; `notice`
+    returns a sentence about a process that was started to continue it, "" if there is nothing to say.
+    `read_only`: the page offers nothing that could be asked of the search."""
 
     def __init__(
         self, folder: Path, address: str, notice: Callable[[], str] = lambda: "", read_only: bool = False
@@ -100,16 +101,17 @@ class RunView:
         return [*single, *self._tree_parts(), *others]
 
     def detail(self, id_: str) -> tuple[StepRow, StepDetail]:
-        """One line of the run's tree of steps, and what it unfolds to. Raises KeyError if there is no line
-        with this id."""
+        """Returns one line of the run's tree of steps, and the details that are shown when it is unfolded.
+        Raises KeyError if there is no line with this id."""
         row = next((row for row in self.tree.rows if row.id == id_), None)
         if row is None:
             raise KeyError(id_)
         return row, linked(self.tree.detail(id_), knowledge_name(self.history), "")
 
     def exchange(self, number: int) -> ShownExchange | None:
-        """The question to a model and its answer, with their texts read from the log, of which one is the
-        event with this number; None if there is none. Raises StoreError if it cannot be read any more."""
+        """Returns a question to a model and its answer, with their texts, which are read from the log again.
+        `number` is that of the event of either. None if there is none; raises StoreError if the log cannot be
+        read any more."""
         both = [event for event in self.run.events if event.kind in (QUESTION, ANSWER)]
         key = next((event.key for event in both if event.number == number), None)
         numbers = [event.number for event in both if event.key == key]

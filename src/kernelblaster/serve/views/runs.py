@@ -1,5 +1,5 @@
-"""The list of runs: a line for each, with its state and a sparkline of its best time on the way to the floor
-(the least time that the GPU allows)."""
+"""The content of the page that lists runs: a line for each, with its state and a small plot of how its best
+time nears the floor (the least time that the GPU allows)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,8 +23,11 @@ LINES = "list-lines"
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run as its line in a list shows it. `of_floor` is the floor (the least time that the GPU allows) over
-    the best time, 0 to 1; what is not known is None or empty."""
+    """A run as a line of the list of runs. `read`: its log was read to the end, so the line is complete;
+    `damage` says what is wrong with the log. `of_floor` is the floor (the least time that the GPU allows)
+    divided by the best time, so 1 at the limit. `judged` candidates of at most `limit` were judged, of which
+    `failed` are not correct. `begun` and `last`, its last event, are in seconds since 1970. `with_model`: a
+    language model takes part. What is not known is None or empty."""
 
     id: str
     name: str
@@ -78,13 +81,13 @@ def line_of(one: ListedRun) -> RunLine:
 
 
 class RunLines:
-    """The lines of runs as HTML, each made once for each version of its run."""
+    """The lines of the list of runs as HTML. A line is made again only after its run has changed."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[int, Markup]] = {}
 
     def html(self, one: ListedRun) -> Markup:
-        """A run's line in the list as HTML; made again only if the run has changed since."""
+        """Returns a run's line of the list as HTML."""
         known = self._made.get(one.place.id)
         if known is None or known[0] != one.version:
             known = self._made[one.place.id] = (
@@ -94,14 +97,15 @@ class RunLines:
         return known[1]
 
     def forget(self, runs: Sequence[ListedRun]) -> None:
-        """Drops the HTML of all runs but these, since they are not listed any more."""
+        """Drops the lines of all runs except `runs`; the others are not listed any more."""
         ids = {one.place.id for one in runs}
         for id_ in self._made.keys() - ids:
             del self._made[id_]
 
 
 class RunsView:
-    """The list of all runs that belong to no bench: those at work first, then the latest."""
+    """The content of the page that lists all runs which belong to no bench: running ones first, then the
+    latest."""
 
     def __init__(self, catalog: Catalog, lines: RunLines) -> None:
         self._catalog = catalog
@@ -132,8 +136,9 @@ def count_states(runs: Sequence[ListedRun]) -> dict[str, int]:
 
 
 def chosen(runs: Sequence[ListedRun], words: str, state: str, sort: str) -> list[ListedRun]:
-    """The runs in a state (empty: any) whose task, name, device or note contain all words, sorted by one of
-    SORTS."""
+    """Returns the runs that are in this `state` ("": any) and have all of `words` in their task, name,
+    device, state or note. `sort` is one of SORTS: "speedup", "floor" (nearest to the least time first),
+    "judged" (most candidates first) or "task"; with "latest", they stay as given."""
     wanted = words.lower().split()
 
     def fits(one: ListedRun) -> bool:

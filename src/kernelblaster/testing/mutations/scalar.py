@@ -1,4 +1,5 @@
-"""Mutations: constants and scalar arguments that are slightly or grossly wrong, flipped signs."""
+"""Mutations: constants and scalar arguments that are slightly or grossly wrong, and signs that are
+flipped."""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,9 @@
-"""A kernel's source as a tree-sitter parse tree, for the mutation operators, which edit it.
+"""A kernel's source as a parse tree (tree-sitter), for the mutation operators, which edit it.
 
 Comments and strings are nodes of their own, so an operator that asks for other nodes never touches them.
-Types are guessed from declarations in the same file: a name that is declared as floating anywhere counts as
-floating everywhere, and so do pointers and arrays. A wrong guess costs a mutant that does not compile.
+Whether an expression is floating-point is guessed: a name that any declaration in the file makes
+floating-point, or a pointer to such numbers, is taken for that everywhere in it. After a wrong guess a mutant
+may not compile, and is of no use.
 """
 
 import re
@@ -26,9 +27,10 @@ _HANDED_ON = re.compile(r"__(ldg|ldcs|ldcg|shfl\w*)")  # as floating as what the
 
 @dataclass(frozen=True)
 class Mutation:
-    """One mistake to make in a source: `what` it is in words, at byte `at`; `changes` are non-overlapping
-    (begin, end, new text) in bytes. `argument`, if not empty, says why it is wrong even if no run shows it:
-    what the memory model does not guarantee may still come out right, and large sizes are not run."""
+    """One mistake to make in a source. `what` says it in words; `at` is the byte where it is. `changes` are
+    (begin, end, new text) in bytes, and do not overlap. If `argument` is not empty, it says why the result is
+    wrong even if no run shows it: a missing fence, for example, may do no harm in a run, and large sizes are
+    not run."""
 
     at: int
     what: str
@@ -37,9 +39,9 @@ class Mutation:
 
 
 class Code:
-    """A CUDA source parsed for mutation, with its task's facts: `sizes` of the primary workload and
-    `scalars`, both by name. `nodes` are all named nodes that are compiled, `functions` the function
-    definitions."""
+    """A CUDA source, parsed, with what is known of its task: `sizes` of the primary workload and `scalars`,
+    both by name. `nodes` are all named nodes of the syntax tree, without code under `#ifdef PLANTED_ERROR`;
+    `functions` are those that define a function."""
 
     def __init__(self, source: str, sizes: Mapping[str, int], scalars: Mapping[str, float]) -> None:
         self.source = source
@@ -74,8 +76,8 @@ class Code:
         yield from (f for f in self.functions if "__global__" in _header(f))
 
     def entry(self) -> int | None:
-        """The byte offset after the opening brace of the launch function's body; None if the source does not
-        define it."""
+        """Returns the byte offset after the opening brace of the launch function; None if the source does not
+        define that."""
         for function in self.functions:
             body = function.child_by_field_name("body")
             if body is not None and LAUNCH in _header(function):
@@ -90,8 +92,8 @@ class Code:
                 yield loop
 
     def is_floating(self, node: Node | None) -> bool:
-        """Whether an expression (a node of the syntax tree) looks like a floating-point number, by the
-        declarations in the file; a pointer to such does not."""
+        """True if an expression (a node of the syntax tree) looks like a floating-point number, by the
+        declarations in the file. False for a pointer to such numbers."""
         if node is None:
             return False
         kind, floating = node.type, False
@@ -166,7 +168,8 @@ def short(node: Node) -> str:
 
 
 def within(node: Node, *types: str) -> bool:
-    """Whether a node of the syntax tree is part of one that has one of these types, in the same function."""
+    """True if a node of the syntax tree is inside of another one whose type is among `types`, in the same
+    function."""
     above = node.parent
     while above is not None and above.type != "function_definition":
         if above.type in types:
