@@ -42,7 +42,7 @@ class EagerLaunch:
 
 @dataclass(frozen=True)
 class EagerCall:
-    """One call of a PyTorch operator. `name` is the ATen operator (like "softmax"), `args` are all of its
+    """One call of a PyTorch operator. `name` is the ATen operator (like "softmax"), `args` are its positional
     arguments; `inputs` and `outputs` are the tensors among its arguments and results, of which only shape,
     strides and type are used. `pointwise`: PyTorch tags the operator as elementwise."""
 

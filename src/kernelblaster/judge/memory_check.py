@@ -1,5 +1,5 @@
 """Checks that a candidate's call wrote to nothing but its outputs: inputs, parameters and the guard zones
-around tensors must be unchanged."""
+(the unused memory around outputs) must be unchanged."""
 
 import torch
 
@@ -13,9 +13,10 @@ PIECE = 1 << 25  # words that are hashed at once
 
 
 class MemoryCheck:
-    """Checks that a candidate's call wrote to nothing but its outputs: compares keyed hashes of inputs and
-    parameters from before the call (taken at construction) with those after it. With `protected` the device
-    maps them read-only, so no hashes are needed. `key` must be unknown to the candidate."""
+    """Checks that a candidate's call wrote to nothing but its outputs: compares hashes of inputs and
+    parameters from before the call, which are taken when this object is made, with those after it. `key` goes
+    into the hashes and must be unknown to the candidate. With `protected`, the device maps inputs and
+    parameters read-only, so they are not hashed, and only the guard bytes around outputs are checked."""
 
     def __init__(self, layout: Layout, signature: Signature, key: int, *, protected: bool) -> None:
         self._layout = layout
@@ -27,8 +28,8 @@ class MemoryCheck:
         return [keyed_hash(self._layout.raw(tensor), self._key) for tensor in self._tensors]
 
     def stop_if_touched(self) -> None:
-        """Raise Stop with a Rejected outcome if a guard byte (outside every tensor), an input or a parameter
-        was changed."""
+        """Raises Stop with a Rejected outcome if the call changed a guard byte (outside every tensor), an
+        input or a parameter."""
         offset = self._layout.broken_guard()
         if offset is not None:
             raise Stop(

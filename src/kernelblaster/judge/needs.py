@@ -49,7 +49,7 @@ def needs_of(task: Task) -> MemoryNeeds:
 
 
 def room_on(device: torch.device) -> MemoryRoom:
-    """The memory of a device where candidates run, and of this host."""
+    """How much memory there is for judging on this device, and on this host."""
     total = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else None
     return MemoryRoom(total, _host_bytes())
 

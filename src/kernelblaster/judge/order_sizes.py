@@ -45,9 +45,9 @@ class LaunchedSize:
 
     @property
     def most_blocks(self) -> int:
-        """How many blocks of this size's only launch to run, so that the emulator does not take too long; 0
-        for all of them. If there are several launches, it is 0, because a later one reads what every block of
-        an earlier one wrote."""
+        """How many blocks of the launch at this size the emulator should run, so that it does not take too
+        long; 0 for all of them. It is 0 also if there are several launches (a later one reads what every
+        block of an earlier one wrote), and if blocks communicate."""
         if self.speaking or not self.alone or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
@@ -60,18 +60,18 @@ class LaunchedSize:
 
     @property
     def possible(self) -> bool:
-        """Whether the emulator can run the launches at this size in acceptable time; False if there are
-        none."""
+        """True if the emulator can run all launches at this size in acceptable time; False also if there are
+        no launches."""
         most = MOST_WARPS if not self.alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
         return bool(self.launches) and self.warps <= most
 
     @property
     def reached(self) -> Reached:
-        """What running the candidate at this size covers, as a set of triples (kernel name, several, large).
-        With `several` true the kernel is launched with more than one cluster of blocks, with `large` true
-        every size is at least three (LEAST_EXTENT), below which an error may not show. A size with the
-        property is listed with the value False as well, because it covers what needs the property and what
-        does not."""
+        """What running the candidate at this size covers, as triples (kernel name, several, large).
+        `several`: the kernel is launched with more than one cluster of blocks. `large`: every size is at
+        least three (LEAST_EXTENT), below which an error may not show. What covers True covers False as well:
+        a kernel `k` launched with many blocks at large sizes gives all four triples ("k", False, False) to
+        ("k", True, True)."""
         ample = min(self.workload.sizes.values()) >= LEAST_EXTENT
         return {
             (one.kernel, several, large)
@@ -84,9 +84,10 @@ class LaunchedSize:
 def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
-    """The workloads at which the candidate's host code is recorded, to see which kernels it launches: at most
-    twelve (TRIED), all different. `small` comes first, then one of `stretched` (workloads with one very long
-    size) for each size that is the longest in some of them, then `others` as far as there is room."""
+    """The workloads at which the candidate's host code is recorded, to see which kernels it launches there:
+    at most twelve (TRIED), all different. First `small`. Then workloads from `stretched`, each of which has
+    one very long size: one of them, drawn at random, for each size that is the long one. Last `others`, as
+    far as there is room."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
@@ -100,12 +101,12 @@ def choose(
     *,
     speaking: bool,
 ) -> tuple[list[LaunchedSize], list[str]]:
-    """Record the kernel launches of all calls, and choose the sizes at which the order check runs the
-    candidate, so that together they launch the same kernels as the `primary` call (at the timed sizes).
-    Returns (sizes, missing): at most five sizes (CHOSEN), always with the first of `calls`; and the names of
-    those kernels of the primary call that no chosen size launches, or launches with more than one cluster of
-    blocks if the primary call does. `speaking` is the field of LaunchedSize; `runner` has the candidate
-    loaded."""
+    """Chooses the sizes at which the order check runs the candidate: together they should launch the same
+    kernels as the `primary` call (at the timed sizes). For that, the launches of all calls are recorded.
+    Returns (sizes, missing): at most five sizes (CHOSEN), the first of `calls` always among them; and the
+    names of kernels of the primary call that no chosen size launches in the same way (with more than one
+    cluster of blocks, if the primary call does so). `speaking` is copied into each LaunchedSize; `runner` has
+    the candidate loaded."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {

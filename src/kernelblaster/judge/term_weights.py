@@ -18,8 +18,8 @@ VANISHING = 2.0**-150  # zero in float32
 
 
 def weight(terms: torch.Tensor, dims: Dims) -> int:
-    """For sums of `terms` over the axes `dims`: how many terms contribute rounding error, in the sum that has
-    the most. 1 if all sums are exact in any order."""
+    """The number of terms that contribute rounding error when `terms` is summed over the axes `dims`; of all
+    these sums, that of the one with the most. 1 if every sum is exact in any order."""
     sizes = terms.abs()
     total = sizes.sum(dims)
     if bool((total <= EXACT * _quantum(sizes)).all()):
