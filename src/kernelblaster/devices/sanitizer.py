@@ -16,8 +16,8 @@ SHOWN = 3
 
 
 def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
-    """Run the job's call under each of memcheck, racecheck and synccheck (TOOLS), and return what they
-    report, one line each, with source lines where known. Empty if they report nothing. Raises DeviceLost if
+    """Runs the job's call under each of memcheck, racecheck and synccheck (TOOLS). Returns what they report,
+    one line for each error, with source lines where known; empty if they report nothing. Raises DeviceLost if
     compute-sanitizer is not installed or does not work here."""
     sanitizer = settings().sanitizer
     if sanitizer is None:
