@@ -17,6 +17,7 @@ class Record(BaseModel):
         return self.digest_without()
 
     def digest_without(self, *fields: str) -> str:
-        """As `digest`, but records that differ only in these fields get equal digests."""
+        """A `digest` that leaves these fields out, so that records which differ only in them have the same
+        one."""
         text = self.model_dump_json(exclude=set(fields))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

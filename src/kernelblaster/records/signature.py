@@ -35,8 +35,8 @@ class Tensor(Record):
 
     @property
     def floating(self) -> bool:
-        """Whether the elements are floating-point numbers, so that errors are bounded instead of
-        forbidden."""
+        """True if the elements are floating-point numbers. Errors of such an output are bounded; other
+        outputs must be exact."""
         return self.dtype in FLOATING
 
 
