@@ -19,7 +19,7 @@ def printable(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Makes untrusted text safe for one line of a terminal: control characters become visible escapes, and
-    every run of white space, newlines included, one space."""
+    every run of white space, newlines included, becomes one space."""
     return printable(" ".join(text.split()))
 
 

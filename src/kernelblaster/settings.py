@@ -217,8 +217,8 @@ def hide_gpus() -> None:
 
 
 def visible_device() -> str:
-    """The GPU that is CUDA device 0 in this process, as a value of CUDA_VISIBLE_DEVICES for a child
-    process."""
+    """The GPU that is CUDA device 0 in this process, as a value of CUDA_VISIBLE_DEVICES for a child process:
+    "0", or whatever names it in this process's own CUDA_VISIBLE_DEVICES."""
     return os.environ.get(VISIBLE_GPUS, "0").split(",")[0] or "0"
 
 

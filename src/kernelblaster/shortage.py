@@ -1,4 +1,5 @@
-"""Recognize errors that mean that this machine or process is short of something: disk, memory, files."""
+"""Recognizes errors which mean that this machine or process is short of something: disk, memory, open files,
+permissions."""
 
 import errno
 

@@ -21,8 +21,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileAccess(IntFlag):
-    """Rights on files and folders that Landlock can grant, with the kernel's bits, and usual combinations of
-    them."""
+    """Rights on files and folders that Landlock can grant, as flags with the kernel's values, and the
+    combinations of these that are granted here."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1

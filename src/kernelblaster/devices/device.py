@@ -240,14 +240,14 @@ class Device(Protocol):
 
     @property
     def patience(self) -> int:
-        """Factor on the time limit of a call: 1 on a GPU, more on a device that emulates every
-        instruction."""
+        """The factor by which the time limit of a call is multiplied on this device: 1 on a GPU, more on a
+        device that emulates every instruction."""
         ...
 
     @property
     def most_threads(self) -> int | None:
-        """The most GPU threads that a call may start in a verification case that may be left out; cases that
-        start more are left out, because they would take too long. None if there is no limit."""
+        """The most GPU threads that one call may start; None if there is no limit. A verification case at
+        very large sizes is left out if its call starts more, because that would take too long."""
         ...
 
     @property

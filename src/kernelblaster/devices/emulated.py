@@ -192,8 +192,8 @@ class EmulatedRunner(ReplayRunner):
 
     def draw(self, draws: Draws, *, restored: bool = False) -> None:
         """Sets how the emulator behaves in later calls where hardware leaves it open, by the fields of
-        `draws`. Its SM and warp counts are not used: those of the GPU that the device stands for are. With
-        `restored`, global variables are reset to their initial values before every call."""
+        `draws`. The SM and warp counts in `draws` are ignored: those of the GPU that the device stands for
+        are used. With `restored`, global variables are reset to their initial values before every call."""
         known = self._candidate.gpu.attributes
         drawn = replace(draws, multiprocessors=known[16], warp_slots=known[39] // WARP)
         self.ask(" ".join(["draws", *(str(word) for word in drawn.words)]))

@@ -53,9 +53,8 @@ class CallToRecord:
 
     @property
     def text(self) -> str:
-        """This call as one line of text, the form in which the recorder's executable reads it: addresses
-        first, then the arguments of each call of `before` and of this one, with the number of times to make
-        it."""
+        """This call as one line of text, in which the recorder's executable reads it: the addresses, then for
+        each call of `before`, and last for this one, how often it is made and its arguments."""
         words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]

@@ -1,7 +1,7 @@
 """Runs compute-sanitizer on one call of a candidate: memory errors, races, misused barriers.
 
-Its check for uninitialized reads does not work on memory mapped at chosen addresses; the PTX machine, the
-emulator, finds those (docs/emulator.md).
+compute-sanitizer's check for uninitialized reads is not used, because it does not work on memory mapped at
+chosen addresses; the PTX machine, the emulator, finds such reads (docs/emulator.md).
 """
 
 import re

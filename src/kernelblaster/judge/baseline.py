@@ -1,5 +1,5 @@
-"""Baselines: what a candidate is compared with and timed against. Either the task's PyTorch module (eager,
-torch.compile or IREE), or a CUDA task's own kernel."""
+"""Baselines. A baseline is what a candidate is compared with and timed against: the task's PyTorch module
+(eager, or by torch.compile or IREE), or a CUDA task's own kernel."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -61,8 +61,8 @@ class Baseline(Protocol):
         ...
 
     def adopt(self, layout: Layout) -> None:
-        """Copies the parameter values that lie in the memory of `layout` into the baseline's own tensors, so
-        that this copy is not timed. Call it before `timed`."""
+        """Copies the parameter values that lie in the memory of `layout` into the baseline's own tensors.
+        Call it before `timed`, whose time does not include this copying."""
         ...
 
     def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:

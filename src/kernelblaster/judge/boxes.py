@@ -24,10 +24,10 @@ MOST_READ = 1 << 23  # input elements of a box that depend on it
 
 @dataclass(frozen=True)
 class Box:
-    """A part of a workload that is compared with the reference by itself: for each independent size (one
-    along which outputs do not depend on each other, like a batch) the indices that belong to it, in `chosen`
-    by the size's name. All other sizes are whole. `split` is the size along which `slabs` cuts the box into
-    pieces; None for a box that is the whole workload, which is one piece."""
+    """A part of a workload that is compared with the reference by itself. For each independent size (one
+    along which outputs do not depend on each other, like a batch), `chosen` has the indices that belong to
+    it, by the size's name; along all other sizes, every index does. `split` is the size along which `slabs`
+    cuts the box into pieces; None for a box that is the whole workload, which is one piece."""
 
     workload: Workload
     chosen: dict[str, torch.Tensor]

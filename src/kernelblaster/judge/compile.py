@@ -1,5 +1,5 @@
-"""Compiles candidates to shared objects with nvcc, without PyTorch's headers, and screens source and result.
-Results are cached by source, flags and compiler version."""
+"""Compiles candidates to shared objects with nvcc, without PyTorch's headers. The source is screened before
+and the shared object afterwards. Results are cached by source, flags and compiler version."""
 
 import errno
 import hashlib

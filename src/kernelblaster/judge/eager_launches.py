@@ -59,8 +59,8 @@ class EagerCall:
 
 
 def launches_of(call: EagerCall) -> list[EagerLaunch]:
-    """The kernels that eager PyTorch launches for a call, in order; empty for an operator without tensor
-    results."""
+    """The kernels that eager PyTorch launches for one call of an operator, in order; empty for an operator
+    without tensor results."""
     if not call.outputs:
         return []
     known = _KNOWN.get(call.name) or _KNOWN.get(call.name.removesuffix("_"))

@@ -44,9 +44,9 @@ from kernelblaster.records.profile import Depth
 
 
 class DeviceJudge:
-    """Verifies, times and profiles candidates (CUDA sources for a task) on one device, which the caller
-    closes. References and error bounds of each task are prepared once and kept. Not for use from several
-    threads at once, except for `compile`."""
+    """Verifies, times and profiles candidates (CUDA sources for a task) on one device. References and error
+    bounds of each task are prepared once and kept. The caller opens the device and closes it. Not for use
+    from several threads at once, except for `compile`."""
 
     def __init__(self, device: Device, options: EvaluationOptions | None = None) -> None:
         """Use an open device. Raises KernelBlasterError if the options ask for anything but eager PyTorch as

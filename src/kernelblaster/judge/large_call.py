@@ -3,8 +3,8 @@ it wrote with the reference.
 
 Most of the inputs hold values like the task file's own; each of some slabs (slices of the workload, boxes.py)
 holds another kind of values. If the call is a single launch whose blocks are independent, only some of its
-blocks are run, drawn in secret, and the elements that they wrote are compared. From how many these are it is
-estimated whether all blocks together would write every element.
+blocks are run, drawn in secret, and the elements that they wrote are compared. Their number shows whether all
+blocks together would write every element.
 """
 
 import random
@@ -52,11 +52,11 @@ class LargeTask:
 
 @dataclass(frozen=True)
 class CallCoverage:
-    """What a large call ran and wrote. `share` is the fraction (0 to 1) of the blocks of its only launch that
-    were run; 1 if all blocks of all its launches were. `covered` is the fraction of an output's elements that
-    was written, the least of all outputs. `places` are positions of some written elements, as indices by size
-    name; empty if all blocks ran. `work` is how much the emulator did, in the units of `Draws.most_work`
-    (warp instructions, memory accesses weighted)."""
+    """What a large call ran and wrote. `share` is the fraction (0 to 1) of the thread blocks that were run:
+    less than 1 only for a call with a single launch. `covered` is the fraction of an output's elements that
+    was written; of several outputs, that of the one with the smallest fraction. `places` are positions of
+    some written elements, as indices by size name; empty if all blocks ran. `work` is how much the emulator
+    did: the number of warp instructions, plus 12 (ACCESS_WORK) for each access to memory."""
 
     share: float
     covered: float

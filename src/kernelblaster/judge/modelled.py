@@ -175,8 +175,8 @@ def primary_scalars(task: Task) -> list[Any]:
 
 
 def total_us(profile: Profile) -> float:
-    """Time in us of a profiled call: the sum of its kernels' durations. Raises KernelBlasterError if a kernel
-    has none."""
+    """Time in us of a profiled call: the sum of its kernels' durations. Raises KernelBlasterError if the
+    duration of some kernel is not known."""
     durations = [kernel.duration_us for kernel in profile.kernels]
     if None in durations:
         raise KernelBlasterError(f"the profile of {profile.device} has kernels without a duration.")

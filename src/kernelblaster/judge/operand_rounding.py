@@ -34,8 +34,8 @@ MOST = 4.0  # times: operands that are cut off instead of rounded cost twice as 
 class OperandRounding:
     """How the baseline, which is PyTorch or the user's kernel, treats float32 operands of products at the
     timed sizes. `products` says which operands it rounds to TF32: "none", those of "convolutions", or those
-    of all "products" (matrix products too). `ratio` is its error divided by the error that rounding to the
-    nearest TF32 number gives: 1, or about 2 where it cuts low bits off instead."""
+    of all "products" (matrix products too). `ratio` is the baseline's error divided by the error that
+    rounding to the nearest TF32 number gives: 1, or about 2 where low bits are cut off instead."""
 
     products: RoundedProducts = "none"
     ratio: float = 1.0
@@ -64,9 +64,9 @@ def to_tf32(values: torch.Tensor) -> torch.Tensor:
 
 
 def expected_rounding(task: Task) -> RoundedProducts:
-    """The products that eager PyTorch should compute on TF32 operands at the timed sizes, from the operators
-    that the module runs there: "convolutions" or "none". "none" also for CUDA sources and modules that cannot
-    be traced without values."""
+    """Which products eager PyTorch, by its rules, computes on TF32 operands at the timed sizes:
+    "convolutions" or "none". It follows from the operators that the module runs there. "none" also for CUDA
+    sources and for modules that cannot be traced without values."""
     return _modelled(task).expected
 
 

@@ -10,8 +10,7 @@ Progress = Callable[[str], None]
 
 
 def silent(stage: str) -> None:
-    """A progress callback that does nothing with the name of the `stage`; for callers that do not want
-    messages."""
+    """A progress callback that ignores the name of the stage, for callers that do not want messages."""
 
 
 @dataclass(frozen=True)

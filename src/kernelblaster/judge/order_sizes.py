@@ -54,8 +54,8 @@ class LaunchedSize:
 
     @property
     def alone(self) -> bool:
-        """Whether there is a single launch, and it is not cooperative (no barrier over the whole grid), so
-        that its blocks can be run without each other."""
+        """True if there is a single launch at this size and it is not cooperative (has no barrier over the
+        whole grid), so that some of its blocks can be run without the others."""
         return len(self.launches) == 1 and not self.launches[0].cooperative
 
     @property
@@ -124,8 +124,8 @@ def choose(
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
-    """Arguments of a call at the primary workload (the sizes that are timed), with these scalar arguments but
-    without memory behind its tensors: its launches can be recorded, but not run."""
+    """Arguments of a call at the primary workload (the sizes that are timed), with these scalar arguments.
+    There is no memory behind its tensors: the launches of the call can be recorded, but not run."""
     starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)

@@ -214,10 +214,10 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
-    """How far two outputs may be apart, for each error measure, if one is within `allowed` of the truth and
-    the other within `own` of it (None: the other is exact): the sum of both, times 1.25, since these bounds
-    were found on other input values. With `few` (an output of few elements, whose errors vary more), times
-    2."""
+    """How far two outputs may be apart, for each error measure, if one is off by at most `allowed` from the
+    truth and the other by at most `own` (None: it is exact). It is the sum of both, times 1.25 because these
+    bounds were found on other input values; times 2 with `few`, for outputs of few elements, whose errors
+    vary more."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 
@@ -229,8 +229,8 @@ def larger(allowed: Errors, own: Errors) -> Errors:
 
 
 def exceeded(errors: Errors, allowed: Errors) -> str | None:
-    """The first measure of `errors` above its bound, in words with both numbers; None if all are within
-    bounds."""
+    """The first error measure that is above its bound in `allowed`, in words with both numbers ("rms error
+    3.1e-05, allowed 1e-05"); None if all measures are within bounds."""
     for measure in MEASURES:
         value, limit = getattr(errors, measure), getattr(allowed, measure)
         if not value <= limit:

@@ -1,5 +1,5 @@
-"""The errors of a candidate's outputs on one set of random input values (a draw), and the decision over
-several draws."""
+"""The errors of a candidate's outputs on one set of random input values (a draw), and the decision that
+follows from several draws."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,9 +80,10 @@ def doubtful(samples: Sequence[OutputSample]) -> bool:
 
 
 def allowed(samples: Sequence[OutputSample]) -> Errors:
-    """The bound on one output's errors, for each error measure, from all draws of input values together: the
-    samples' errors of PyTorch, effects of input roundings and effects of TF32 are pooled over the draws,
-    `precision.bound` makes a bound of them, and that is multiplied by the case's lenience."""
+    """The bound on one output's errors, for each error measure, from all draws of input values together (one
+    sample each). PyTorch's errors, the effects of one rounding of the inputs, and those of TF32 operands are
+    each pooled over the samples; `precision.bound` makes a bound of the three, which is then multiplied by
+    the case's lenience."""
     own = [one.own for one in samples if one.own is not None]
     moved = [one.moved for one in samples if one.moved is not None]
     dtype = getattr(torch, samples[0].tensor.dtype)

@@ -32,8 +32,9 @@ class Stop(Exception):
 
 class Leash:
     """The limit on the time of all calls of one candidate together, in all stages of the judge: six times
-    (WHOLE) the limit of one call, times the device's `patience` (1 on a GPU, more on the emulator). It stops
-    candidates of which every single call stays just within the limit of a call, which the device enforces."""
+    (WHOLE) the limit of one call, times the device's `patience` (1 on a GPU, more on the emulator). The
+    device enforces the limit of each call; this limit stops candidates whose every call takes nearly that
+    long."""
 
     def __init__(self, device: Device) -> None:
         self._limit_s = WHOLE * settings().call_limit_s * device.patience

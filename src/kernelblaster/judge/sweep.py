@@ -1,5 +1,5 @@
-"""Tunable constants, which a candidate's source declares in comments with the values to try: parses the
-declarations and makes all variants."""
+"""Tunable constants: a candidate's source declares them in comments, with the values to try. Functions here
+parse these declarations and make all variants of the candidate."""
 
 import itertools
 import re

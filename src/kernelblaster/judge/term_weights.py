@@ -1,9 +1,9 @@
 """How many terms of a sum contribute rounding error, for each PyTorch operator that takes sums. Used by
 terms.py.
 
-Zero terms do not count: adding a zero costs no rounding. A sum counts as one term if all its terms are
-multiples of one power of two and their absolute sum is so small that every order of summation is exact in
-float32.
+Zero terms do not count: adding a zero costs no rounding. A sum counts as one term if it is exact in float32
+in whatever order it is added up: if all its terms are multiples of one power of two, and the sum of their
+magnitudes is small enough.
 """
 
 from collections.abc import Callable

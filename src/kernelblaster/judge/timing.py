@@ -396,8 +396,8 @@ def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> 
 
 def conclude(speedup: Speedup) -> Outcome:
     """The outcome of a correct candidate: Accepted if the whole confidence interval of its speedup lies above
-    1.01, Slower if it lies below 1 / 1.01, else Inconclusive. The timer resolves no less than 1 %
-    (RESOLUTION)."""
+    1.01, Slower if it lies below 1 / 1.01, else Inconclusive. Differences below 1 % (RESOLUTION) are not
+    resolved by the timer."""
     if speedup.low > 1 + RESOLUTION:
         return Accepted(speedup=speedup)
     if speedup.high < 1 / (1 + RESOLUTION):

@@ -1,5 +1,5 @@
-"""Profiles candidates once they are known to be correct, those of several tasks under one start of the
-profiler."""
+"""Profiles candidates once they are known to be correct. Candidates of several tasks may share one start of
+the profiler."""
 
 from collections.abc import Callable, Sequence
 

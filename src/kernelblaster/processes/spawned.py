@@ -1,5 +1,5 @@
-"""Starts a Python process (`multiprocessing`, spawn) with a pipe to it, which is killed when this process
-ends."""
+"""Starts Python processes (`multiprocessing`, spawn) that are killed when this process ends, each with a pipe
+to it."""
 
 import errno
 import multiprocessing

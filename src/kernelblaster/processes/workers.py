@@ -127,8 +127,8 @@ class Workers:
 
     @property
     def failures(self) -> list[int]:
-        """The exit codes of worker processes that have ended other than normally: not 0; negative if a signal
-        ended them."""
+        """The exit codes, other than 0, of the worker processes that have ended; a negative one is that of a
+        process which a signal ended."""
         return [process.exitcode for process in self._processes if process.exitcode]
 
 

@@ -112,8 +112,8 @@ class NotEmulated(KernelBlasterError):
 
 
 class InvalidLaunch(KernelBlasterError):
-    """Raised for a launch that no GPU would accept, by its grid, block, shared memory or tensor map; the
-    message says which."""
+    """Raised for a launch that no GPU would accept, because of its grid, block, shared memory or a tensor
+    map; the message says which."""
 
 
 @cache
@@ -181,9 +181,9 @@ class Machine:
     def tensor_map(self, number: int, numbers: Sequence[int], *, im2col: bool = False) -> bytes:
         """Makes a tensor map (the descriptor that TMA copies take) and returns the 128 bytes to pass to a
         kernel as its argument. `numbers` are the arguments of cuTensorMapEncodeTiled or, with `im2col`, of
-        cuTensorMapEncodeIm2col, in the order of native/tensor_map.h. Maps are numbered from 0 by `number`;
-        making number 0 forgets all earlier ones. Raises NotEmulated for a kind of map that the emulator
-        lacks, InvalidLaunch for arguments that CUDA would refuse."""
+        cuTensorMapEncodeIm2col, in the order of native/tensor_map.h. `number` is the map's own number,
+        counted from 0; making number 0 forgets all earlier maps. Raises NotEmulated for a kind of map that
+        the emulator lacks, InvalidLaunch for arguments that CUDA would refuse."""
         if number == 0:
             self._library.ptx_tensor_maps_clear(self._handle, *MARK)
         values = (ctypes.c_int64 * len(numbers))(*numbers)

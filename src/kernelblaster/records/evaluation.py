@@ -26,9 +26,9 @@ class Resources(Record):
 
 
 class Compilation(Record):
-    """How a candidate was compiled: `seconds` that nvcc took (when it was compiled, if the binary was
-    `cached`), the `architecture` (like sm_90a), the compiler with its version, and ptxas' report on each
-    kernel."""
+    """How a candidate was compiled. `seconds` is how long nvcc took; if the binary came from the cache
+    (`cached`), how long it took when it was compiled. `architecture` is like sm_90a, `compiler` a name with
+    its version, `resources` are ptxas' reports on each kernel."""
 
     seconds: float
     cached: bool

@@ -102,8 +102,8 @@ class Unsupported(Record):
 
 
 class Abandoned(Record):
-    """No verdict: the processes that judged the candidate died while judging it more than once, so it is not
-    tried again. `reason` names the candidate and says how they died."""
+    """No verdict: the processes that judged the candidate died, and died again when it was judged once more,
+    so it is not tried again. `reason` names the candidate and says how they died."""
 
     kind: Literal["Abandoned"] = "Abandoned"
     reason: str

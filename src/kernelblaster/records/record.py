@@ -17,7 +17,7 @@ class Record(BaseModel):
         return self.digest_without()
 
     def digest_without(self, *fields: str) -> str:
-        """A `digest` that leaves these fields out, so that records which differ only in them have the same
-        one."""
+        """Like `digest`, but computed without the fields with these names: records that differ only in them
+        get the same text."""
         text = self.model_dump_json(exclude=set(fields))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,5 @@
-"""The launch function's arguments: outputs, inputs, parameters, then every size once."""
+"""The arguments of a candidate's launch function, in calling order: outputs, inputs, parameters, then every
+size once."""
 
 from typing import Literal
 

@@ -1,5 +1,5 @@
-"""Performance states of kernels and the optimizations that may help in them, the entries of the knowledge
-base."""
+"""Performance states (what bounds a kernel), and optimizations (techniques that may help a kernel in a
+state). The knowledge base is made of these."""
 
 from typing import Literal
 
