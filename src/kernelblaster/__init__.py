@@ -1,5 +1,4 @@
-"""KernelBlaster makes CUDA kernels faster, proves that they still compute the same, and learns from each
-search.
+"""KernelBlaster makes CUDA kernels faster, proves that they still compute the same, and learns from it.
 
     import kernelblaster as kb
 

@@ -1,6 +1,6 @@
-"""Client of the keeper, a process that runs no code of others and does for a confined command what that may
-not do itself: call model servers (it has the keys), open the knowledge base, write the files that the user
-named, and build this program's native parts. Without one, `is_running` is false.
+"""Client of the keeper, a process that runs no code of task files or candidates, and does for a confined
+command what that may not do itself: call model servers (it has the keys), open the knowledge base, write the
+files that the user named, and build this program's native parts. Without one, `is_running` is false.
 
 Protocol: a connection is one end of a socket pair. It is handed to the keeper through its door, a socket that
 this process and its workers inherit. A message is a 4-byte big-endian length and a JSON object. The keeper
@@ -98,8 +98,8 @@ def start() -> None:
 
 def seal() -> None:
     """From now on, the keeper (the helper process that holds keys and files) uses only servers, knowledge
-    bases and files that were claimed before. Called before code of others runs. Does nothing if there is no
-    keeper, or it has ended."""
+    bases and files that were claimed before. Called before the code of task files runs. Does nothing if there
+    is no keeper, or it has ended."""
     if is_running():
         with suppress(KeeperLost):
             ask({"do": "seal"}, SHORT_S)

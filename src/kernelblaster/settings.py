@@ -74,9 +74,9 @@ class Settings:
     Set by environment variables: KERNELBLASTER_CACHE (folder of results that can be recomputed),
     KERNELBLASTER_CACHE_GB (its largest size), KERNELBLASTER_DATA (folder of runs and the knowledge base),
     KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT,
-    KERNELBLASTER_DATABASE_PATIENCE, KERNELBLASTER_UNSAFE (run host code of candidates and files of tasks even
-    where they cannot be confined), KERNELBLASTER_TRUST_TASKS (do not confine files of tasks),
-    KERNELBLASTER_READABLE (what files of tasks may read beside their own folder, with colons between).
+    KERNELBLASTER_DATABASE_PATIENCE, KERNELBLASTER_UNSAFE (run task files and the host code of candidates even
+    where they cannot be confined), KERNELBLASTER_TRUST_TASKS (do not confine task files),
+    KERNELBLASTER_READABLE (what task files may read beside their own folder, with colons between).
     """
 
     cache: Path
@@ -122,7 +122,7 @@ def settings() -> Settings:
 
 
 def allow_unsafe() -> None:
-    """From now on, host code of candidates and files of tasks are run even where the system cannot confine
+    """From now on, task files and the host code of candidates are run even where the system cannot confine
     them, in this process and those that it starts."""
     os.environ[UNSAFE] = "1"
 
@@ -134,8 +134,8 @@ def trust_tasks() -> None:
 
 
 def allow_reading(paths: Sequence[Path]) -> None:
-    """Lets code of task files read these files and folders beside their own folder, in this process and those
-    that it starts."""
+    """Lets the code of task files read these files and folders beside their own folder, in this process and
+    those that it starts."""
     os.environ[READABLE] = ":".join([os.environ.get(READABLE, ""), *(str(path.absolute()) for path in paths)])
 
 
@@ -150,9 +150,9 @@ def mark_confined(results: Path, scratch: Path) -> None:
 
 
 def task_environment() -> dict[str, str]:
-    """The environment variables that code of tasks may see, with their values by name: those in a fixed list
-    (FOR_TASKS) or with certain beginnings (FOR_TASKS_TOO), unless their names look like secrets; and those
-    that KERNELBLASTER_PASS names, except API keys of model servers."""
+    """The environment variables that the code of task files may see, with their values by name: those in a
+    fixed list (FOR_TASKS) or with certain beginnings (FOR_TASKS_TOO), unless their names look like secrets;
+    and those that KERNELBLASTER_PASS names, except API keys of model servers."""
     passed = {*os.environ.get(PASSED, "").replace(",", " ").split()} - {*KEYS}
     return {
         name: value

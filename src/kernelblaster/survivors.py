@@ -1,5 +1,5 @@
-"""Kills processes that outlive their command. Code of a task can leave a process without a parent; the keeper
-(the command's helper process) ends such processes after the command.
+"""Kills processes that outlive their command. The code of a task file can leave a process without a parent;
+the keeper (the command's helper process) ends such processes after the command.
 
 They are recognized by the value `oom_score_adj` (in /proc), which a process inherits from the one that
 started it and which a confined process cannot change. A command takes a value that no other confined process

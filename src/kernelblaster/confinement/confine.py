@@ -1,5 +1,5 @@
-"""Confines the calling process, before it runs code of tasks: Landlock for files, signals and TCP, a seccomp
-filter of system calls for the rest, and none of root's capabilities that are not needed."""
+"""Confines the calling process, before it runs the code of task files: Landlock for files, signals and TCP, a
+seccomp filter of system calls for the rest, and none of root's capabilities that are not needed."""
 
 import ctypes
 import os
@@ -38,8 +38,8 @@ class Needs:
 
 
 def lacking() -> str:
-    """What this system lacks to confine code of tasks (Landlock, seccomp), in words for the user; empty if
-    nothing."""
+    """What this system lacks to confine the code of task files (Landlock, seccomp), in words for the user;
+    empty if nothing."""
     gaps = []
     if landlock.version() < LEAST_LANDLOCK:
         gaps.append(
@@ -51,8 +51,8 @@ def lacking() -> str:
 
 
 def limits() -> str:
-    """What code of tasks could still do on this system although it is confined, in words for the user; empty
-    if nothing."""
+    """What the code of task files could still do on this system although it is confined, in words for the
+    user; empty if nothing."""
     if landlock.version() >= SIGNALS_SINCE:
         return ""
     return "it can end your other processes (Linux 6.12 keeps it from that)"

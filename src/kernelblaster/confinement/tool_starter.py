@@ -1,6 +1,7 @@
 """Starts NVIDIA's tools (ncu, compute-sanitizer) for a confined process: they talk to the profiled program
-over sockets, which a process with code of tasks may not connect. A small process, confined to the same files
-but without the filter of system calls, starts them; it starts nothing else, and checks their options."""
+over sockets, which a process that runs the code of task files may not connect. A small process, confined to
+the same files but without the filter of system calls, starts them; it starts nothing else, and checks their
+options."""
 
 import json
 import os
@@ -66,8 +67,8 @@ class StartedTool:
 def begin_starting(programs: Sequence[Path]) -> None:
     """Forks the starter, a small process that will start NVIDIA's tools for this process and ends with it.
     Call it when file access is confined already and before the filter of system calls is installed.
-    `programs` are folders with executables of this program (the players that a tool may be run on), which no
-    code of a task can change."""
+    `programs` are folders with executables of this program (the players that a tool may be run on), which the
+    code of task files cannot change."""
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent = os.getpid()
     if os.fork() == 0:

@@ -220,9 +220,10 @@ class EmulatedRunner(ReplayRunner):
         return answer
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
-        """Prepares a call in the emulating process, if that was not done before: sends its launch list, maps
-        its tensors, and tells how many blocks of each launch run at once. Returns the number by which later
-        commands name the call. With `alone`, all other calls are unmapped."""
+        """Prepares a call in the emulating process, if that was not done before: sends its launch list (the
+        recorded launches and copies, as lines), maps its tensors, and tells how many blocks of each launch
+        run at once. Returns the number by which later commands name the call. With `alone`, all other calls
+        are unmapped."""
         number = super().mapped(arguments, alone=alone)
         if number > self._numbered:
             self._numbered = number
@@ -236,9 +237,9 @@ class EmulatedRunner(ReplayRunner):
         return 1 if self._restored else super()._coin()
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """Makes the report of a call from its launch list and the emulator's `answer`: with the counters of
-        each launch, with findings as lines of text, and with device-side malloc that was not freed as a
-        leak."""
+        """Makes the report of a call from its launch list (what its host code asked for) and the emulator's
+        `answer`: with the counters of each launch, with findings as lines of text, and with device-side
+        malloc that was not freed as a leak."""
         report = super().report(launches, answer)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         findings = [finding for one in reports for finding in one.get("findings", [])]

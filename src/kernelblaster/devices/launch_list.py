@@ -43,9 +43,10 @@ class InvalidLaunchList(ValueError):
 
 @dataclass(frozen=True)
 class RecordedLaunch:
-    """One kernel launch of a launch list. `kernel` is the mangled name, `shared_bytes` the dynamic shared
-    memory in bytes. `dependent`: a programmatic dependent launch, which may overlap with the previous one.
-    `cluster` is the cluster size in blocks, (0, 0, 0) if the launch sets none."""
+    """One kernel launch in a launch list (what a candidate's host code asked of the GPU in one call).
+    `kernel` is the mangled name, `shared_bytes` the dynamic shared memory in bytes. `dependent`: a
+    programmatic dependent launch, which may overlap with the previous one. `cluster` is the cluster size in
+    blocks, (0, 0, 0) if the launch sets none."""
 
     kernel: str
     grid: tuple[int, int, int]

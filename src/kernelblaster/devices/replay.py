@@ -301,8 +301,9 @@ class ReplayRunner:
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
         """Prepares a call in the player (the process that replays launches), if that was not done before:
-        maps its tensors and sends its launch list. Returns the number by which later commands name the call.
-        With `alone`, all other calls are unmapped, so that a stray access to their memory faults."""
+        maps its tensors and sends its launch list (the recorded launches and copies, as lines). Returns the
+        number by which later commands name the call. With `alone`, all other calls are unmapped, so that a
+        stray access to their memory faults."""
         key = _key(arguments)
         for other in [k for k in self._mapped if alone and k != key]:
             self.ask(f"drop {self._mapped.pop(other).number}")
@@ -351,8 +352,8 @@ class ReplayRunner:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """Makes the report of a call from its launch list and `answer`, the player's answer to the command
-        that replayed it; `answer` is {} if the call was not replayed."""
+        """Makes the report of a call from its launch list (what its host code asked for) and `answer`, the
+        player's answer to the command that replayed it; `answer` is {} if the call was not replayed."""
         kept = launches.kept_scratch
         return CallReport(
             error=launches.errors[0] if launches.errors else str(answer.get("error", "")),

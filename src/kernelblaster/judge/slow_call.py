@@ -48,9 +48,9 @@ class SlowCall:
 
 def slow_call(baseline_us: float, work: tuple[LaunchedWork, ...]) -> SlowCall | None:
     """Decides by one call whether a candidate is hopelessly slow: its kernels, copies and fills (`work`) took
-    more than 50 ms (CHEAP_US) together, and more than ten times (TIMES) as long as the baseline's
-    `baseline_us`. Returns the call as a SlowCall if so, else None. A kernel without a duration counts as 0
-    us."""
+    more than 50 ms (CHEAP_US) together, and more than ten times (TIMES) as long as the baseline
+    (`baseline_us`, in us). Returns the call as a SlowCall if so, else None. A kernel without a duration
+    counts as 0 us."""
     candidate_us = sum(one.duration_us or 0.0 for one in work)
     hopeless = candidate_us > max(CHEAP_US, TIMES * baseline_us)
     return SlowCall(baseline_us, candidate_us, work) if hopeless else None
@@ -58,5 +58,6 @@ def slow_call(baseline_us: float, work: tuple[LaunchedWork, ...]) -> SlowCall | 
 
 def limit_s(baseline_us: float) -> float:
     """The time limit in seconds of the call by which `slow_call` recognizes hopelessly slow candidates:
-    10,000 times the baseline's `baseline_us`, but at least 5 s and at most the usual limit of a call."""
+    10,000 times the baseline's time `baseline_us` (in us), but at least 5 s and at most the usual limit of a
+    call."""
     return min(settings().call_limit_s, max(LEAST_LIMIT_S, LIMIT_TIMES * baseline_us / 1e6))

@@ -1,6 +1,8 @@
 """Verifies a candidate's outputs against the reference, on fresh values of every kind in a plan
-(judge/cases.py) and at sizes drawn in secret. Outputs are filled with a poison pattern before each call and
-have guard zones around them, inputs are checked to be unchanged, and repeated runs must agree."""
+(judge/cases.py) and at sizes drawn in secret. Before each call, outputs are filled with a byte pattern
+(poison), which shows what the candidate leaves unwritten, and guard zones around them are filled too, which
+show what it writes beside them. After the call, inputs must be unchanged. Whether repeated runs give the same
+bits is noted."""
 
 import random
 import time

@@ -18,7 +18,7 @@ class NamedThings:
     """The model servers, knowledge bases and files that confined processes may use through the keeper. `keys`
     are API keys by the name of their environment variable. `addresses` has the URL of a knowledge base with
     its password by the URL without it. `variables` are the other environment variables that the command hid
-    from code of tasks, by name."""
+    from the code of task files, by name."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class NamedThings:
 
     def seal(self) -> Data:
         """Ends the time in which things can be claimed: every later claim of a server, knowledge base or file
-        has no effect. Called before code of tasks runs. Returns {}."""
+        has no effect. Called before the code of task files runs. Returns {}."""
         with self._lock:
             self._sealed = True
         return {}
@@ -53,7 +53,7 @@ class NamedThings:
         return {}
 
     def environment(self) -> Data:
-        """The environment variables that the command hid from code of tasks, other than API keys, as
+        """The environment variables that the command hid from the code of task files, other than API keys, as
         {"variables": values by name}. After `seal`, there are none in it."""
         with self._lock:
             return {"variables": {} if self._sealed else self._variables}
