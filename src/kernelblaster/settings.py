@@ -260,7 +260,8 @@ def tool_environment() -> dict[str, str]:
 
 
 def library_folders() -> list[Path]:
-    """The folders of libraries, headers and the CUDA toolkit that environment variables name."""
+    """The folders of libraries, headers and the CUDA toolkit that environment variables name
+    (LD_LIBRARY_PATH, CPATH, CUDA_HOME, ...)."""
     texts = (os.environ.get(name, "") for name in OF_LIBRARIES)
     return [Path(folder) for text in texts for folder in text.split(":") if folder.startswith("/")]
 

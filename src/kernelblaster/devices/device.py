@@ -206,7 +206,7 @@ class Runner(Protocol):
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """Time one call that begins with a cold L2 cache."""
+        """Times one call that begins with a cold L2 cache."""
         ...
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
@@ -283,7 +283,8 @@ class Device(Protocol):
 
     def profile(self, jobs: "Sequence[ProfileJob]") -> list[Profile]:
         """One profile for each job (one call of a candidate), by the most detailed method that this machine
-        permits. All jobs must have the same `depth`."""
+        permits: Nsight Compute, timing of each launch, or the timing model. All jobs must have the same
+        `depth`."""
         ...
 
     def findings(self, job: "ProfileJob") -> list[str]:

@@ -305,12 +305,12 @@ def _pipe_cycles(
 
 
 def threads_of(work: Mapping[str, Any]) -> int:
-    """Threads of one block of a launch. `work` describes the launch: its "block" is (x, y, z)."""
+    """How many threads one block of a launch has. `work` describes the launch: its "block" is (x, y, z)."""
     x, y, z = work["block"]
     return int(x * y * z)
 
 
 def blocks_of(work: Mapping[str, Any]) -> int:
-    """Thread blocks of a launch. `work` describes the launch: its "grid" is (x, y, z)."""
+    """How many thread blocks a launch has. `work` describes the launch: its "grid" is (x, y, z)."""
     x, y, z = work["grid"]
     return int(x * y * z)

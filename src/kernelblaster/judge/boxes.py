@@ -63,7 +63,7 @@ class Box:
 
 
 def whole_box(workload: Workload) -> Box:
-    """The box that covers every index of a workload. It has no split, so it is one slab."""
+    """The box that covers every index of a workload. It has no split: it cannot be cut into slabs."""
     return Box(workload, {})
 
 

@@ -1,4 +1,5 @@
-"""One verification case: a kind of values at one workload, and how strictly its outputs are compared."""
+"""A verification case: a kind of values at one workload (a choice of all sizes), and how strictly outputs are
+compared there."""
 
 from dataclasses import dataclass
 from typing import Any

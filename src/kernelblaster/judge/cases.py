@@ -135,8 +135,9 @@ class CasePlanner:
 
     @cached_property
     def domain(self) -> Domain:
-        """Which kinds of values the inputs accept, found by running the reference, if possible at the task's
-        small workload, else at the smallest drawn one."""
+        """Which kinds of values the inputs accept, found by running the reference: at the task's small
+        workload if the scalars are the same there, otherwise at the smallest workload that plans may
+        contain."""
         base = self.sizes.base
         small = self._task.small
         if small is not None and self._baseline.at(small).scalars == self._baseline.at(base).scalars:

@@ -79,8 +79,8 @@ class Clock(Protocol):
 
 
 class MeasuredClock:
-    """Times candidates on a GPU. With `keep_samples`, a timing keeps every pair of times (baseline,
-    candidate), not only the speedup that follows from them."""
+    """Times candidates on a GPU. With `keep_samples`, a timing contains every pair of times (baseline,
+    candidate) in us; otherwise only their medians and the speedup that follows from them."""
 
     stage = "timing"
     largest_bytes: int | None = None

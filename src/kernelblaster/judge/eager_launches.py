@@ -80,8 +80,8 @@ def touched_bytes(tensor: torch.Tensor) -> int:
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool) -> EagerLaunch:
     """The fused attention kernel (scaled dot product) of eager PyTorch, as an entry of the timing model.
-    `query`, `key` and `value` have the shape (..., length, channels); `causal`: a causal mask halves the
-    operations."""
+    `query`, `key` and `value` have the shape (..., length, channels); with `causal`, the kernel has a causal
+    mask, which halves its operations."""
     rows = query.numel() // query.shape[-1]
     operations = 2.0 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
     moved = query.nbytes + key.nbytes + value.nbytes + rows * value.shape[-1] * query.element_size()

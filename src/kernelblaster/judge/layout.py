@@ -30,8 +30,9 @@ def slot_bytes(signature: Signature, workloads: Iterable[Workload]) -> list[int]
 
 
 def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
-    """Bytes that the arena (the memory that candidates work on) needs beyond the slots of its tensors, so
-    that inputs and parameters fit in it in float64 at any of these workloads; 0 if they fit anyway."""
+    """How many bytes the arena (the memory that candidates work on) needs beyond the slots of its tensors, so
+    that all inputs and parameters of any of these workloads fit in it in float64; 0 if they fit in the
+    slots."""
     known = list(workloads)
     wide = max(
         sum(

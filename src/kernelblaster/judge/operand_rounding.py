@@ -71,10 +71,10 @@ def expected_rounding(task: Task) -> RoundedProducts:
 
 
 def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
-    """Which products the baseline rounds to TF32 at the timed sizes. Its error on values like the task file's
-    own is compared with the errors of float64 runs with rounded operands. The answer is "none" for a user's
-    kernel and where there is no float64 reference. If memory does not suffice for these runs, it is what
-    eager PyTorch does by its rules (`expected_rounding`)."""
+    """Which products the baseline rounds to TF32 at the timed sizes, found by comparing its error, on values
+    like the task file's own, with the errors of float64 runs with rounded operands. The answer is "none" for
+    a user's kernel and where there is no float64 reference. If memory does not suffice for these runs, the
+    answer is what eager PyTorch does by its rules (`expected_rounding`)."""
     if not isinstance(baseline, ModuleBaseline) or not _modelled(task).products:
         return OperandRounding()
     try:

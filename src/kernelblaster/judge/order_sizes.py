@@ -85,9 +85,9 @@ def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
     """The workloads at which the candidate's host code is recorded, to see which kernels it launches there:
-    at most twelve (TRIED), all different. First `small`. Then workloads from `stretched`, each of which has
-    one very long size: one of them, drawn at random, for each size that is the long one. Last `others`, as
-    far as there is room."""
+    at most twelve (TRIED), all different. First comes `small`. Then come some of `stretched`, workloads in
+    which one size is very long: for each size that is the long one in any of them, one such workload, drawn
+    at random. Last come `others`, as far as there is room."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}

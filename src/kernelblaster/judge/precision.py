@@ -141,9 +141,10 @@ def bound(
     longest sum.
 
     `condition` is the effect of one rounding of the inputs, None if unknown. `coarse` is the error that TF32
-    operands cause, given if PyTorch rounds operands so at the timed sizes. The larger of it and PyTorch's own
-    error then counts, times two (ROUNDED_OWN), or times five for outputs of fewer than 512 elements. Without
-    `baseline` there is no float64 reference, and the bound is what two orders of summation may differ by.
+    operands cause, given if PyTorch rounds operands so at the timed sizes. If it is given, the larger of
+    `coarse` and `baseline` takes the place of `baseline`, and for outputs of 512 elements or more the factor
+    is two (ROUNDED_OWN) instead of five. Without `baseline` there is no float64 reference, and the bound is
+    what two orders of summation may differ by.
     """
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}

@@ -1,4 +1,4 @@
-"""One candidate on the device: loaded, verified, and timed if it is correct."""
+"""Runs one candidate on the device: loads it, verifies it, and times it if it is correct."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext

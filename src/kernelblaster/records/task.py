@@ -83,7 +83,7 @@ class Task(Record):
 
     @property
     def small(self) -> Workload | None:
-        """The workload that is small enough for the emulator; None if the task has none."""
+        """The task's workload that is small enough for the emulator ("small"); None if it has none."""
         return next((w for w in self.workloads if w.name == "small"), None)
 
     def workload(self, name: str) -> Workload:
