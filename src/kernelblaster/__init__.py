@@ -1,4 +1,4 @@
-"""KernelBlaster makes CUDA kernels faster, proves that they still compute the same, and learns from each.
+"""KernelBlaster makes CUDA kernels faster, proves that they still compute the same, and learns from it.
 
     import kernelblaster as kb
 
@@ -10,8 +10,9 @@
         evaluation = search.tell(my_source)
         print(search.ask())
 
-Without a GPU, candidates run on an emulator and times are modelled; results say so (`modelled`). What pays
-in which state is kept in a knowledge base, and the next task starts from it. No language model is needed.
+Without a GPU, candidates run on an emulator and times are modelled; results say so (`modelled`). Which
+techniques paid against which bottlenecks is kept in a knowledge base, from which the search for the next task
+starts. No language model is needed.
 """
 
 import sys

@@ -21,8 +21,8 @@ class NoCompiler(KernelBlasterError):
 
 
 class DeviceLost(KernelBlasterError):
-    """The GPU, its driver or a process of the harness failed. This says nothing about the candidate, so it is
-    raised and never recorded as an outcome."""
+    """The GPU, its driver or a process of this program failed. This says nothing about the candidate, so it
+    is raised and never recorded as an outcome."""
 
 
 class Shortage(KernelBlasterError):

@@ -1,6 +1,6 @@
-"""Client of the keeper, a process that runs no code of others and does for a confined command what that may
-not do itself: call model servers (it has the keys), open the knowledge base, write the files that the user
-named, and build this program's native parts. Without one, `is_running` is false.
+"""Client of the keeper, a process that runs no code of task files or candidates, and does for a confined
+command what that may not do itself: call model servers (it has the keys), open the knowledge base, write the
+files that the user named, and build this program's native parts. Without one, `is_running` is false.
 
 Protocol: a connection is one end of a socket pair. It is handed to the keeper through its door, a socket that
 this process and its workers inherit. A message is a 4-byte big-endian length and a JSON object. The keeper
@@ -51,7 +51,7 @@ _way = _Way()
 
 
 class KeeperLost(KernelBlasterError):
-    """The keeper's process has ended, or does not answer in time."""
+    """There is no keeper, its process has ended, or it does not answer in time."""
 
 
 def key_names() -> frozenset[str]:
@@ -68,16 +68,16 @@ def is_running() -> bool:
 
 
 def use(serve: Serve) -> None:
-    """Set the function that the keeper's process runs (`serve`). The keeper is a helper process that holds
-    keys and files; it is started by the first request to it, or by `start`."""
+    """Sets the function that the keeper's process is to run (`serve`). The keeper is a helper process that
+    holds keys and files; it is started by the first request to it, or by `start`."""
     _way.serve = serve
 
 
 def start() -> None:
-    """Start the keeper, the helper process that holds keys and files, as a fork of this process, which must
-    have one thread. Does nothing if it runs already or this command has none. From then on, this process
-    cannot read any more what the command hid at its start. Raises KeeperLost if `use` was not called
-    before."""
+    """Starts the keeper, the helper process that holds keys and files, as a fork of this process, which must
+    have one thread. Does nothing if it was started already, or if this command has no keeper. Afterwards,
+    this process can no longer read the keys and variables that the command hid at its start; only the keeper
+    can. Raises KeeperLost if `use` was not called before."""
     if _way.door is not None or not is_running():
         return
     if _way.serve is None:
@@ -97,26 +97,27 @@ def start() -> None:
 
 
 def seal() -> None:
-    """Forbid the keeper (the helper process that holds keys and files) to use servers, knowledge bases and
-    files that were not claimed before. Called before code of others runs. Does nothing if there is no keeper,
-    or it has ended."""
+    """From now on, the keeper (the helper process that holds keys and files) uses only servers, knowledge
+    bases and files that were claimed before. Called before the code of task files runs. Does nothing if there
+    is no keeper, or it has ended."""
     if is_running():
         with suppress(KeeperLost):
             ask({"do": "seal"}, SHORT_S)
 
 
 def take_environment() -> None:
-    """Restore, in this process, the environment variables that the command hid at its start, except API keys
-    of model servers: for a command that talks to databases or other machines itself. Does nothing without a
-    keeper (the helper process that holds these variables), or after `seal`."""
+    """Sets again, in this process, the environment variables that the command hid at its start, except API
+    keys of model servers: for a command that talks to databases or other machines itself. Does nothing
+    without a keeper (the helper process that holds these variables), or after `seal`."""
     if is_running():
         os.environ.update(ask({"do": "environment"}, SHORT_S).get("variables", {}))
 
 
 def claim(kind: str, name: str) -> None:
-    """Tell the keeper (the helper process that holds keys and files) of what the user named, so that it may
-    be used after `seal`: `kind` "server" with its address, "knowledge" with the path or URL of a knowledge
-    base, "file" with the path of a file to be written. Does nothing without a keeper."""
+    """Tells the keeper (the helper process that holds keys and files) that the user named something, so that
+    it may be used after `seal`. `kind` is "server" for the address of a model server, "knowledge" for the
+    path or URL of a knowledge base, "file" for the path of a file to be written; `name` is that address, path
+    or URL. Does nothing without a keeper."""
     if is_running():
         ask({"do": "claim", kind: name}, SHORT_S)
         if kind == "knowledge":
@@ -130,8 +131,10 @@ def keeps(knowledge: str) -> bool:
 
 
 def build(what: str, tell: Callable[[str], None], **options: str) -> None:
-    """Has the keeper build one of this program's native parts, `what` (a name of `keeping/builds.py`) with
-    `options`; `tell` is called with progress. Raises KernelBlasterError if it cannot be built."""
+    """Has the keeper (the command's trusted process) build one of this program's native parts. `what` names
+    it ("recorder", "launcher", "machine" or "emulated"; see `keeping/builds.py`), `options` go with it, like
+    `architecture` for the launcher. `tell` is called with progress as text. Raises KernelBlasterError if it
+    cannot be built."""
     checked_reply(ask({"do": "build", "what": what, **options}, BUILD_S, tell))
 
 
@@ -151,15 +154,15 @@ def checked_reply(reply: Data) -> Data:
 
 
 def ask(message: Data, limit_s: float, tell: Callable[[str], None] = lambda text: None) -> Data:
-    """Send a message to the keeper and return its reply; `tell` is called with progress. Raises `KeeperLost`
-    if none comes within `limit_s` seconds."""
+    """Sends a message to the keeper and returns its reply; `tell` is called with the progress texts that come
+    before it. Raises `KeeperLost` if the keeper sends nothing for `limit_s` seconds."""
     with connected(limit_s) as connection:
         return exchange(connection, message, tell)
 
 
 def connected(limit_s: float) -> socket.socket:
-    """Opens a connection to the keeper, the helper process that holds keys and files. Each later wait on it
-    may take `limit_s` seconds. Raises KeeperLost if the keeper has ended or there is none."""
+    """Opens a connection to the keeper, the helper process that holds keys and files. Each later read or
+    write on it may take `limit_s` seconds. Raises KeeperLost if the keeper has ended or there is none."""
     mine, theirs = socket.socketpair()
     mine.settimeout(limit_s)
     with theirs:
@@ -214,8 +217,8 @@ class Door:
         return (_Carried, (DupFd(_opened_door().fileno()),)) if is_running() else (Door, ())
 
     def open(self) -> None:
-        """Makes this process use the keeper that its parent process uses, from now on. Does nothing if that
-        one has none."""
+        """Makes this process use the keeper of its parent process from now on. Does nothing if the parent
+        process has no keeper."""
 
 
 class _Carried(Door):

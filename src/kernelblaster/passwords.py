@@ -9,7 +9,7 @@ IN_QUERY = re.compile(r"\b((?:ssl)?password)=([^&]*)", re.IGNORECASE)
 
 
 def is_url(where: str) -> bool:
-    """Whether an address is a database URL (it has "://" in it); if not, it is the path of a file."""
+    """True if `where` is a database URL (it has "://" in it), False if it is the path of a file."""
     return "://" in where
 
 
@@ -23,8 +23,9 @@ def shown(where: str) -> str:
 
 
 def without_passwords(text: str, where: str) -> str:
-    """A message about the address `where`, as a driver wrote it, with *** for every part of a password:
-    a driver may take what stands after an @ for the host, and name it."""
+    """The text of a message about the database at `where`, as its driver wrote it, with *** for every part of
+    the URL's password. (Parts of it may be in the message because a driver takes what stands after an @ for
+    the host, and names that.)"""
     base, _, query = where.partition("?")
     found = [one[-1] for one in (*IN_FRONT.findall(base), *IN_QUERY.findall(query))]
     parts = {part for one in found for part in (one, *re.split("[@:/]", one)) if part}

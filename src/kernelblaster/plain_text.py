@@ -12,27 +12,27 @@ _MARKDOWN = str.maketrans({"<": "&lt;", "[": "\\[", "|": "/", "`": "'"})
 
 
 def printable(text: str) -> str:
-    """Text that is safe on a terminal: control characters and those that change the text direction become
-    visible escapes; newlines and tabs stay."""
+    """Makes untrusted text safe for a terminal: control characters, and characters that change the direction
+    of text, become visible escapes; newlines and tabs are kept."""
     return text.translate(_IN_LINES)
 
 
 def one_line(text: str) -> str:
     """Makes untrusted text safe for one line of a terminal: control characters become visible escapes, and
-    every run of white space, newlines included, one space."""
+    every run of white space, newlines included, becomes one space."""
     return printable(" ".join(text.split()))
 
 
 def comment(text: str) -> str:
-    """Text that is safe after `//` or `#`: one line of at most 500 characters (LONGEST_COMMENT) that cannot
-    continue on the next line (no trailing backslash or trigraph)."""
+    """Makes untrusted text safe after `//` or `#`: one line of at most 500 characters (LONGEST_COMMENT) that
+    cannot continue on the next line (no trailing backslash or trigraph)."""
     line = one_line(text)[:LONGEST_COMMENT]
     return line + " ." if line.endswith(("\\", "??/")) else line
 
 
 def markdown(text: str) -> str:
-    """Text that is safe in a line or table cell of Markdown: it cannot start HTML, a link, code or another
-    cell."""
+    """Makes untrusted text safe in a line or table cell of Markdown: it cannot start HTML, a link, code or
+    another cell."""
     return one_line(text).translate(_MARKDOWN)
 
 

@@ -1,4 +1,5 @@
-"""Speedups, shares and times as text; modelled ones, which were not measured, say so."""
+"""Speedups, shares and times as text. The text of a modelled value says that it was modelled, not
+measured."""
 
 MODELLED = " modelled"
 

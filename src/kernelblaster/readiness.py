@@ -1,4 +1,5 @@
-"""Which commands will work on a task, and why not. Tries the first stages of each, without a device."""
+"""Finds out which commands will work on a task, and why others will not, by trying the first stages of each
+without a device."""
 
 from collections.abc import Callable
 
@@ -27,9 +28,9 @@ class Readiness(Record):
 
 
 def readiness_of(task: Task, fitness: Fitness) -> tuple[Readiness, ...]:
-    """For each command that takes a task, whether it will work, found by running its first stages. `fitness`
-    says whether the task's reference can be scored at all; if not, every command refuses it. Takes a second
-    or two; needs no device. What judges needs a compiler that works."""
+    """For each command that takes a task, whether it will work. The first stages of the command are tried,
+    which takes a second or two in all and needs no device. `fitness` says whether the task's reference can be
+    scored at all; if it cannot, no command works. Commands that judge candidates need a working compiler."""
     unfit = None if fitness.fit else f"unfit to be scored: {fitness.problems[0]}"
     judged = unfit or _problem(toolchain)
     expert = judged or _problem(lambda: ExpertPolicy().initial(task))

@@ -19,8 +19,10 @@ PREFIX = "kernelblaster-scratch-"
 
 
 class Scratch:
-    """A new, locked folder `path` in `parent` (default: the system's folder for temporary files) with these
-    permissions. As a context it gives the path. `close` removes it, unless it was renamed by then."""
+    """A new, locked temporary folder with the permissions `mode`, at `path`; its parent is `parent` (None:
+    the system's folder for temporary files), its name begins with `prefix`. Used as a context, it gives the
+    path and is removed at the end. `close` removes it, too; a folder that was renamed meanwhile is left
+    alone."""
 
     def __init__(self, parent: Path | None = None, prefix: str = PREFIX, mode: int = 0o700) -> None:
         self._handle: int | None = None
@@ -48,8 +50,8 @@ class Scratch:
 
 
 def sweep(parent: Path, prefix: str = PREFIX) -> int:
-    """Remove folders in `parent` with this prefix that ended processes of this user left behind; returns how
-    many."""
+    """Removes the temporary folders in `parent` whose names begin with `prefix`, which belong to this user
+    and whose processes have ended. Returns how many."""
     swept = 0
     for path in _own(parent, prefix):
         try:

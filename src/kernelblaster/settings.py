@@ -65,18 +65,18 @@ SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Settings:
-    """Paths, tools and limits. `nvcc`, `ncu` and `sanitizer` are paths, None if not found; times are in
-    seconds: `call_limit_s` for one call of a candidate, `compile_limit_s` for one compilation,
-    `database_patience_s` for a database that cannot be reached.
+    """Paths, tools and limits. `nvcc`, `ncu` and `sanitizer` are the paths of these tools, None if not found.
+    Limits are in seconds: `call_limit_s` for one call of a candidate, `compile_limit_s` for one compilation,
+    `database_patience_s` for waiting until a database can be reached again. `confined`: this process is
+    confined; `results` is then the part of the cache in which it may store results, otherwise the cache
+    itself.
 
     Set by environment variables: KERNELBLASTER_CACHE (folder of results that can be recomputed),
     KERNELBLASTER_CACHE_GB (its largest size), KERNELBLASTER_DATA (folder of runs and the knowledge base),
     KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT,
-    KERNELBLASTER_DATABASE_PATIENCE, KERNELBLASTER_UNSAFE (run host code of candidates and files of tasks even
-    where they cannot be confined), KERNELBLASTER_TRUST_TASKS (do not confine files of tasks),
-    KERNELBLASTER_READABLE (what they may read beside their own folder, with colons between). `results` is the
-    folder of those cached results that code of a task has a part in: the cache itself, unless the process is
-    `confined`.
+    KERNELBLASTER_DATABASE_PATIENCE, KERNELBLASTER_UNSAFE (run task files and the host code of candidates even
+    where they cannot be confined), KERNELBLASTER_TRUST_TASKS (do not confine task files),
+    KERNELBLASTER_READABLE (what task files may read beside their own folder, with colons between).
     """
 
     cache: Path
@@ -96,8 +96,8 @@ class Settings:
 
 
 def settings() -> Settings:
-    """The settings as the environment is now; nothing is cached. Raises KernelBlasterError for a number that
-    is not positive."""
+    """The settings, read from the environment variables anew at each call. Raises KernelBlasterError if a
+    variable that should hold a positive number does not."""
     cache = os.environ.get("KERNELBLASTER_CACHE")
     default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kernelblaster"
     data = os.environ.get("KERNELBLASTER_DATA")
@@ -122,8 +122,8 @@ def settings() -> Settings:
 
 
 def allow_unsafe() -> None:
-    """From now on, run host code of candidates and files of tasks also where the system cannot confine them;
-    also in processes that this one starts."""
+    """From now on, task files and the host code of candidates are run even where the system cannot confine
+    them, in this process and those that it starts."""
     os.environ[UNSAFE] = "1"
 
 
@@ -134,14 +134,15 @@ def trust_tasks() -> None:
 
 
 def allow_reading(paths: Sequence[Path]) -> None:
-    """Lets code of task files read these files and folders beside their own folder, in this process and those
-    that it starts."""
+    """Lets the code of task files read these files and folders beside their own folder, in this process and
+    those that it starts."""
     os.environ[READABLE] = ":".join([os.environ.get(READABLE, ""), *(str(path.absolute()) for path in paths)])
 
 
 def mark_confined(results: Path, scratch: Path) -> None:
-    """Note, for this process and those that it starts, that it is confined: `results` is its part of the
-    cache, `scratch` its folder for temporary files. Caches of CUDA and PyTorch move into that part."""
+    """Records in the environment, for this process and those that it starts, that it is confined. `results`
+    is the part of the cache in which it may store results, and where the caches of CUDA and PyTorch lie from
+    now on; `scratch` is its folder for temporary files."""
     os.environ[CONFINED] = str(results)
     os.environ["TMPDIR"] = str(scratch)
     for name, folder in CACHES.items():
@@ -149,9 +150,9 @@ def mark_confined(results: Path, scratch: Path) -> None:
 
 
 def task_environment() -> dict[str, str]:
-    """The environment variables that code of tasks may see, by name: a fixed list (FOR_TASKS), those with
-    certain beginnings (FOR_TASKS_TOO) unless they look like secrets, and those that KERNELBLASTER_PASS names,
-    except API keys."""
+    """The environment variables that the code of task files may see, with their values by name: those in a
+    fixed list (FOR_TASKS) or with certain beginnings (FOR_TASKS_TOO), unless their names look like secrets;
+    and those that KERNELBLASTER_PASS names, except API keys of model servers."""
     passed = {*os.environ.get(PASSED, "").replace(",", " ").split()} - {*KEYS}
     return {
         name: value
@@ -175,14 +176,15 @@ def _number(name: str, otherwise: float) -> float:
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """The parts of CUDA_VISIBLE_DEVICES, each of which names one GPU; None if it is not set, so that all
-    GPUs are visible."""
+    """The GPUs that CUDA_VISIBLE_DEVICES names, each by the text that stands for it there; None if the
+    variable is not set, so that all GPUs are visible."""
     given = os.environ.get(VISIBLE_GPUS)
     return None if given is None else tuple(part.strip() for part in given.split(",") if part.strip())
 
 
 def fleet_token() -> str | None:
-    """The token of a Ray cluster that the environment gives, as on Kubernetes; None if it gives none."""
+    """The token by which processes of a Ray cluster identify themselves, from the environment variable
+    RAY_AUTH_TOKEN; None if it is not set."""
     return os.environ.get(RAY_TOKEN) or None
 
 
@@ -195,8 +197,9 @@ def use_fleet_token(token: str | None) -> None:
 
 
 def ray_environment() -> dict[str, str]:
-    """Environment variables for the processes of a Ray node: this process's own, with settings of Ray's.
-    Processes that a worker has started end with it, and a lost node is noticed within about 15 s."""
+    """Environment variables for the processes of a Ray node: this process's own, with settings for Ray. By
+    these, the processes that a worker has started end with it, and a lost node is noticed within about 15
+    s."""
     return {
         **os.environ,
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -208,13 +211,14 @@ def ray_environment() -> dict[str, str]:
 
 
 def hide_gpus() -> None:
-    """Makes this process, and those that it starts, see no GPU, if CUDA is not in use yet."""
+    """Hides all GPUs from this process and those that it starts. Has no effect on this process if it uses
+    CUDA already."""
     os.environ[VISIBLE_GPUS] = ""
 
 
 def visible_device() -> str:
-    """The GPU that is CUDA device 0 in this process, as a value of CUDA_VISIBLE_DEVICES for a child
-    process."""
+    """The GPU that is CUDA device 0 in this process, as a value of CUDA_VISIBLE_DEVICES for a child process:
+    "0", or whatever names it in this process's own CUDA_VISIBLE_DEVICES."""
     return os.environ.get(VISIBLE_GPUS, "0").split(",")[0] or "0"
 
 
@@ -237,16 +241,17 @@ def building_environment(scratch: Path) -> dict[str, str]:
 
 
 def keeper_address() -> str:
-    """How this process reaches the keeper (the helper process that holds keys): the number of a file
-    descriptor of what the command hid (-1 if nothing), then the names of the variables whose keys the keeper
-    holds, separated by spaces; empty if there is no keeper."""
+    """How this process reaches the keeper (the helper process that holds keys), as a text: the number of a
+    file descriptor, then the names of the environment variables whose keys the keeper holds, separated by
+    spaces. Behind the descriptor are the values that the command hid at its start; it is -1 if there are
+    none. An empty text if there is no keeper."""
     return os.environ.get(KEEPER, "")
 
 
 def tool_environment() -> dict[str, str]:
-    """The environment variables of this process that a process gets which replays a candidate's launches on
-    the GPU or runs one of NVIDIA's tools: CUDA_VISIBLE_DEVICES, for the one GPU, and LD_LIBRARY_PATH; with a
-    PATH of system folders. No others are passed on."""
+    """The environment variables, by name, for a process that replays a candidate's launches on the GPU or
+    runs one of NVIDIA's tools: CUDA_VISIBLE_DEVICES for the one GPU, this process's LD_LIBRARY_PATH, and a
+    PATH of system folders. Such a process gets no others."""
     return {
         "CUDA_VISIBLE_DEVICES": visible_device(),
         "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""),
@@ -255,7 +260,8 @@ def tool_environment() -> dict[str, str]:
 
 
 def library_folders() -> list[Path]:
-    """The folders of libraries, headers and the CUDA toolkit that environment variables name."""
+    """The folders of libraries, headers and the CUDA toolkit that environment variables name
+    (LD_LIBRARY_PATH, CPATH, CUDA_HOME, ...)."""
     texts = (os.environ.get(name, "") for name in OF_LIBRARIES)
     return [Path(folder) for text in texts for folder in text.split(":") if folder.startswith("/")]
 

@@ -1,4 +1,5 @@
-"""Recognize errors that mean that this machine or process is short of something: disk, memory, files."""
+"""Recognizes errors which mean that this machine or process is short of something: disk, memory, open files,
+permissions."""
 
 import errno
 
@@ -18,8 +19,8 @@ _MEMORY = ("cannot allocate memory", "not enough memory", "failed to map segment
 
 
 def shortage(error: BaseException) -> str | None:
-    """If the error means that this machine is short of disk, memory, files or permissions: one sentence that
-    says of what and what to do. None for any other error."""
+    """If `error` means that this machine is short of disk, memory, files or permissions: one sentence that
+    says what is short and what to do. None for any other error."""
     if isinstance(error, MemoryError):
         return WORDS[errno.ENOMEM]
     if isinstance(error, FileNotFoundError) and "No usable temporary directory" in str(error):

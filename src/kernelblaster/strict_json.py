@@ -16,14 +16,14 @@ LARGEST_INTEGER = 1 << 64
 
 
 class InvalidJson(ValueError):
-    """JSON that is refused. The message is a phrase to follow the name of what was read, like `is not
+    """JSON that is refused. The message says why, worded to follow the name of the file or server: `is not
     UTF-8`."""
 
 
 def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters: bool = False) -> Any:
-    """The Python value of a JSON text. `deepest` limits nesting; with `control_characters`, strings may
-    contain unescaped ones, as language models write them. Raises `InvalidJson` for what the module's
-    docstring lists. `data` is the text, as str or UTF-8 bytes."""
+    """The Python value of the JSON text `data`, as str or UTF-8 bytes. `deepest` is the most levels of
+    nesting. With `control_characters`, strings may contain unescaped control characters, as language models
+    write them. Raises `InvalidJson` for what the module's docstring lists."""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value = json.loads(

@@ -1,10 +1,10 @@
-"""Kills processes that outlive their command: code of a task can leave one without a parent, and the keeper
-(the command's helper process) ends it.
+"""Kills processes that outlive their command. The code of a task file can leave a process without a parent;
+the keeper (the command's helper process) ends such processes after the command.
 
-A process inherits the value `oom_score_adj` (in /proc) of the one that started it, and a confined process
-cannot change it. A value that no other process of the machine had when the command began therefore is a mark
-on all its processes that they cannot take off. A side effect: when memory runs out, the kernel ends marked
-processes a little before others.
+They are recognized by the value `oom_score_adj` (in /proc), which a process inherits from the one that
+started it and which a confined process cannot change. A command takes a value that no other confined process
+of the machine has. A side effect: when memory runs out, the kernel ends these processes a little before
+others.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ PAUSE_S = 0.02
 
 
 def free_mark() -> int | None:
-    """An `oom_score_adj` value that no confined process has, as a mark for the processes of this command;
-    None if none is free, or /proc cannot be read."""
+    """An `oom_score_adj` value that no confined process of this machine has now, by which the processes of
+    this command can be recognized; None if none is free, or /proc cannot be read."""
     try:
         least = int(OWN.read_text()) + 1
     except (OSError, ValueError):
@@ -42,8 +42,9 @@ def wear(mark: int) -> None:
 
 
 def end_survivors(mark: int) -> int:
-    """Kill all confined processes whose `oom_score_adj` is `mark`, except this one; returns how many there
-    were. Processes that these start meanwhile are looked for again, for at most five seconds (LIMIT_S)."""
+    """Kills all confined processes whose `oom_score_adj` is `mark`, except this one; returns how many.
+    Repeats this until none is left, for at most five seconds (LIMIT_S), since a process may start others
+    before it is killed."""
     ended: set[int] = set()
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:

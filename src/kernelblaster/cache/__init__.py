@@ -33,10 +33,10 @@ def entry(kind: str, digest: str) -> Path:
 
 
 def is_stored(target: Path) -> bool:
-    """Whether the result in the folder `target` (from `entry`) exists and is intact; marks it as used now,
-    for eviction. A damaged result is deleted, so that it is made again. Only parts that this program has
-    built of itself are never deleted by a confined process, which may not change them. Raises Shortage if
-    deleting fails."""
+    """True if the result in the folder `target` (from `entry`) exists and is intact; it is then marked as
+    used now, for eviction. A damaged result is deleted, so that it will be made again. A confined process
+    neither marks nor deletes parts that this program has built of itself, which it may not change. Raises
+    Shortage if deleting fails."""
     if not target.is_dir():
         return False
     if settings().confined and target.parts[-3] in OWN:
@@ -52,9 +52,9 @@ def is_stored(target: Path) -> bool:
 
 
 def temporary(kind: str = "") -> Scratch:
-    """A new temporary folder in the cache (among the results of `kind` if given), to be used as a context,
-    which deletes it; if this process is killed, the next `sweep_cache` does. Raises Shortage if the cache
-    cannot be written."""
+    """A new temporary folder in the cache (in the folder of results of `kind`, if given), to be used as a
+    context, at whose end it is deleted. If this process is killed before, the next `sweep_cache` deletes it.
+    Raises Shortage if the cache cannot be written."""
     parent = settings().results / kind if kind else settings().cache
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -65,8 +65,8 @@ def temporary(kind: str = "") -> Scratch:
 
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
-    """A context in which this process keeps results of this kind in a temporary folder instead of the cache:
-    it does not see results made earlier, and those that it makes are deleted at the end."""
+    """A context in which this process keeps results of `kind` in a temporary folder instead of the cache: it
+    finds none of the results that were made before, and those that it makes are deleted at the end."""
     with temporary(kind) as path:
         _elsewhere[kind] = path
         try:
@@ -77,9 +77,9 @@ def afresh(kind: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(target: Path) -> Iterator[None]:
-    """A context that holds an exclusive lock between processes for the result `target`, so that a costly one
-    is computed once: check `is_stored` inside it. Waits for the lock without a limit. Raises Shortage if the
-    lock file cannot be made."""
+    """A context that holds a lock on the result `target`, which only one process has at a time, so that a
+    costly result is computed once: check `is_stored` inside it. Waits for the lock without a limit. Raises
+    Shortage if the lock file cannot be made."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         file = (target.parent / f".{target.name}.lock").open("a")
@@ -92,9 +92,10 @@ def alone(target: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def filling(target: Path) -> Iterator[Path]:
-    """A context that yields a temporary folder to write a result's files to. At its end the folder
-    becomes `target`; after an exception it is deleted. If another process stored the result first,
-    that one stays. Raises Shortage if the cache cannot be written."""
+    """A context that yields a temporary folder, into which the files of a result are to be written. At its
+    end, the folder is renamed to `target`; after an exception it is deleted. If another process has stored
+    the result meanwhile, that one is kept and the new one deleted. Raises Shortage if the cache cannot be
+    written."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Scratch(target.parent.parent, SCRATCH, SHARED)
@@ -117,9 +118,9 @@ def filling(target: Path) -> Iterator[Path]:
 
 
 def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
-    """Calls `find()`, which checks or makes a file, and returns the file's path. The path is remembered in
-    this process under `kind` and `about` (everything that the file depends on), and `find` is called again
-    only if the file is gone."""
+    """The path of a file that `find()` checks or makes. In this process, the path is remembered by `kind` and
+    `about` (everything that the file depends on), so `find` is called at the first time, and again only if
+    the file is gone."""
     key = (entry(kind, ""), *about)
     path = _known_files.get(key)
     if path is None or not path.is_file():
@@ -139,7 +140,7 @@ def text_file(kind: str, text: str, suffix: str) -> Path:
 
 
 def make_folders(folders: Iterable[Path]) -> None:
-    """Creates these folders of the cache and their parents; those that exist are left. Raises Shortage if one
+    """Creates these folders of the cache and their parents, where they do not exist. Raises Shortage if one
     cannot be made."""
     for folder in folders:
         try:

@@ -24,8 +24,8 @@ def seal(folder: Path, target: Path) -> None:
 
 
 def is_whole(target: Path) -> bool:
-    """Whether the folder `target` has exactly the files that its manifest lists, with the same digests,
-    and the manifest was made for a folder of this name. False if it has none."""
+    """True if the folder `target` has exactly the files that its manifest lists, with the same digests, and
+    the manifest was made for a folder of this name. False also if there is no manifest."""
     try:
         return (target / CONTENTS).read_bytes() == _listed(target, target)
     except OSError:

@@ -1,4 +1,5 @@
-"""Gives up, for good, the Linux capabilities (single rights of root) that code of tasks has no use for."""
+"""Gives up, for good, the Linux capabilities (single rights of root) that the code of task files has no use
+for."""
 
 import ctypes
 import os

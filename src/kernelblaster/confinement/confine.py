@@ -1,5 +1,5 @@
-"""Confines the calling process, before it runs code of tasks: Landlock for files, signals and TCP, a seccomp
-filter of system calls for the rest, and none of root's capabilities that are not needed."""
+"""Confines the calling process, before it runs the code of task files: Landlock for files, signals and TCP, a
+seccomp filter of system calls for the rest, and none of root's capabilities that are not needed."""
 
 import ctypes
 import os
@@ -24,10 +24,10 @@ OWNER_AND_OTHERS = 0o022  # the recorder's child, another user, reads what is co
 
 @dataclass(frozen=True)
 class Needs:
-    """What a confined process may use in addition to the system's own files and programs: files and folders
-    to read (`readable`), folders of `programs` to run, `folders` of tasks to read (without hidden files),
-    folders to create and change files in (`writable`), folders from which only empty subfolders may be
-    removed (`emptied`), and whether it uses a `gpu` with NVIDIA's tools."""
+    """What a confined process may use in addition to the system's own files and programs. `readable`: files
+    and folders to read. `programs`: folders whose programs it may run. `folders`: folders of tasks to read,
+    without hidden files. `writable`: folders to create and change files in. `emptied`: folders from which it
+    may remove empty subfolders and nothing else. `gpu`: it uses the GPU and NVIDIA's tools."""
 
     readable: tuple[Path, ...] = ()
     programs: tuple[Path, ...] = ()
@@ -38,8 +38,8 @@ class Needs:
 
 
 def lacking() -> str:
-    """What this system lacks to confine code of tasks (Landlock, seccomp), in words for the user; empty if
-    nothing."""
+    """What this system lacks to confine the code of task files (Landlock, seccomp), in words for the user;
+    empty if nothing."""
     gaps = []
     if landlock.version() < LEAST_LANDLOCK:
         gaps.append(
@@ -51,18 +51,18 @@ def lacking() -> str:
 
 
 def limits() -> str:
-    """What code of tasks could still do on this system although it is confined, in words for the user; empty
-    if nothing."""
+    """What the code of task files could still do on this system although it is confined, in words for the
+    user; empty if nothing."""
     if landlock.version() >= SIGNALS_SINCE:
         return ""
     return "it can end your other processes (Linux 6.12 keeps it from that)"
 
 
 def confine(needs: Needs, *, partly: bool = False) -> None:
-    """Confines this process and all that it will start, for good: only what `needs` names and the system's
-    own parts can be used (docs/security.md). With `partly`, a system that lacks Landlock or seccomp confines
-    as far as it can. Raises KernelBlasterError if the process has more than one thread or, without `partly`,
-    if the system lacks one of them."""
+    """Confines this process and all that it will start, for good: they can use only what `needs` names and
+    the system's own parts (docs/security.md). Raises KernelBlasterError if the process has more than one
+    thread, or if the system lacks Landlock or seccomp. With `partly`, a system that lacks these confines as
+    far as it can instead."""
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
         raise KernelBlasterError(

@@ -21,8 +21,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileAccess(IntFlag):
-    """Rights on files and folders that Landlock can grant, with the kernel's bits, and usual combinations of
-    them."""
+    """Rights on files and folders that Landlock can grant, as flags with the kernel's values, and the
+    combinations of these that are granted here."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1
@@ -76,8 +76,8 @@ def version() -> int:
 
 class Ruleset:
     """Landlock rules that are being collected, until `impose` puts them on this process. `known` are the
-    rights that this kernel can withhold. With `network`, TCP is left as it is; else it is refused where the
-    kernel can (Landlock version 4)."""
+    rights that this kernel can withhold. With `network`, TCP is left as it is; otherwise it is refused if the
+    kernel can do that (from version 4 of Landlock on)."""
 
     def __init__(self, *, network: bool = False) -> None:
         known = FileAccess.REFER - 1
@@ -92,8 +92,8 @@ class Ruleset:
         self._handle = _checked(_libc.syscall(CREATE_RULESET, ctypes.byref(about), ctypes.c_size_t(size), 0))
 
     def grant(self, paths: Iterable[Path | str], access: FileAccess, *, follow: bool = True) -> None:
-        """Grants the rights `access` on these files or folders; those that do not exist or cannot be looked
-        at are left out, and so are symbolic links unless `follow`."""
+        """Grants the rights `access` on these files or folders. Left out are those that do not exist or
+        cannot be looked at and, unless `follow`, symbolic links."""
         for path in paths:
             with contextlib.suppress(OSError):
                 handle = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))

@@ -61,9 +61,9 @@ NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16  # offsets in what a filter sees
 
 
 class Condition(NamedTuple):
-    """A condition on one argument of a system call, in a seccomp rule. `argument` is its position from 0; of
-    its lower 32 bits only those in the mask `bits` count. It holds if they equal one of `values`; with
-    `other`, if they equal none of them."""
+    """A condition on one argument of a system call, in a seccomp rule. `argument` is the argument's position
+    from 0. Of its lower 32 bits, those in the mask `bits` are compared. The condition holds if they equal one
+    of `values`; with `other`, if they equal none of them."""
 
     argument: int
     values: tuple[int, ...]

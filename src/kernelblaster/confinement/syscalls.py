@@ -121,7 +121,8 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {  # x86_64, aarch64; None:
 
 
 def architecture() -> int | None:
-    """seccomp's number for this machine's architecture; None if it is neither x86_64 nor aarch64."""
+    """The number by which seccomp names this machine's architecture (AUDIT_ARCH); None if it is neither
+    x86_64 nor aarch64."""
     return ARCHITECTURES.get(platform.machine())
 
 

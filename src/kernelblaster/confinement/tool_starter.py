@@ -1,6 +1,7 @@
 """Starts NVIDIA's tools (ncu, compute-sanitizer) for a confined process: they talk to the profiled program
-over sockets, which a process with code of tasks may not connect. A small process, confined to the same files
-but without the filter of system calls, starts them; it starts nothing else, and checks their options."""
+over sockets, which a process that runs the code of task files may not connect. A small process, confined to
+the same files but without the filter of system calls, starts them; it starts nothing else, and checks their
+options."""
 
 import json
 import os
@@ -36,8 +37,9 @@ _started = _Started()
 
 
 class StartedTool:
-    """A tool (ncu or compute-sanitizer) that the starter process runs for this one: works like a
-    `subprocess.Popen`, by a pidfd (`handle`), but its exit code is not known."""
+    """A tool (ncu or compute-sanitizer) that the starter process has started on behalf of this one. It is
+    used like a `subprocess.Popen`, but its exit code is not known. `pid` is its process id, `handle` a pidfd
+    of it."""
 
     def __init__(self, pid: int, handle: int) -> None:
         self.pid = pid
@@ -63,10 +65,10 @@ class StartedTool:
 
 
 def begin_starting(programs: Sequence[Path]) -> None:
-    """Forks the starter, a small process that will start NVIDIA's tools for this one and ends with it. To be
-    called once file access is confined and before the filter of system calls is installed. `programs` are
-    folders with executables of this program (the players that a tool may be run on), which no code of a task
-    can change."""
+    """Forks the starter, a small process that will start NVIDIA's tools for this process and ends with it.
+    Call it when file access is confined already and before the filter of system calls is installed.
+    `programs` are folders with executables of this program (the players that a tool may be run on), which the
+    code of task files cannot change."""
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent = os.getpid()
     if os.fork() == 0:

@@ -1,2 +1,2 @@
-"""What the databases of knowledge bases and of runs have in common: waiting out lost connections, and
-migrations."""
+"""What the databases of knowledge bases and of runs have in common: repeating an operation when the
+connection was lost, and migrations between versions of their tables."""

@@ -7,8 +7,8 @@ from sqlalchemy import Connection, Table
 
 
 def insert_into(connection: Connection, table: Table) -> Any:
-    """An INSERT statement for `table` to which `on_conflict_do_nothing` or `on_conflict_do_update` can be
-    added, in the dialect (SQLite or PostgreSQL) of the connection's database."""
+    """A new INSERT statement for `table`, in the dialect (SQLite or PostgreSQL) of the connection's database.
+    `on_conflict_do_nothing` or `on_conflict_do_update` can be called on it. Nothing is executed."""
     if connection.dialect.name == "sqlite":
         from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 

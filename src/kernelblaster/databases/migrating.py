@@ -1,5 +1,6 @@
-"""Migrations of databases with Alembic. Each set of tables has a folder with its revisions (schema versions),
-and a database table of its own that records the present one, so that several sets can share a database."""
+"""Migrations of databases with Alembic, from one revision (schema version) to the next. Each set of tables
+has a folder with its revisions, and a database table of its own in which the database records which revision
+it has, so that several sets can share a database."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,32 +12,32 @@ ENVIRONMENT = Path(__file__).parent / "alembic"
 
 @dataclass(frozen=True)
 class Revisions:
-    """The revisions (schema versions) of one set of tables: the `folder` with a file for each, the `latest`
-    one, and the name of the `table` in which a database records which one it has."""
+    """The revisions (schema versions) of one set of tables. `folder` has a file for each revision, `latest`
+    is the name of the latest one, `table` the name of the database table in which a database records which
+    revision it has."""
 
     folder: Path
     latest: str
     table: str
 
     def present(self, connection: Connection) -> str | None:
-        """The revision (version of these tables) that the database of this connection records; None if it has
-        no table of revisions, or an empty one."""
+        """The revision that this connection's database records for the tables; None if it records none."""
         if not inspect(connection).has_table(self.table):
             return None
         found: str | None = connection.execute(select(self._table().c.version_num)).scalar()
         return found
 
     def stamp(self, connection: Connection, revision: str | None = None) -> None:
-        """Writes into the database that its tables are at `revision` (None: the latest) without changing
-        them: for tables that were just created."""
+        """Records in the database that the tables are at `revision` (None: the latest), without changing the
+        tables. For tables that were just created."""
         table = self._table()
         table.create(connection, checkfirst=True)
         connection.execute(table.delete())
         connection.execute(table.insert().values(version_num=revision or self.latest))
 
     def upgrade(self, connection: Connection) -> None:
-        """Bring the tables to the latest revision, from the one that is recorded (or from no tables at all if
-        none is), in the transaction of the caller."""
+        """Changes the tables to the latest revision, from the one that the database records; if it records
+        none, all revisions are applied, from no tables at all. Happens in the caller's transaction."""
         from alembic import command
         from alembic.config import Config
 

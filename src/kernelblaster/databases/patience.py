@@ -1,4 +1,4 @@
-"""Waits until a database that was lost can be reached again."""
+"""Repeats what failed because a database could not be reached, until it can be reached again."""
 
 import logging
 import time
@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether a database error says that the server cannot be reached now, and may be later. (An unknown host
-    or a wrong password will not change.)"""
+    """True if a database error says that the server cannot be reached now, but may be later. False for errors
+    that waiting does not mend, such as an unknown host or a wrong password."""
     cause = getattr(error, "orig", None) or error
     words = str(cause).lower()
     if any(one in words for one in HOPELESS):
@@ -38,10 +38,10 @@ def is_lost(error: BaseException) -> bool:
 
 
 def patiently(attempt: Callable[[bool], T], lost: type[Exception]) -> T:
-    """The result of `attempt(first)`, where `first` says whether this is the first attempt. When it raises an
-    exception of the type `lost`, it is called again after a pause that grows, for up to the
-    `database_patience_s` of the settings; after that, the exception is raised. An attempt that was
-    interrupted may have succeeded all the same, so it must be safe to repeat."""
+    """The result of `attempt(first)`; the argument is True in the first call. If it raises an exception of
+    the type `lost`, it is called again after a pause. Pauses grow from 0.1 s to 5 s, for up to
+    `database_patience_s` of the settings in all; then the exception is raised. An attempt that failed may
+    have done its work all the same, so it must be safe to repeat."""
     start, pause_s = time.monotonic(), FIRST_PAUSE_S
     first = True
     while True:

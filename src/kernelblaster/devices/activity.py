@@ -10,9 +10,10 @@ REPEATS = 5
 
 
 def profile(runner: Runner, job: ProfileJob, device: str) -> Profile:
-    """A profile from timing alone: for each kernel, copy or fill of one call of `job`, in launch order, its
-    median duration in us over five calls (REPEATS) and its dynamic shared memory in bytes. `device` is the
-    name to record. Closes the runner."""
+    """A profile from timing alone. It has, for each kernel, copy or fill of one call of `job`, in launch
+    order, the median duration in us over five calls (REPEATS) and the dynamic shared memory in bytes.
+    `device` is the device's name, which is recorded in the profile. Closes `runner`, in which the candidate
+    is loaded."""
     try:
         runner.call(job.arguments, scratch_poison=-1, accounting=False)
         calls = [runner.call(job.arguments, scratch_poison=-1, accounting=True).work for _ in range(REPEATS)]
@@ -22,9 +23,9 @@ def profile(runner: Runner, job: ProfileJob, device: str) -> Profile:
 
 
 def profile_of(calls: Sequence[Sequence[LaunchedWork]], workload: str, device: str) -> Profile:
-    """The profile made from the timed launches of one or more equal calls, each a list in launch order: for
-    each launch its median duration in us over these calls and its dynamic shared memory in bytes. `workload`
-    and `device` are names to record."""
+    """Makes a profile of the timed launches of one or more equal calls, each given as its launches, copies
+    and fills in order. For each of these it has the median duration in us over the calls and the dynamic
+    shared memory in bytes. `workload` and `device` are names to record."""
     kernels = []
     for position, work in enumerate(calls[0]):
         durations = sorted(c[position].duration_us or 0.0 for c in calls if len(c) > position)

@@ -80,9 +80,10 @@ class CudaDevice:
         return f"{self._properties.name}{self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """The memory that candidates work on, with a slot of at least each size in bytes and `spare` bytes
-        more for the judge. The present arena is kept if it is large enough and at most twice as large as
-        needed; else a new one is made. Without sizes: the present one."""
+        """The memory that candidates work on, with a slot for each of `sizes` in bytes and `spare` further
+        bytes for the judge. The present memory is kept if each slot is large enough and all together are at
+        most twice as large as needed; otherwise it is freed and made anew. Without `sizes`: the present
+        memory."""
         wanted = [rounded(size) for size in sizes]
         have = self._memory.sizes if self._memory else []
         fits = len(have) > len(wanted) and all(h >= w for h, w in zip(have, wanted, strict=False))
@@ -145,8 +146,8 @@ class CudaDevice:
         return sm_clock_mhz(str(self._properties.uuid))
 
     def time_reference(self, run: Callable[[], object]) -> float:
-        """Runs `run`, which issues PyTorch work on the GPU, with a cold L2 cache (flushed before) and returns
-        its time in us by CUDA events."""
+        """Calls `run`, which issues PyTorch work on the GPU, after emptying the L2 cache. Returns the time of
+        that work in us, by CUDA events."""
         begin, end = self._events
         self._driver.cuCtxResetPersistingL2Cache()  # as for candidates: what one pinned is not the other's
         for _ in range(2):
@@ -158,8 +159,8 @@ class CudaDevice:
         return float(begin.elapsed_time(end)) * 1e3
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """Profiles several calls of candidates: one profile for each job, by Nsight Compute if it is
-        installed and permitted, else with durations only."""
+        """One profile for each job (one call of a candidate): by Nsight Compute if it is installed and
+        permitted, otherwise with durations only."""
         torch.cuda.synchronize()
         if settings().ncu is not None:
             profiles = ncu.profile(self._toolbox, jobs, self.name)

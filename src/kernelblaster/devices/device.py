@@ -31,8 +31,9 @@ class GpuFacts:
 
 @dataclass(frozen=True)
 class Slot:
-    """A part of the arena (the memory that candidates work on) that holds one tensor and is mapped separately
-    where launches are replayed; `start` is its byte offset in the arena."""
+    """A part of the arena (the memory that candidates work on), which holds one tensor. `start` is its byte
+    offset in the arena, `bytes` its size. Processes that replay launches map each slot by itself, at an
+    address of its own."""
 
     start: int
     bytes: int
@@ -40,8 +41,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class Arena:
-    """The memory that candidates work on: all slots (one for each tensor) in sequence as one uint8 tensor.
-    Memory after the last slot is for the judge alone and is never mapped for a candidate."""
+    """The memory that candidates work on, as one uint8 tensor `memory`: all `slots` (one for each tensor) one
+    after the other, then memory for the judge alone, which is never mapped for a candidate."""
 
     memory: "torch.Tensor"
     slots: tuple[Slot, ...]
@@ -49,9 +50,9 @@ class Arena:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A tensor argument of a call: `bytes` bytes of slot number `slot`, at byte `offset` in the arena. `name`
-    is the tensor's; `address` is what the candidate receives. `written`: it is an output; all others are
-    mapped read-only where the device can do that."""
+    """A tensor argument of a call: `bytes` bytes, which begin at byte `offset` of the arena and lie in slot
+    number `slot`. `name` is the tensor's; `address` is the virtual address that the candidate receives.
+    `written`: the tensor is an output; all others are mapped read-only where the device can do that."""
 
     slot: int
     offset: int
@@ -95,10 +96,11 @@ class CallReport:
 
 @dataclass(frozen=True)
 class TimeReport:
-    """One timed call with a cold cache, in us. `event_us` spans the candidate's work, `span_us` the cache
-    flush before it and the work, both by CUDA events. `wall_us` is the same span as `span_us` by the wall
-    clock of the process that replays the launches, `owner_us` by that of the judge's process. `flush_us` is
-    the flush's usual time, measured before the candidate was loaded."""
+    """The times in us of one call that began with a cold cache. `event_us` is the time of the candidate's
+    work, `span_us` that of the cache flush before it and the work together, both by CUDA events. `wall_us` is
+    the time of flush and work by the wall clock of the process that replays the launches, `owner_us` by that
+    of the judge's process. `flush_us` is the time that a flush usually takes, measured before the candidate
+    was loaded. `call` says what the call did."""
 
     call: CallReport
     event_us: float
@@ -110,8 +112,8 @@ class TimeReport:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """The total time of a batch of calls in us: by the wall clock, and between CUDA events around the
-    batch."""
+    """The time in us that a batch of calls took together: by the wall clock, and between CUDA events before
+    and after the batch."""
 
     wall_us: float
     event_us: float
@@ -132,7 +134,8 @@ class CandidateDied(Exception):
 
 
 class Nondeterministic(CandidateDied):
-    """Two recordings of one call differ: the host code depends on more than the arguments of that call."""
+    """Two recordings of the same call differ in what they launch: the host code depends on more than the
+    arguments of the call."""
 
 
 class CandidateHung(Exception):
@@ -146,10 +149,10 @@ class CandidateHung(Exception):
 @dataclass(frozen=True)
 class SteppedCall:
     """What was seen when one call of host code was executed instruction by instruction, in two processes that
-    differ in their addresses only. `instructions` is how many were executed in the candidate's own code.
-    `finding` says in words which use of an address is not allowed (arithmetic or a decision that depends on
-    its value), empty if there is none; `missing` why this system cannot execute host code so, empty if it
-    can."""
+    differ in their addresses only. `instructions` is how many instructions of the candidate's own code were
+    executed. `finding` says in words which use of an address is not allowed (arithmetic, or a decision that
+    depends on its value); empty if there is none. `missing` says why this system cannot execute host code in
+    this way; empty if it can."""
 
     instructions: int = 0
     finding: str = ""
@@ -158,25 +161,27 @@ class SteppedCall:
 
 @runtime_checkable
 class Runner(Protocol):
-    """A loaded candidate (a compiled CUDA source under test): its host code is recorded for given arguments,
-    and the recorded launches are then replayed on the device. Its methods raise CandidateDied or
-    CandidateHung."""
+    """A loaded candidate (a compiled CUDA source under test). Its host code is run in a recorder, for given
+    arguments, to find out which launches it makes; these launches are then replayed on the device. Methods
+    raise CandidateDied or CandidateHung."""
 
     @property
     def host_us(self) -> float:
-        """Time in us that one call of the candidate's host code takes, without any GPU work; 0 before a call
-        was recorded."""
+        """Time in us that one call of the candidate's host code takes on the CPU, without any GPU work; 0
+        before a call was recorded."""
         ...
 
     def record(self, calls: "Sequence[Sequence[Argument]]") -> None:
-        """Record these calls, each given by its arguments, together and ahead of time. `call`, `time` and
-        `again` record a call that this was not done for when they need it, which is slower."""
+        """Records the launches of all these calls (each a list of arguments) together, before they are
+        needed. It need not be called: `call`, `time` and `again` record what is missing, but one call at a
+        time, which is slower."""
         ...
 
     def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
-        """Execute the host code of one call instruction by instruction, in two processes that differ in their
-        addresses only, and report whether it computes or decides anything by addresses (its own or those of
-        tensors). Each process makes `earlier` calls before it, without looking at them."""
+        """Executes the host code of one call instruction by instruction, in two processes that differ in
+        their addresses only, and reports whether it computes or decides anything by addresses (its own or
+        those of tensors). Before that, each process makes `earlier` calls with the same arguments, which are
+        not watched."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:
@@ -201,20 +206,20 @@ class Runner(Protocol):
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """Time one call that begins with a cold L2 cache."""
+        """Times one call that begins with a cold L2 cache."""
         ...
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
-        """Time `count` calls in a row, without pauses and with warm caches."""
+        """Times `count` calls with the same arguments, one right after the other, so with warm caches."""
         ...
 
     def close(self) -> None: ...
 
 
 class Device(Protocol):
-    """A device that candidates run on: a GPU or the emulator. `torch_device` is where the judge's own tensors
-    are. `modelled`: times come from a model, not a clock; such a device executes small workloads only, and
-    `profile` models large ones from a sample of their blocks."""
+    """A device that candidates run on: a GPU or the emulator. The judge's own tensors are on `torch_device`.
+    `modelled` is True if times come from a model and not from a clock. Such a device executes small workloads
+    only; `profile` models the times of large ones from some of their blocks."""
 
     @property
     def name(self) -> str: ...
@@ -230,20 +235,19 @@ class Device(Protocol):
 
     @property
     def facts(self) -> "GpuFacts | None":
-        """The properties that host code of candidates sees when it queries the GPU; None if they are not
-        known yet."""
+        """What host code of candidates is told when it queries the GPU; None if that is not known yet."""
         ...
 
     @property
     def patience(self) -> int:
-        """Factor on the time limit of a call: 1 on a GPU, more on a device that emulates every
-        instruction."""
+        """The factor by which the time limit of a call is multiplied on this device: 1 on a GPU, more on a
+        device that emulates every instruction."""
         ...
 
     @property
     def most_threads(self) -> int | None:
-        """The most threads that a call may start in an optional verification case: one with more is skipped,
-        because it would take too long. None if there is no limit."""
+        """The most GPU threads that one call may start; None if there is no limit. A verification case at
+        very large sizes is left out if its call starts more, because that would take too long."""
         ...
 
     @property
@@ -253,9 +257,9 @@ class Device(Protocol):
         ...
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """Reserve an arena, the memory that candidates work on, with a slot for each size (bytes, rounded up
-        to whole pages) and `spare` further bytes; runners started afterwards use it. Its contents are
-        undefined. Without sizes: the present arena."""
+        """Makes the memory that candidates work on, with a slot for each of `sizes` (bytes, rounded up to
+        whole pages) and `spare` further bytes for the judge. Runners that are started afterwards use it. Its
+        contents are undefined. Without `sizes`: the present memory."""
         ...
 
     def start(self, binary: Path) -> Runner:
@@ -264,8 +268,8 @@ class Device(Protocol):
         ...
 
     def settle(self) -> None:
-        """Wait until no background work of the device, such as starting processes, can disturb a
-        measurement."""
+        """Waits until the device does nothing in the background, such as starting processes, that could
+        disturb a measurement."""
         ...
 
     def clock_mhz(self) -> float | None:
@@ -273,13 +277,14 @@ class Device(Protocol):
         ...
 
     def time_reference(self, run: Callable[[], object]) -> float:
-        """Time in us of the PyTorch work that `run` issues, beginning with a cold cache. Raises
-        KernelBlasterError on a modelled device."""
+        """Calls `run`, which issues PyTorch work on the device, with a cold cache. Returns the time of that
+        work in us. Raises KernelBlasterError on a modelled device."""
         ...
 
     def profile(self, jobs: "Sequence[ProfileJob]") -> list[Profile]:
         """One profile for each job (one call of a candidate), by the most detailed method that this machine
-        permits. All jobs must have the same `depth`."""
+        permits: Nsight Compute, timing of each launch, or the timing model. All jobs must have the same
+        `depth`."""
         ...
 
     def findings(self, job: "ProfileJob") -> list[str]:
@@ -292,9 +297,9 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class ProfileJob:
-    """One call of a candidate to profile: its shared object and the call's arguments, which point into the
-    arena. `workload` is a name to record; `depth` selects which metrics are collected; `limit_s` is the time
-    allowed in seconds, not counting the start of the profiler.
+    """One call of a candidate to profile. `binary` is its shared object; `arguments` are the call's, with
+    pointers into the arena. `workload` is a name to record. `depth` ("quick", "usual" or "detailed") says how
+    much is collected. `limit_s` is the time allowed in seconds, not counting the start of the profiler.
 
     The other two fields are for a modelled device, which runs only some blocks of a launch. With `shift`, it
     runs fewer blocks than usual, moved by this fraction (0 to 1) of the grid; None for the usual ones. With

@@ -28,10 +28,10 @@ REGISTERS = 65536
 
 @dataclass(frozen=True)
 class DeviceKernel:
-    """What is known about a compiled kernel: `parameters` are (offset, bytes) of each one in its parameter
-    buffer, `resources` is ptxas' report (None if missing), `max_threads` the most threads of a block that can
-    be launched. `waits`: it contains `griddepcontrol.wait`, so that it waits for the end of the previous
-    launch."""
+    """What is known about a compiled kernel. `parameters` has (offset, bytes) of each parameter in the
+    kernel's parameter buffer. `resources` is ptxas' report (None if missing), `max_threads` the most threads
+    that a block of it can have. `waits`: it contains `griddepcontrol.wait`, by which a dependent launch waits
+    for the end of the previous launch."""
 
     parameters: tuple[tuple[int, int], ...]
     resources: Resources | None

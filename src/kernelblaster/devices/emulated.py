@@ -72,9 +72,10 @@ class EmulatedDevice:
         return f"PTX machine ({self.spec.title}){self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """The memory that candidates work on, with a slot for each size in bytes (rounded up to 4 KiB pages)
-        and `spare` bytes more for the judge. A new one is made if the sizes differ, since a sparse file costs
-        nothing; runners that were started before keep the old one mapped. Without sizes: the present one."""
+        """The memory that candidates work on, with a slot for each of `sizes` in bytes (rounded up to 4 KiB
+        pages) and `spare` further bytes for the judge. If the sizes differ from those of the present memory,
+        new memory is made; runners that were started before keep the old one mapped. Without `sizes`: the
+        present memory."""
         pages = [rounded(size, PAGE) for size in sizes]
         extra = rounded(spare, PAGE) if spare else 0
         known = [slot.bytes for slot in self._arena.slots] if self._arena else None
@@ -129,8 +130,9 @@ class EmulatedDevice:
         raise KernelBlasterError("PyTorch cannot be timed on the emulated device: it has no clock.")
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """One profile with modelled times for each job. Only the first 16 MiB (REPEATED_BYTES) of each tensor
-        need to hold values: reads beyond these wrap around to the tensor's beginning."""
+        """One profile with modelled times for each job (one call of a candidate). Only about the first 16 MiB
+        (REPEATED_BYTES) of each tensor need to hold values: in a much larger one, reads beyond these wrap
+        around to its beginning."""
         return [self._profile(job) for job in jobs]
 
     def _profile(self, job: ProfileJob) -> Profile:
@@ -161,11 +163,12 @@ class EmulatedDevice:
 
 
 class EmulatedRunner(ReplayRunner):
-    """A candidate on the PTX machine, the emulator. `model` gives the modelled profile of a call, for its
-    times; `resident` how many clusters (or blocks) of a launch the GPU runs at once; `answer` the answer to a
-    question that host code asks about the GPU. After a call, `doubtful` says whether some volatile or relaxed
-    read of it might have returned an older value on real hardware, `exhausted` whether it was ended because
-    it took more work than `Draws.most_work`."""
+    """A candidate loaded in the PTX machine, the emulator. Three functions are given: `model(arguments)`
+    returns the modelled profile of a call, from which times are taken; `resident(launch)` says how many
+    clusters (or blocks, where there are none) of a launch the GPU runs at once; `answer(question)` answers a
+    question that host code asks about the GPU. After a call, `doubtful` is True if some volatile or relaxed
+    read might have returned an older value on real hardware, `exhausted` if the call was ended because it
+    took more work than `Draws.most_work`."""
 
     doubtful = False
     exhausted = False
@@ -188,19 +191,19 @@ class EmulatedRunner(ReplayRunner):
         self._restored = False
 
     def draw(self, draws: Draws, *, restored: bool = False) -> None:
-        """Set how later calls behave where hardware leaves it open (see `Draws`), except SM and warp counts,
-        which are always those of the GPU that the device stands for. `restored`: global variables are reset
-        before every call."""
+        """Sets how the emulator behaves in later calls where hardware leaves it open, by the fields of
+        `draws`. The SM and warp counts in `draws` are ignored: those of the GPU that the device stands for
+        are used. With `restored`, global variables are reset to their initial values before every call."""
         known = self._candidate.gpu.attributes
         drawn = replace(draws, multiprocessors=known[16], warp_slots=known[39] // WARP)
         self.ask(" ".join(["draws", *(str(word) for word in drawn.words)]))
         self._restored = restored
 
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
-        """Send a command to the emulating process and return its answer. The time limit is `limit_s` seconds;
-        if that is None, six times (PATIENCE) that of a GPU. Raises NotEmulated if an instruction is missing
-        in the emulator and it found no error in the launch; DeviceLost if the emulator itself fails;
-        CandidateDied or CandidateHung."""
+        """Sends a command to the emulating process and returns its answer. The time limit is `limit_s`
+        seconds; if that is None, six times (PATIENCE) the usual limit of a call. Raises NotEmulated if the
+        emulator lacks an instruction and found no error in the launch before; DeviceLost if the emulator
+        itself fails; CandidateDied or CandidateHung."""
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)
@@ -217,9 +220,10 @@ class EmulatedRunner(ReplayRunner):
         return answer
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
-        """The number under which the emulating process holds this call's launch list; the list is sent and
-        its tensors are mapped first if needed, along with how many blocks of each launch run at once.
-        `alone`: unmap all other calls."""
+        """Prepares a call in the emulating process, if that was not done before: sends its launch list (the
+        recorded launches and copies, as lines), maps its tensors, and tells how many blocks of each launch
+        run at once. Returns the number by which later commands name the call. With `alone`, all other calls
+        are unmapped."""
         number = super().mapped(arguments, alone=alone)
         if number > self._numbered:
             self._numbered = number
@@ -233,8 +237,9 @@ class EmulatedRunner(ReplayRunner):
         return 1 if self._restored else super()._coin()
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """The report of a call from its launch list and the emulator's `answer`, with counters for each
-        launch, findings as lines of text, and device-side malloc that was not freed."""
+        """Makes the report of a call from its launch list (what its host code asked for) and the emulator's
+        `answer`: with the counters of each launch, with findings as lines of text, and with device-side
+        malloc that was not freed as a leak."""
         report = super().report(launches, answer)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         findings = [finding for one in reports for finding in one.get("findings", [])]
@@ -268,7 +273,8 @@ class EmulatedRunner(ReplayRunner):
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """A report in which every time is the sum of the modelled kernel durations in us; `flush_us` is 0."""
+        """Runs one call and models its time: every time in the report is the sum of the modelled durations of
+        its kernels, copies and fills in us, except `flush_us`, which is 0."""
         called = self.call(arguments, scratch_poison=-1, accounting=True)
         total_us = sum(work.duration_us or 0.0 for work in called.work)
         return TimeReport(called, total_us, total_us, total_us, total_us, flush_us=0.0)

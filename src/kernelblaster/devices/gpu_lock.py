@@ -22,10 +22,10 @@ WEEK_S = 7 * 24 * 3600.0
 
 
 def lock_gpu(uuid: str, tell: Callable[[str], None]) -> "IO[str] | socket.socket":
-    """Lock the GPU with this UUID for this process; closing the returned object unlocks it. If another
-    process has it, `tell` is called once with a text and the lock is waited for. A confined process, which
-    may not open the lock file, has the keeper (the command's trusted process) lock it. Raises
-    KernelBlasterError if the lock file cannot be used."""
+    """Locks the GPU with this UUID for this process; closing the returned object unlocks it. If another
+    process has the GPU, `tell` is called once with a message for the user, and this call waits until it is
+    free. A confined process, which may not open the lock file, has the keeper (the command's trusted process)
+    lock it. Raises KernelBlasterError if the lock file cannot be used."""
     if not settings().confined:
         return locked_file(uuid, tell)
     connection = keeper.connected(WEEK_S)

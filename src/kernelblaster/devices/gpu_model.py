@@ -40,9 +40,11 @@ CARVE_OUTS_KB = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 
 
 class Architecture(Record):
-    """One SM's throughputs in lanes per clock (`tensor` in half-precision multiply-adds, `l2_bytes` in bytes
-    per clock), latencies in cycles, and size in KiB of L1 and shared memory together. `mma_share` is the
-    fraction of the tensor peak that mma.sync reaches. Values: architectures.toml."""
+    """What the timing model knows of one SM of an architecture; the values are in architectures.toml. From
+    `fp32` to `memory`: how many lanes per clock the units for these instructions execute (`multiply`: of
+    integers, `memory`: loads and stores). `tensor`: half-precision multiply-adds per clock, of which mma.sync
+    reaches the fraction `mma_share`. `l1_kb`: KiB of L1 and shared memory together. `l2_bytes`: bytes per
+    clock from L2. The latencies are in clock cycles."""
 
     fp32: float
     integer: float
@@ -66,16 +68,16 @@ class Architecture(Record):
 
 @cache
 def architecture_of(spec: GpuSpec) -> Architecture:
-    """Rates and latencies of a GPU's architecture from architectures.toml, or of the nearest earlier one
-    listed."""
+    """The throughputs and latencies of the GPU's architecture from architectures.toml; if it is not listed
+    there, those of the nearest earlier one."""
     data = tomllib.loads((Path(__file__).parent / "architectures.toml").read_text())
     return Architecture(**data[str(nearest_earlier(map(int, data), spec.architecture))])
 
 
 @dataclass(frozen=True)
 class Residency:
-    """How many blocks of a launch are resident at once: on one SM at most, and on the whole GPU. `l1_bytes`
-    is the share of an SM's L1 cache that each block has."""
+    """How many blocks of a launch are resident at once: `blocks_per_sm` at most on one SM, `resident` on the
+    whole GPU. `l1_bytes` is each block's share of an SM's L1 cache, in bytes."""
 
     blocks_per_sm: int
     resident: int
@@ -83,8 +85,8 @@ class Residency:
 
 
 def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -> Residency:
-    """How many blocks of a launch are resident at once on the GPU `spec`. `work` has the launch's `grid`,
-    `block` and (dynamic) `shared_bytes`; `resources` is ptxas' report on the kernel."""
+    """How many blocks of a launch are resident at once on the GPU `spec`. `work` describes the launch by its
+    "grid", "block" and "shared_bytes" (dynamic shared memory); `resources` is ptxas' report on the kernel."""
     threads, shared = threads_of(work), resources.shared_bytes + int(work["shared_bytes"])
     most = max(1, blocks_per_sm(spec.architecture, threads, resources.registers, shared))
     blocks = blocks_of(work)
@@ -97,9 +99,10 @@ def residency_of(spec: GpuSpec, work: Mapping[str, Any], resources: Resources) -
 
 @dataclass(frozen=True)
 class SampledBlocks:
-    """Which blocks of a launch are run to model its time: `spread`, some over the whole grid, moved by the
-    fraction `shift` (0 to 1) of it; `first`, the first ones in turn, if a block needs what those before it
-    wrote; or `all`, interleaved, if blocks wait for each other."""
+    """Which blocks of a launch are run to model its time. "spread": some over the whole grid, moved by the
+    fraction `shift` (0 to 1) of it. "first": the first ones, one after the other, for kernels in which a
+    block needs what earlier blocks wrote. "all": every block, interleaved, for kernels in which blocks wait
+    for each other."""
 
     which: Which = "spread"
     shift: float = 0.0
@@ -108,10 +111,10 @@ class SampledBlocks:
 def model_values(
     spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int, sampled: SampledBlocks
 ) -> list[float]:
-    """The numbers that the emulator needs to sample a launch for the timing model of the GPU `spec`: at most
-    `most_blocks` blocks (chosen by `sampled`) are run and none begun after `most_instructions` warp
-    instructions; `residency` is how many are resident at once. The order is that of `Model` in
-    ptx/native/timing.h."""
+    """The numbers that the emulator needs to run some blocks of a launch for the timing model of the GPU
+    `spec`, in the order of `Model` in ptx/native/timing.h. At most `most_blocks` blocks are run, chosen by
+    `sampled`, and none is begun after `most_instructions` warp instructions; `residency` says how many are
+    resident at once."""
     a = architecture_of(spec)
     return [
         residency.l1_bytes,
@@ -131,8 +134,9 @@ def model_values(
 
 @dataclass(frozen=True)
 class KernelTime:
-    """The modelled time of one launch (`total_us`), what each bound alone (DRAM, L2, each pipe of the SMs,
-    latency) would take in us, and its traffic in bytes for the whole grid."""
+    """The modelled time of one launch in us (`total_us`), and the time in us that each bound by itself would
+    give: DRAM traffic, L2 traffic, each pipe of the SMs by name, and the latency of dependent instructions.
+    The traffic in bytes is that of the whole grid."""
 
     total_us: float
     dram_us: float
@@ -148,9 +152,9 @@ class KernelTime:
 def kernel_time(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any]
 ) -> KernelTime:
-    """The modelled time of a launch on the GPU `spec`. `work` has its grid, block and dynamic shared memory,
-    `resources` is ptxas' report on the kernel, and `report` has the `costs` and `counts` that the emulator
-    found on a sample of its blocks."""
+    """The modelled time of a launch on the GPU `spec`. `work` describes the launch by its "grid", "block" and
+    "shared_bytes" (dynamic shared memory), `resources` is ptxas' report on the kernel, and `report` has the
+    "costs" and "counts" that the emulator found on a sample of its blocks."""
     a = architecture_of(spec)
     costs, counts = report["costs"], report["counts"]
     residency = residency_of(spec, work, resources)
@@ -301,12 +305,12 @@ def _pipe_cycles(
 
 
 def threads_of(work: Mapping[str, Any]) -> int:
-    """Threads of one block of a launch. `work` describes the launch: its "block" is (x, y, z)."""
+    """How many threads one block of a launch has. `work` describes the launch: its "block" is (x, y, z)."""
     x, y, z = work["block"]
     return int(x * y * z)
 
 
 def blocks_of(work: Mapping[str, Any]) -> int:
-    """Thread blocks of a launch. `work` describes the launch: its "grid" is (x, y, z)."""
+    """How many thread blocks a launch has. `work` describes the launch: its "grid" is (x, y, z)."""
     x, y, z = work["grid"]
     return int(x * y * z)

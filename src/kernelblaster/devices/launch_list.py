@@ -43,9 +43,10 @@ class InvalidLaunchList(ValueError):
 
 @dataclass(frozen=True)
 class RecordedLaunch:
-    """One kernel launch of a launch list; `kernel` is the mangled name, `shared_bytes` dynamic shared memory.
-    `dependent`: a programmatic dependent launch, which may overlap with the previous one. `cluster` is (0, 0,
-    0) if the launch sets no cluster size."""
+    """One kernel launch in a launch list (what a candidate's host code asked of the GPU in one call).
+    `kernel` is the mangled name, `shared_bytes` the dynamic shared memory in bytes. `dependent`: a
+    programmatic dependent launch, which may overlap with the previous one. `cluster` is the cluster size in
+    blocks, (0, 0, 0) if the launch sets none."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -59,10 +60,10 @@ class RecordedLaunch:
 @dataclass(frozen=True)
 class LaunchList:
     """What one call of a candidate's host code asked of the GPU. `operations` are the lines to replay, in
-    stream order. `errors` are those that CUDA calls returned; `violations` are breaches of the rules for
-    candidates, in words. `question` is a fact about the GPU that the host code asked for and that was not
-    known: the list then ends there, to be recorded again with the answer; else None. `unloadable`: why the
-    shared object could not be loaded, else None."""
+    stream order. `errors` are the errors that CUDA calls returned; `violations` are breaches of the rules for
+    candidates, in words. If the host code asked a `question` about the GPU whose answer was not known, the
+    list ends there, and the call is to be recorded again with the answer; otherwise it is None. `unloadable`:
+    why the shared object could not be loaded; None if it could."""
 
     operations: tuple[str, ...]
     errors: tuple[str, ...] = ()
@@ -96,16 +97,16 @@ class LaunchList:
         return sum(op.split(" ", 1)[0] in ("launch", "fill", "copy", "upload") for op in self.operations)
 
     def does_as(self, other: "LaunchList") -> bool:
-        """Whether this recording of a call and the `other` one put the same work on the stream, with the same
-        errors and violations. Calls that set kernel attributes are not compared, since host code may make
-        them in its first call only."""
+        """True if this recording and the `other` one put the same work on the stream, with the same errors
+        and violations. Calls that set kernel attributes are not compared, since host code may make them in
+        its first call only."""
         mine, theirs = ([op for op in one.operations if not op.startswith(_KEPT)] for one in (self, other))
         return mine == theirs and self.errors == other.errors and self.violations == other.violations
 
     def moved(self, ranges: Sequence[tuple[int, int, int]]) -> "LaunchList":
-        """A copy of this list with addresses translated by `ranges` of (begin, end, new begin): an address in
-        a range keeps its distance from the range's begin. Every 8-byte word of kernel parameters and uploads
-        whose value lies in a range is taken for an address."""
+        """A copy of this list in which the addresses in some ranges are moved. `ranges` has (begin, end, new
+        begin) for each: an address in it becomes the one at the same distance from the new begin. In kernel
+        parameters and uploaded data, every 8-byte word whose value lies in a range counts as an address."""
 
         def translated(address: int) -> int:
             return next((address - a + to for a, end, to in ranges if a <= address <= end), address)
@@ -125,8 +126,9 @@ class LaunchList:
         return replace(self, operations=tuple(line(op) for op in self.operations))
 
     def outside(self, ranges: Sequence[tuple[int, int]]) -> list[str]:
-        """A sentence for each fill or copy that accesses memory outside these (begin, end) address ranges and
-        the list's own scratch allocations; empty if none does."""
+        """A sentence for each fill or copy that touches memory outside of what a call may use: the address
+        ranges (begin, end) that are given, and the scratch memory that the call itself allocated. Empty if
+        there is none."""
         known = [*ranges, *((a, a + size) for a, size in self.scratch.items())]
 
         def held(begin: int, size: int) -> bool:

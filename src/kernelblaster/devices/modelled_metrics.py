@@ -17,9 +17,9 @@ LIGHT = "GPU Speed Of Light Throughput"
 def kernel_profile(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any], time: KernelTime
 ) -> KernelProfile:
-    """The profile of one modelled launch, with Nsight Compute's metric names. `work` is the launch (name,
-    grid, block, shared_bytes), `resources` ptxas' report, `report` the emulator's counters of the sampled
-    blocks, `time` the result of `kernel_time` for them."""
+    """The profile of one modelled launch, with Nsight Compute's metric names. `work` describes the launch by
+    its "name", "grid", "block" and "shared_bytes"; `resources` is ptxas' report on the kernel; `report` has
+    the emulator's counters of the blocks that were run, `time` is what `kernel_time` made of them."""
     values = (*_speed(spec, time), *_counters(work, report, time), *_launch(spec, work, resources, time))
     metrics = tuple(
         Metric(name=name, unit=unit, value=float(value), tier="modelled", section=section)

@@ -20,9 +20,9 @@ SLOWED = {
 
 @dataclass(frozen=True)
 class GpuReading:
-    """The present state of one GPU: name, SM clock and its maximum in MHz, temperature in degrees Celsius,
-    why it is slowed down (in words; empty if it is not), and how many processes compute on it. None where a
-    value cannot be read."""
+    """The present state of one GPU: its SM clock rate (`clock_mhz`) and the highest one that it can have
+    (`most_mhz`) in MHz, its temperature in degrees Celsius, the reasons why it is slowed down in words (empty
+    if it is not), and how many processes compute on it. None where a value cannot be read."""
 
     name: str
     clock_mhz: float | None

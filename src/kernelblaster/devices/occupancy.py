@@ -9,9 +9,9 @@ WARP = 32
 
 @dataclass(frozen=True)
 class OccupancyLimits:
-    """Limits of one SM, from the compute-capability table of the CUDA C++ programming guide. `register_unit`
-    is the granularity of a warp's registers; `reserved_shared_bytes` is what the system takes of each block's
-    shared memory."""
+    """What one SM can hold at once, from the compute-capability table of the CUDA C++ programming guide:
+    threads, blocks, bytes of shared memory, 32-bit registers. A warp's registers are rounded up to a multiple
+    of `register_unit`; the system takes `reserved_shared_bytes` of shared memory for each block."""
 
     threads: int
     blocks: int
@@ -36,8 +36,8 @@ def capability(architecture: str) -> int:
 
 
 def nearest_earlier(listed: Iterable[int], architecture: str) -> int:
-    """Of the listed compute capabilities (like 80, 90), the architecture's own, else the nearest earlier one,
-    else the lowest."""
+    """The compute capability among `listed` (like 80, 90) that fits an architecture like "sm_90a" best: its
+    own, otherwise the nearest earlier one, otherwise the lowest."""
     numbers = sorted(listed)
     return max((n for n in numbers if n <= capability(architecture)), default=numbers[0])
 
@@ -49,9 +49,9 @@ def limits_of(architecture: str) -> OccupancyLimits:
 
 
 def blocks_per_sm(architecture: str, threads: int, registers: int, shared_bytes: int) -> int:
-    """How many blocks of a kernel are resident at once on an SM of `architecture` (like "sm_90a"): it has
-    `threads` per block, `registers` per thread, `shared_bytes` static and dynamic per block. Zero if one
-    block does not fit."""
+    """How many blocks of a kernel can be resident at once on one SM of `architecture` (like "sm_90a"). The
+    kernel has `threads` per block, `registers` per thread, and `shared_bytes` of static and dynamic shared
+    memory per block. Zero if not even one block fits."""
     limits = limits_of(architecture)
     warps = -(-threads // WARP)
     registers_per_warp = -(-registers * WARP // limits.register_unit) * limits.register_unit

@@ -52,8 +52,8 @@ class PlayerProcess:
         return self._ready
 
     def share(self, descriptors: Sequence[int]) -> None:
-        """Send file descriptors of the judge's memory to the player, whose next command uses them. Raises
-        CandidateDied if the player has ended."""
+        """Sends file descriptors of the judge's memory to the player. The command that is sent next uses
+        them. Raises CandidateDied if the player has ended."""
         with self._or_died():
             for first in range(0, len(descriptors), DESCRIPTORS_AT_ONCE):
                 part = list(descriptors[first : first + DESCRIPTORS_AT_ONCE])
@@ -83,8 +83,8 @@ class PlayerProcess:
         self.end()
 
     def reap(self, limit_s: float) -> bool:
-        """Wait until the process has ended and its GPU memory is released; False if that takes more than
-        `limit_s` seconds."""
+        """Waits until the process has ended and its GPU memory is released. Returns False if that takes more
+        than `limit_s` seconds, otherwise True."""
         try:
             self._process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -133,8 +133,8 @@ class PlayerProcess:
 
 
 def ended(code: int) -> str:
-    """How a process ended, in words that follow its name, like "was ended by SIGSEGV"; `code` is
-    `subprocess`' return code (negative: a signal)."""
+    """Says how a process ended, in words to be put after "the process": "was ended by SIGSEGV", or "called
+    exit with code 1". `code` is `subprocess`' return code (negative: a signal)."""
     if code < 0:
         known = -code in signal.Signals._value2member_map_
         return f"was ended by {signal.Signals(-code).name if known else -code}"
@@ -176,8 +176,8 @@ class PlayerPool:
             self._waiting.append(self._start())
 
     def take(self) -> PlayerProcess:
-        """A player that is ready; the caller hands it to `retire` after use. Another is started in its place.
-        Raises DeviceLost."""
+        """Takes a player that is ready out of the pool, and starts another in its place. The caller hands it
+        to `retire` after use. Raises DeviceLost if the player cannot be started."""
         self.refill()
         player = self._waiting.popleft() if self._waiting else self._start()
         self.refill()
@@ -191,8 +191,8 @@ class PlayerPool:
         self._ending.append(player)
 
     def settle(self, limit_s: float = 5.0) -> None:
-        """Wait until players that are starting are ready, and up to `limit_s` seconds for each retired one to
-        end."""
+        """Waits until the players that are being started are ready, and up to `limit_s` seconds for each
+        retired player to end."""
         for player in self._waiting:
             player.wait_ready()
         self._ending = [player for player in self._ending if not player.reap(limit_s)]

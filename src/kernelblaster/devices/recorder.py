@@ -40,9 +40,9 @@ MARGIN_S = 10.0  # for the recorder itself, beyond what its children may take
 class CallToRecord:
     """One call of a candidate's host code to record. `scratch` is the address where its scratch allocations
     (cudaMallocAsync) begin; with `scratch_at_end`, the first one lies at the end of its mapping and later
-    ones alternate between begin and end. `stream` is the stream's handle. `filling` is the byte that new host
-    memory is filled with; 0: not filled. `before` are calls, as (how often, arguments), that the same process
-    makes first without recording them."""
+    ones alternate between begin and end. `stream` is the handle of the stream that the launch function gets.
+    `filling` is the byte that newly allocated host memory is filled with; 0: it is not filled. `before` has
+    pairs (how often, arguments): calls that the same process makes first, which are not recorded."""
 
     arguments: tuple[Argument, ...]
     scratch: int
@@ -53,9 +53,8 @@ class CallToRecord:
 
     @property
     def text(self) -> str:
-        """This call as one line of text, the form in which the recorder's executable reads it: addresses
-        first, then the arguments of each call of `before` and of this one, with the number of times to make
-        it."""
+        """This call as one line of text, in which the recorder's executable reads it: the addresses, then for
+        each call of `before`, and last for this one, how often it is made and its arguments."""
         words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]
@@ -65,9 +64,9 @@ class CallToRecord:
 @dataclass
 class Recordable:
     """A compiled candidate whose host code is to be run by the recorder, which writes down its CUDA calls.
-    `folder` is where it was compiled, `code` its device code, `gpu` the properties that its host code is
-    given when it queries the GPU, `addresses` those of its global variables by name, and `facts` the answers
-    to other questions that the host code has asked about the GPU so far."""
+    `folder` is where it was compiled, `code` its device code. When its host code queries the GPU, it is told
+    the properties `gpu`. `addresses` are those of its global variables, by name. `facts` are the answers to
+    other questions about the GPU that the host code has asked so far, by question."""
 
     folder: Path
     code: DeviceCode
@@ -113,17 +112,18 @@ class Recorder:
 
     @property
     def remark(self) -> str:
-        """A suffix for the device's name in reports, if host code runs unconfined (--unsafe); else empty."""
+        """What is added to the device's name in reports: a remark that host code runs unconfined, if the user
+        allowed that (--unsafe) and this system cannot confine it; otherwise an empty string."""
         return ", host code not confined" if settings().unsafe and self.gaps() else ""
 
     def record(
         self, candidate: Recordable, calls: Sequence[CallToRecord], limit_s: float, all_s: float = math.inf
     ) -> "list[LaunchList | CandidateDied | CandidateHung]":
         """Runs the candidate's host code once for each of `calls` and writes down its launches, without
-        executing them. Each call has a process of its own and at most `limit_s` seconds, all together
-        `all_s`. Returns for each call its launch list, or the exception that says how its process ended.
-        After a failure the remaining calls may be skipped; they get the same failure. Raises NoDevice where
-        host code cannot be confined, DeviceLost if the recorder itself fails."""
+        executing them. Each call has a process of its own and at most `limit_s` seconds; all calls together
+        have `all_s`. Returns for each call its launch list, or the exception that says how its process ended.
+        After a failure, the remaining calls may be skipped; they get the same exception. Raises NoDevice
+        where host code cannot be confined, DeviceLost if the recorder itself fails."""
         process = self._confining()
         rounds = -(-len(calls) // 2)  # at least two run side by side
         deadline = time.monotonic() + min(limit_s * rounds + MARGIN_S, all_s)
@@ -151,10 +151,11 @@ class Recorder:
         seed: int,
         limit_s: float,
     ) -> SteppedCall:
-        """Execute one call of the candidate's host code instruction by instruction, in two processes that are
-        loaded at different addresses (native/stepping.h). `moved` is the same call as `call` with all tensors
-        `away` bytes further on; `seed` (64 bits) draws where in its page the stack begins. Taking more than
-        `limit_s` seconds is a finding. Raises NoDevice and DeviceLost as `record` does."""
+        """Executes one call of the candidate's host code instruction by instruction, in two processes that
+        are loaded at different addresses (native/stepping.h): `call` in one, `moved` in the other, which is
+        the same call with all tensors `away` bytes further on. `seed` (64 bits) draws where in its page the
+        stack begins. If it takes more than `limit_s` seconds, the result has a finding that says so. Raises
+        NoDevice and DeviceLost as `record` does."""
         process = self._confining()
         try:
             _ask(process, candidate, (call, moved), limit_s, f" step {away} {seed}")

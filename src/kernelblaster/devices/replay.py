@@ -56,8 +56,10 @@ class _Mapped:
 
 class ReplayRunner:
     """Implements `Runner` for both kinds of device: `recorder` records the launches of host code, `player`
-    replays them. `answer` is called with a question about the GPU that host code asks (the text of
-    `LaunchList.question`) and returns the answer; `limit_s` is the time limit of one command in seconds."""
+    replays them. `binary` is the candidate's shared object, `gpu` what its host code is told when it queries
+    the GPU. `answer` answers a question about the GPU that is not in `gpu` (the text of
+    `LaunchList.question`) with a number. `limit_s` is the time limit of one command to the player in
+    seconds."""
 
     def __init__(
         self,
@@ -92,8 +94,8 @@ class ReplayRunner:
 
     @property
     def host_us(self) -> float:
-        """Time in us of the candidate's host code per call, from the CPU time of a process that made many
-        calls; 0 before anything was recorded."""
+        """CPU time in us of one call of the candidate's host code, averaged over many calls in one process; 0
+        before anything was recorded."""
         return self._host_us
 
     def load(self, device_code_path: Path) -> None:
@@ -122,9 +124,10 @@ class ReplayRunner:
     # --- recording ----------------------------------------------------------------------------------
 
     def record(self, calls: Sequence[Sequence[Argument]]) -> None:
-        """Record the launches of these calls (each a list of arguments), unless they are recorded already.
-        Where host code asks something about the GPU, it is answered and the call recorded again. Raises
-        CandidateDied, CandidateHung, or Nondeterministic if repeated recordings differ."""
+        """Records the launches of these calls (each a list of arguments), except those that are recorded
+        already. If host code asks something about the GPU, the question is answered and the call recorded
+        again. Each call is recorded three times under different conditions; Nondeterministic is raised if
+        these recordings differ. Raises CandidateDied or CandidateHung as well."""
         wanted = [key for key in dict.fromkeys(_key(call) for call in calls) if key not in self._lists]
         made = {key: self._call(key) for key in wanted}
         for _ in range(MOST_QUESTIONS):
@@ -292,14 +295,15 @@ class ReplayRunner:
         return BatchReport(float(answer["wall_us"]), float(answer["event_us"]))
 
     def profile(self, arguments: Sequence[Argument], limit_s: float) -> CallReport:
-        """Run one call inside a profiler's range (cudaProfilerStart to Stop), after one call to warm up,
-        within `limit_s` seconds."""
+        """Runs one call to warm up and then one inside a profiler's range (cudaProfilerStart to Stop); both
+        together may take `limit_s` seconds."""
         return self.report(self.recorded(arguments), self.ask(f"profile {self.mapped(arguments)}", limit_s))
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
-        """The number under which the player (the process that replays launches) holds this call's launch
-        list; the list is sent and its tensors are mapped first if needed. `alone`: unmap all other calls, so
-        that a stray access to their memory faults."""
+        """Prepares a call in the player (the process that replays launches), if that was not done before:
+        maps its tensors and sends its launch list (the recorded launches and copies, as lines). Returns the
+        number by which later commands name the call. With `alone`, all other calls are unmapped, so that a
+        stray access to their memory faults."""
         key = _key(arguments)
         for other in [k for k in self._mapped if alone and k != key]:
             self.ask(f"drop {self._mapped.pop(other).number}")
@@ -348,8 +352,8 @@ class ReplayRunner:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """The report of a call from its launch list and `answer`, what the player said to the command that
-        replayed it; `answer` is {} if the call was not replayed."""
+        """Makes the report of a call from its launch list (what its host code asked for) and `answer`, the
+        player's answer to the command that replayed it; `answer` is {} if the call was not replayed."""
         kept = launches.kept_scratch
         return CallReport(
             error=launches.errors[0] if launches.errors else str(answer.get("error", "")),

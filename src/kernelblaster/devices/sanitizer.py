@@ -1,7 +1,7 @@
 """Runs compute-sanitizer on one call of a candidate: memory errors, races, misused barriers.
 
-Its check for uninitialized reads does not work on memory mapped at chosen addresses; the PTX machine, the
-emulator, finds those (docs/emulator.md).
+compute-sanitizer's check for uninitialized reads is not used, because it does not work on memory mapped at
+chosen addresses; the PTX machine, the emulator, finds such reads (docs/emulator.md).
 """
 
 import re
@@ -16,8 +16,8 @@ SHOWN = 3
 
 
 def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
-    """Run the job's call under each of memcheck, racecheck and synccheck (TOOLS), and return what they
-    report, one line each, with source lines where known. Empty if they report nothing. Raises DeviceLost if
+    """Runs the job's call under each of memcheck, racecheck and synccheck (TOOLS). Returns what they report,
+    one line for each error, with source lines where known; empty if they report nothing. Raises DeviceLost if
     compute-sanitizer is not installed or does not work here."""
     sanitizer = settings().sanitizer
     if sanitizer is None:

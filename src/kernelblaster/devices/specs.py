@@ -10,11 +10,12 @@ from kernelblaster.records.record import Record
 
 
 class GpuSpec(Record):
-    """A GPU's data: SM count, DRAM bandwidth (GB/s), L2 size (MB), peak arithmetic rates (dense, TFLOPS; a
-    multiply-add is two). No kernel exceeds the rates, so bytes and operations divided by them are lower
-    bounds on time. `title` is the driver's name for it, `source` where the numbers come from.
-    `resident_clusters` are pairs: blocks of a thread-block cluster, and how many such clusters run at once
-    with one block on an SM (cudaOccupancyMaxActiveClusters); empty where that was not measured."""
+    """A GPU's data: how many SMs it has, DRAM bandwidth in GB/s, L2 size in MB, and peak arithmetic rates in
+    TFLOPS (dense; a multiply-add counts as two operations). No kernel exceeds the rates, so bytes and
+    operations divided by them are lower bounds on time. `title` is the name that the driver reports, `source`
+    says where the numbers come from. `resident_clusters` are pairs: blocks of a thread-block cluster, and how
+    many such clusters run at once with one block on an SM (cudaOccupancyMaxActiveClusters); empty where that
+    was not measured."""
 
     name: str
     title: str
@@ -30,13 +31,13 @@ class GpuSpec(Record):
 
     def clusters(self, blocks: int) -> int:
         """How many thread-block clusters of `blocks` blocks each run on the GPU at once, with one block on an
-        SM; where that was not measured, SM count divided by `blocks`, at least 1."""
+        SM. Where that was not measured, it is the number of SMs divided by `blocks`, at least 1."""
         return dict(self.resident_clusters).get(blocks, max(1, self.multiprocessors // blocks))
 
     @property
     def split_tflops(self) -> float:
-        """Peak rate in TFLOPS of matrix products with float32 precision: the better of FP32 units and of
-        tensor cores with each product split into three half-precision ones."""
+        """Peak rate in TFLOPS of matrix products with float32 precision, by the faster of two ways: on FP32
+        units, or on tensor cores with each product made of three half-precision ones."""
         return max(self.fp32_tflops, self.fp16_tflops / 3)
 
     def floor_us(self, bytes_: int, operations: int, tflops: float) -> float:
@@ -45,9 +46,9 @@ class GpuSpec(Record):
         return max(bytes_ / (self.dram_gb_s * 1e3), operations / (tflops * 1e6))
 
     def impossible_us(self, certain_bytes: int) -> float:
-        """Time in us that no run which begins with a cold cache can beat if it must read `certain_bytes` from
-        DRAM; 1.25 times the L2 size is deducted first, for what might still be cached. 0 if less is to be
-        read."""
+        """A lower bound in us on the time of any run that begins with a cold cache and must read
+        `certain_bytes` from memory: these bytes at full DRAM bandwidth, less 1.25 times the L2 size, which
+        might still be cached. 0 for fewer bytes than that."""
         return max(0.0, certain_bytes - self.l2_mb * 1.25e6) / (self.dram_gb_s * 1e3)
 
 
@@ -68,9 +69,9 @@ def gpu_named(name: str) -> GpuSpec:
 
 
 def spec_named(title: str) -> GpuSpec | None:
-    """The specification for a GPU name that the driver reports (like "NVIDIA H200"). The name and a listed
-    title match if one of them begins with all words of the other; of several matches, the one with the
-    longest title is returned. None if there is no match."""
+    """The specification for a GPU name that the driver reports (like "NVIDIA H200"). The name and a
+    specification's title match if one of them begins with all words of the other; of several matches, the one
+    with the longest title is returned. None if there is no match."""
 
     def matches(listed: str) -> bool:
         return all(own == other for own, other in zip(title.split(), listed.split(), strict=False))

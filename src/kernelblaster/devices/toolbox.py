@@ -25,9 +25,9 @@ Load = Callable[[PlayerProcess, Path], ReplayRunner]
 
 class Toolbox:
     """Runs GPU players (processes that replay a candidate's launches) under NVIDIA's tools (ncu,
-    compute-sanitizer). `executable` is the player; `load` makes a runner of a started player and the path of
-    a candidate's shared object. A tool can be started ahead of its next use, since it takes a second or two
-    to start."""
+    compute-sanitizer). `executable` is the player. `load(player, binary)` loads the candidate whose shared
+    object is `binary` into a started player and returns its runner. A tool can be started ahead of its next
+    use, since it takes a second or two to start."""
 
     def __init__(self, executable: Path, load: Load) -> None:
         self._executable = executable
@@ -37,9 +37,10 @@ class Toolbox:
     def run(
         self, tool: list[str], jobs: Sequence[ProfileJob], *, again: bool = False
     ) -> tuple[str, list[CallReport]]:
-        """Run all jobs (one call of a candidate each) under one start of `tool`, a command line. Returns the
-        tool's output, and a report for each job up to the first that failed. `again`: the same tool will be
-        wanted soon, so start it ahead."""
+        """Runs all jobs (one call of a candidate each) under one start of `tool`, which is a command line.
+        Returns (the tool's output, a report for each job); there are fewer reports if a job failed, which
+        ends the run. With `again`, the same tool is started anew at once, in the background, because it will
+        be wanted soon."""
         started = self._ahead.pop(tuple(tool), None)
         if started is None or started.ended:
             if started is not None:
@@ -62,8 +63,8 @@ class Toolbox:
         return output, reports
 
     def settle(self) -> None:
-        """Waits until every tool that was started ahead has its player ready and is idle, so that their
-        starting does not disturb a timing. One that fails to start is ignored."""
+        """Waits until every tool that was started ahead is ready and idle, so that its start does not disturb
+        a timing. A tool that fails to start is ignored."""
         for started in self._ahead.values():
             with contextlib.suppress(DeviceLost):
                 started.player()

@@ -17,8 +17,8 @@ LIMIT_S = 60.0  # in which a compiler tells its version
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The compilers in use, as paths; `version` is nvcc's, `runtime` the path of the matching libcudart, None
-    if it was not found."""
+    """The compilers in use: the paths of nvcc and of the host compiler (g++). `version` is nvcc's, `runtime`
+    the path of the matching libcudart, None if it was not found."""
 
     nvcc: str
     version: str
@@ -32,8 +32,8 @@ class Toolchain:
 
 @cache
 def toolchain() -> Toolchain:
-    """The compilers to use, found once per process. Raises NoCompiler with advice if nvcc or g++ is
-    missing."""
+    """The compilers to use; looked for once in each process. Raises NoCompiler, with advice, if nvcc or g++
+    is missing or does not work."""
     nvcc = settings().nvcc
     if nvcc is None or not Path(nvcc).is_file():
         named = f"{nvcc} does not exist" if nvcc else "no nvcc on the PATH or in /usr/local/cuda"

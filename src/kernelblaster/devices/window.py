@@ -22,15 +22,15 @@ STARTS = 1 << 17  # pages among which the first mapping begins
 
 
 def rounded(size: int, unit: int = PAGE) -> int:
-    """How many bytes a mapping of `size` bytes takes: rounded up to a multiple of `unit` bytes (default: a
-    page), at least one."""
+    """How many bytes a mapping of `size` bytes takes: `size` rounded up to a multiple of `unit` bytes
+    (default: a page of 2 MiB), at least one `unit`."""
     return max(1, -(-size // unit)) * unit
 
 
 def draw_mappings(sizes: Sequence[int], rng: random.Random) -> list[int]:
-    """Draw a virtual address for a mapping of each size in bytes, in the part of the window for tensors:
-    placed in random order, with a random number of unmapped pages between; returned in the order of `sizes`.
-    Raises ValueError if they do not fit."""
+    """Draws a virtual address for a mapping of each of `sizes` (in bytes), in the part of the window for
+    tensors. The mappings lie in random order, with a random number of unmapped pages between them; addresses
+    are returned in the order of `sizes`. Raises ValueError if they do not fit."""
     order = list(range(len(sizes)))
     rng.shuffle(order)
     addresses = [0] * len(sizes)
@@ -49,9 +49,9 @@ def draw_scratch(rng: random.Random) -> int:
 
 
 def draw_globals(sizes: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    """Draw a virtual address for each global variable, whose sizes in bytes are given by name; returns
-    addresses by name. Only host code sees these: the player, which replays the launches, puts the real
-    addresses in their place."""
+    """Draws a virtual address for each global variable. `sizes` has their sizes in bytes by name; the result
+    has the addresses by name. Only host code sees these: the player, which replays the launches, puts the
+    real addresses in their place."""
     position = GLOBALS + PAGE * rng.randrange(1 << 12)
     addresses = {}
     for name, size in sizes.items():

@@ -1,5 +1,5 @@
-"""Baselines: what a candidate is compared with and timed against. Either the task's PyTorch module (eager,
-torch.compile or IREE), or a CUDA task's own kernel."""
+"""Baselines. A baseline is what a candidate is compared with and timed against: the task's PyTorch module
+(eager, or by torch.compile or IREE), or a CUDA task's own kernel."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -25,10 +25,11 @@ COMPILED: tuple[BaselineName, ...] = ("compile", "max-autotune")
 
 
 class Baseline(Protocol):
-    """A reference implementation that candidates are compared with and timed against: PyTorch, or the user's
-    kernel. It reads inputs and parameters from the arena, the memory that candidates work on. `title` names
-    it in reports; `pools` hold the values that each input tensor is drawn from, `parameters` the module's own
-    parameter values, `scalars` the scalar arguments in use."""
+    """What candidates are compared with and timed against: the task's PyTorch module, or the user's own
+    kernel. It works on tensors in the arena, the memory that candidates work on too. `title` names it in
+    reports. `pools` has one entry for each input tensor: the sample of values that the tensor is filled from.
+    `parameters` are the module's own parameter values, `scalars` the scalar arguments (numbers among the
+    module's inputs) that it is called with."""
 
     title: str
     pools: list[ValuePool]
@@ -38,48 +39,53 @@ class Baseline(Protocol):
     def scalars(self) -> list[Any]: ...
 
     def with_scalars(self, scalars: Sequence[Any] | None) -> AbstractContextManager[None]:
-        """A context in which the baseline (the reference that candidates are compared with) runs with these
-        scalar arguments; None keeps the task file's own."""
+        """A context in which the baseline is called with these scalar arguments, one for each scalar of the
+        signature, in order. None: with those in the task's file."""
         ...
 
     def domain(self, workload: Workload, rng: Random) -> Domain:
-        """Which kinds of values (negative, huge, NaN, ...) the inputs accept, found by running the reference
-        at `workload`; `rng` draws values for scalars to try."""
+        """Which kinds of values (negative, huge, NaN, ...) each input accepts, and which other scalar
+        arguments are possible. A PyTorch module is run at `workload` to find out, with scalars that `rng`
+        draws; a CUDA source declares it, so nothing is run."""
         ...
 
     def at(self, workload: Workload) -> "Baseline":
-        """The baseline for a workload (sizes); call it before its other methods. A module whose constructor
-        takes sizes is built again, once, for the small workload."""
+        """Returns the baseline to use at `workload` (a choice of all sizes); call all other methods on the
+        result. It is this baseline, or another one where the task's small workload needs the module built
+        with smaller constructor arguments; that one is built at the first such call."""
         ...
 
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
-        """The reference outputs in the task's own precision on the values that the layout's tensors hold, as
-        new tensors."""
+        """Runs the baseline on the values that the tensors of `layout` hold, and returns its outputs as new
+        tensors, in the task's own precision. (A layout says where in memory the tensors of one call lie.)"""
         ...
 
     def adopt(self, layout: Layout) -> None:
-        """Copy parameter values from the layout's memory into the baseline's own tensors, outside of what is
-        timed. Call it before `timed`."""
+        """Copies the parameter values that lie in the memory of `layout` into the baseline's own tensors.
+        Call it before `timed`, whose time does not include this copying."""
         ...
 
     def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:
-        """One call with a cold L2 cache, on the values that the layout's tensors hold: (its time in us, its
-        outputs). Call `adopt` first."""
+        """Runs the baseline once, beginning with a cold L2 cache, on the values that the tensors of `layout`
+        hold. Returns (its time in us, its outputs). Call `adopt` first."""
         ...
 
     def wide(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor] | None:
-        """The reference outputs computed in float64 from float64 inputs and parameters; None where that is
-        not possible or does not fit in memory."""
+        """The baseline's outputs computed in float64 from float64 inputs and parameters; None where that is
+        not possible (a user's kernel, a module that insists on another precision) or does not fit in
+        memory."""
         ...
 
     def close(self) -> None:
-        """End the process that runs the baseline, if there is one; it can be started again."""
+        """Ends the process that runs the baseline, if it has one (a user's kernel does, a PyTorch module does
+        not)."""
         ...
 
 
 class ModuleBaseline:
     """The task's PyTorch module, run in the judge's own process: eager, or compiled by torch.compile or IREE,
-    as `name` says. `small`: built for the small workload instead of the primary one (the timed sizes)."""
+    as `name` says. With `small`, the module is built with the constructor arguments of the small workload,
+    otherwise with those of the primary one (the timed sizes)."""
 
     def __init__(
         self, task: Task, device: Device, name: BaselineName = "eager", *, small: bool = False
@@ -118,9 +124,10 @@ class ModuleBaseline:
         return self._other
 
     def large(self, scalars: Sequence[Any]) -> "ModuleBaseline":
-        """This baseline with its module built for the primary workload (the timed sizes) and these scalar
-        arguments, whichever workload it was built for. Values for inputs and parameters are still drawn from
-        this baseline's pools, so that the task file need not make tensors of that size."""
+        """A copy of this baseline whose module is built for the primary workload (the timed sizes), even if
+        this one was built for the small workload, and is called with these scalar arguments. It draws inputs
+        and parameters from the same pools of values, so the task's file need not make tensors of that
+        size."""
         made = copy(self)
         made._reference = self._reference.at_primary(scalars)
         made._construction, made._other = "primary", None
@@ -134,14 +141,14 @@ class ModuleBaseline:
         return self.computed(inputs, [layout.view(t) for t in signature.parameters])
 
     def computed(self, inputs: list[torch.Tensor], parameters: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Runs the module on these inputs after setting its parameters; returns its outputs, in the task's
-        own precision."""
+        """Runs the module on `inputs`, after its parameters were set to `parameters`. Returns its outputs, in
+        the task's own precision."""
         self._reference.bind(parameters)
         return self._reference.run(inputs)
 
     def adopt(self, layout: Layout) -> None:
-        """Copy the layout's parameters into the module's own tensors, in the memory layout that PyTorch
-        prefers."""
+        """Copies the parameter values that lie in the memory of `layout` into tensors that the module owns.
+        These are allocated at the first call and reused, at the same addresses, by later ones."""
         self._reference.copy_in([layout.view(t) for t in self._task.signature.parameters])
 
     def timed(self, layout: Layout) -> tuple[float, list[torch.Tensor]]:
@@ -189,8 +196,8 @@ class KernelBaseline:
         self._runner: Runner | None = None
 
     def at(self, workload: Workload) -> "KernelBaseline":
-        """This baseline itself, with `parameters` set to random values in the workload's shapes, drawn once
-        for each set of shapes."""
+        """This baseline itself, whatever the workload. Sets `parameters` to random values in the shapes that
+        parameters have at `workload`; they are drawn once for each set of shapes."""
         shapes = tuple(workload.shape(tensor) for tensor in self._task.signature.parameters)
         if shapes not in self._drawn:
             self._drawn[shapes] = [
@@ -208,8 +215,9 @@ class KernelBaseline:
         return declared_domain(self._task.source, self._task.path, self._task.signature.input_tensors)
 
     def start(self) -> None:
-        """Load the kernel into processes that share the present arena (the memory that candidates work on);
-        needed before `outputs` and `timed`."""
+        """Loads the kernel into new processes that share the device's present arena (the memory that
+        candidates work on). Needed before `outputs` and `timed`, and again after the device has made another
+        arena."""
         self.close()
         self._runner = self._device.start(self.binary)
 
@@ -250,5 +258,6 @@ class KernelBaseline:
 
 
 def forget_compiled() -> None:
-    """Reset torch.compile, whose limit on recompilations would otherwise be reached by later tasks."""
+    """Drops everything that torch.compile has compiled in this process, so that its limit on recompilations
+    is not reached by later tasks."""
     torch._dynamo.reset()

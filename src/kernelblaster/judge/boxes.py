@@ -24,10 +24,10 @@ MOST_READ = 1 << 23  # input elements of a box that depend on it
 
 @dataclass(frozen=True)
 class Box:
-    """A part of a workload that is compared with the reference by itself: for each independent size (one
-    along which outputs do not depend on each other, like a batch) the indices that belong to it, in `chosen`
-    by the size's name. All other sizes are whole. `split` is the size along which `slabs` cuts the box into
-    pieces; None for a box that is the whole workload, which is one piece."""
+    """A part of a workload that is compared with the reference by itself. For each independent size (one
+    along which outputs do not depend on each other, like a batch), `chosen` has the indices that belong to
+    it, by the size's name; along all other sizes, every index does. `split` is the size along which `slabs`
+    cuts the box into pieces; None for a box that is the whole workload, which is one piece."""
 
     workload: Workload
     chosen: dict[str, torch.Tensor]
@@ -35,13 +35,14 @@ class Box:
 
     @property
     def part(self) -> Workload:
-        """The box as a workload of its own: its sizes are how many indices the box has along each size."""
+        """The box as a workload of its own. Along an independent size, its extent is the number of indices in
+        the box; along any other size, it is that of the whole workload."""
         sizes = self.workload.sizes | {name: len(indices) for name, indices in self.chosen.items()}
         return self.workload.model_copy(update={"sizes": sizes})
 
     def with_at_most(self, count: int) -> "Box":
-        """A smaller box with at most `count` indices (at least one) along `split`, evenly spaced among this
-        one's; the box itself if it has no more, or no split."""
+        """A smaller box with `count` (at least one) of this box's indices along `split`, evenly spaced.
+        Returns this box itself if it has no more indices than that, or no split."""
         if self.split is None or len(self.chosen[self.split]) <= max(1, count):
             return self
         indices = self.chosen[self.split]
@@ -49,8 +50,9 @@ class Box:
         return Box(self.workload, self.chosen | {self.split: kept}, self.split)
 
     def slabs(self, most: int) -> list["Box"]:
-        """Cuts the box along `split` into up to `most` boxes of equal size; indices that remain are left out.
-        Just the box itself if it has no split."""
+        """Cuts the box along `split` into boxes with equally many indices: `most` of them, or one for each
+        index if there are fewer indices. Indices that are left over after the division are in none. Returns
+        only the box itself if it has no split."""
         if self.split is None:
             return [self]
         indices = self.chosen[self.split]
@@ -61,13 +63,14 @@ class Box:
 
 
 def whole_box(workload: Workload) -> Box:
-    """The box that covers every index of a workload. It has no split, so it is one slab."""
+    """The box that covers every index of a workload. It has no split: it cannot be cut into slabs."""
     return Box(workload, {})
 
 
 def drawn_box(signature: Signature, workload: Workload, independent: tuple[str, ...], rng: Random) -> Box:
-    """A box around the first, the last and some random indices along each of the `independent` sizes, with
-    neighbours of each. `rng` draws them. The whole workload if `independent` is empty."""
+    """A box that has, along each of the `independent` sizes, the first index, the last one and four others
+    drawn by `rng`, each with a run of neighbouring indices (up to 96). If `independent` is empty, the box is
+    the whole workload."""
     if not independent:
         return whole_box(workload)
     split = _split(workload, independent)
@@ -85,8 +88,9 @@ def written_box(
     independent: tuple[str, ...],
     places: list[dict[str, int]],
 ) -> Box:
-    """A box around output elements that a candidate wrote: `places` gives for each of them its index along
-    every one of the `independent` sizes, by the size's name."""
+    """A box that contains the output elements at `places`, which a candidate wrote, and along each of the
+    `independent` sizes a run of neighbouring indices around each. `places` gives for each element its index
+    along every independent size, by the size's name."""
     split = _split(workload, independent)
     chosen = {
         name: _around(
@@ -102,8 +106,8 @@ def written_box(
 def places_of(
     tensor: Tensor, workload: Workload, independent: tuple[str, ...], flat: torch.Tensor
 ) -> list[dict[str, int]]:
-    """Converts `flat`, flat indices of elements of the output `tensor`, to positions: for each element a
-    dictionary with its index along every one of the `independent` sizes."""
+    """For each element of the output `tensor` that `flat` names by its flat index: a dictionary with its
+    index along each of the `independent` sizes, by the size's name, like {"batch": 7}."""
     places = []
     for element in flat.tolist():
         place, rest = {}, element

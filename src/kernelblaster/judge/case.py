@@ -1,4 +1,5 @@
-"""One verification case: a kind of values at one workload, and how strictly its outputs are compared."""
+"""A verification case: a kind of values at one workload (a choice of all sizes), and how strictly outputs are
+compared there."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,16 +21,17 @@ SEQUENTIAL = 1536
 
 @dataclass(frozen=True)
 class Case:
-    """One verification case: a kind of values at one workload (sizes), run `runs` times.
+    """One verification case: a kind of values at one workload (a choice of all sizes). The candidate is
+    called `runs` times on the same values.
 
-    `distribution` is the kind of values; `inputs` gives it for each input tensor where they differ. `focus`
-    names the one argument that is changed strongly while all others keep the task file's own values. `moved`:
-    all parameters are perturbed. `scalars` replace the file's own scalar arguments. `shuffled` names integer
-    parameters whose elements are permuted. `twins`: inputs of equal shape hold equal values. `stays`: tensors
-    get the same addresses in all cases of the plan that have this set, which exposes candidates that cache
-    results by address. `patched`: after a first call, a small part of every tensor that is read is changed in
-    place, and the next call is judged, which exposes candidates that look at a few elements to decide whether
-    a cached result still holds.
+    `distribution` is the kind of values; `inputs`, if set, has one kind for each input tensor instead.
+    `moved`: parameters get random values near the module's own. `focus` names the one input or parameter that
+    is changed strongly, while all others keep the task file's own values. `scalars` replace the scalar
+    arguments in the task's file. `shuffled` names integer parameters whose elements are permuted. `twins`:
+    inputs of equal shape hold equal values. `stays`: tensors get the same addresses in all cases of the plan
+    that have this set, which exposes candidates that keep results by address. `patched`: after a first call,
+    a small part of every tensor that is read is changed in place, and the next call is judged, which exposes
+    candidates that look at a few elements to decide whether a kept result still holds.
     """
 
     workload: Workload
@@ -46,8 +48,8 @@ class Case:
 
     @property
     def title(self) -> str:
-        """The kind of values of this case in words ("shifted, scalars 0.5"), for reports and for the evidence
-        of a failure."""
+        """The kind of values of this case and what else is special about it, in words ("shifted, scalars
+        0.5"), for reports and for the evidence of a failure."""
         if self.focus:
             return f"{self.distribution}, {self.focus} moved"
         if self.scalars is not None:
@@ -62,13 +64,14 @@ class Case:
 
     @property
     def planted(self) -> bool:
-        """Whether some input elements are set to NaN or infinity."""
+        """True if this case sets some input elements to NaN or infinity."""
         return self.distribution in PLANTED
 
     @property
     def lenience(self) -> float:
-        """Factor on the error bound in this case. It is 1 for values like the task file's own, and larger for
-        rearranged ones, which should find gross errors without rejecting a legitimate order of summation."""
+        """The factor by which error bounds are multiplied in this case. It is 1 for values like the task
+        file's own. It is at least 3 for rearranged ones (repeated, sorted, mostly zero), which are to find
+        gross errors without rejecting a legitimate order of summation."""
         if self.distribution in STRICT:
             return 1.0
         if self.distribution in (*REPEATING, *FEW_TERMS):

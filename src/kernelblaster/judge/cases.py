@@ -78,25 +78,27 @@ ROUNDS = 4  # on a device without a clock: last calls, with new values at the sa
 
 @dataclass(frozen=True)
 class SecretDraw:
-    """The seed of all random choices of one evaluation, which a candidate cannot know. `cases`, if set,
-    replaces the drawn verification plan by that of an earlier evaluation, to repeat it."""
+    """The random choices of one evaluation, which a candidate cannot know: all follow from `seed`. `cases`,
+    if set, is the verification plan of an earlier evaluation; it is then run again instead of a newly drawn
+    one."""
 
     seed: int
     cases: tuple[Case, ...] | None = None
 
     @property
     def seeds(self) -> tuple[int, int, int]:
-        """Three seeds derived from `seed`: for the plan of cases, for the values in verification, for
-        timing."""
+        """Three seeds that follow from `seed`: one that draws the plan of verification cases, one for the
+        values in verification, one for timing."""
         rng = Random(self.seed)
         return rng.getrandbits(60), rng.getrandbits(60), rng.getrandbits(60)
 
 
 class CasePlanner:
-    """Draws verification plans (lists of cases) for one task. With `small`, all sizes are near the small
-    workload, for the emulator; `most_bytes` limits the bytes of all tensors of a drawn size together. `rng`
-    is for tests. The sizes to choose from and the domain (which kinds of values inputs accept) are computed
-    once."""
+    """Draws verification plans (lists of cases) for one task. The sizes to choose from are drawn once, by
+    `rng` (None: by a secret seed), when the planner is made. With `small`, for the emulator, they are all
+    near the task's small workload; `most_bytes` is the most bytes that all tensors may take together at a
+    drawn size (None: no limit of its own). The domain (which kinds of values inputs accept) is found once,
+    too."""
 
     def __init__(
         self,
@@ -126,14 +128,16 @@ class CasePlanner:
         return max(workload.bytes(tensor) for workload in self.workloads)
 
     def draw(self, seed: int) -> list[Case]:
-        """The verification plan for one candidate: cases in the order in which they are to run. The same seed
-        gives the same plan in this process."""
+        """The verification plan for one candidate: cases in the order in which they are to run. For the same
+        seed, this planner gives the same plan again; another planner of the same task does not, because it
+        has drawn other sizes to choose from."""
         return _Plan(self._task, self.sizes, self.domain, Random(seed), self._small).cases()
 
     @cached_property
     def domain(self) -> Domain:
-        """Which kinds of values the inputs accept, found by running the reference, if possible at the task's
-        small workload, else at the smallest drawn one."""
+        """Which kinds of values the inputs accept, found by running the reference: at the task's small
+        workload if the scalars are the same there, otherwise at the smallest workload that plans may
+        contain."""
         base = self.sizes.base
         small = self._task.small
         if small is not None and self._baseline.at(small).scalars == self._baseline.at(base).scalars:

@@ -25,8 +25,9 @@ BASELINE_CALLS = 3  # of which the fastest counts, where a slow candidate is hel
 
 @dataclass(frozen=True)
 class VerifiedCandidate:
-    """A candidate that passed verification and is still loaded in `runner`, ready to be timed. `draw` holds
-    the secret seeds."""
+    """A candidate that passed verification and is still loaded in `runner`, ready to be timed. `prepared` is
+    its task with the reference, `binary` the compiled candidate, `verifier` the object that verified it,
+    which knows the error bounds of its outputs. `draw` holds the secret seeds."""
 
     prepared: Prepared
     binary: Binary
@@ -45,9 +46,10 @@ class Timed:
 
 
 class Clock(Protocol):
-    """How candidates are timed: measured or modelled. `stage` names it in progress messages. `largest_bytes`
-    limits the workloads that candidates are run at on the emulator: the most bytes of all tensors of one. It
-    is None on a GPU, where they are run at the primary workload itself (the sizes that are timed)."""
+    """How candidates are timed: measured or modelled. `stage` names it in progress messages ("timing").
+    `largest_bytes` is None on a GPU, where candidates run at the primary workload (the sizes that are timed).
+    On the emulator they run at smaller workloads only: those whose tensors take at most `largest_bytes`
+    together."""
 
     stage: str
     largest_bytes: int | None
@@ -58,27 +60,27 @@ class Clock(Protocol):
         ...
 
     def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
-        """A function that, given a layout of the primary workload (the sizes that are timed) filled with
-        values, returns the baseline's time on them in us; it measures once for each task. None where times
-        are modelled."""
+        """On a GPU, a function that takes a layout of the primary workload (the timed sizes) whose tensors
+        are filled with values, and returns the baseline's time on them in us. It measures at its first call
+        for a task and returns the same number later. None where times are modelled."""
         ...
 
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
-        """Profiles, at the primary workload (the sizes that are timed), of candidates that passed
-        verification: for each task a list with one profile per binary. `depth` selects which metrics are
-        collected."""
+        """Profiles of candidates that passed verification, at the primary workload (the sizes that are
+        timed): for each task a list with one profile per binary. `depth` ("quick", "usual" or "detailed")
+        says how much is collected."""
         ...
 
     def forget(self) -> None:
-        """Drop everything that is kept about tasks between calls."""
+        """Drops what the clock remembers about tasks from one call to the next, such as baseline times."""
         ...
 
 
 class MeasuredClock:
-    """Times candidates on a GPU. With `keep_samples`, a timing keeps every pair of times (baseline,
-    candidate), not only the speedup that follows from them."""
+    """Times candidates on a GPU. With `keep_samples`, a timing contains every pair of times (baseline,
+    candidate) in us; otherwise only their medians and the speedup that follows from them."""
 
     stage = "timing"
     largest_bytes: int | None = None
@@ -139,9 +141,10 @@ class ModelledClock:
         self._latest: ModelledTimer | None = None
 
     def time(self, verified: VerifiedCandidate) -> Timed:
-        """Model a candidate's time against its baseline at the primary workload. Where it seems faster, its
-        time is modelled again from blocks that are drawn in secret, several times if its kernels read clocks;
-        then the longest counts. Returns an outcome instead if it fails or cannot be emulated."""
+        """Models a candidate's time at the primary workload and compares it with the baseline's. If the
+        candidate seems faster, its time is modelled again from other blocks, which are drawn in secret (16
+        times if its kernels read clocks), and the longest time counts. The result is an outcome instead of a
+        timing if the candidate fails or cannot be emulated."""
         timer, floor = self._timer(verified.prepared), verified.prepared.floor
         try:
             profile = timer.profiles([verified.binary])[0]
@@ -183,6 +186,6 @@ class ModelledClock:
 
 
 def clock_of(device: Device, *, keep_samples: bool) -> Clock:
-    """The clock for a device: modelled if the device is the emulator, else measured (with every pair of times
-    kept if `keep_samples`)."""
+    """The clock for a device: a `ModelledClock` if the device is the emulator, else a `MeasuredClock`, which
+    keeps every pair of times if `keep_samples`."""
     return ModelledClock(device) if device.modelled else MeasuredClock(device, keep_samples=keep_samples)

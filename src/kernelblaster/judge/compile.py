@@ -1,5 +1,5 @@
-"""Compiles candidates to shared objects with nvcc, without PyTorch's headers, and screens source and result.
-Results are cached by source, flags and compiler version."""
+"""Compiles candidates to shared objects with nvcc, without PyTorch's headers. The source is screened before
+and the shared object afterwards. Results are cached by source, flags and compiler version."""
 
 import errno
 import hashlib
@@ -94,7 +94,7 @@ def _screened(path: Path, changed_ns: int) -> list[ScreenFinding]:
 
 
 def compilers() -> ThreadPoolExecutor:
-    """A new pool of `compiler_threads()` threads in which the caller compiles candidates, and which it shuts
+    """A new thread pool for compiling candidates, with `compiler_threads()` threads. The caller shuts it
     down."""
     return ThreadPoolExecutor(max_workers=compiler_threads())
 
@@ -194,8 +194,8 @@ def _rejected(findings: list[ScreenFinding]) -> Rejected:
 
 
 def parse_resources(log: str) -> list[Resources]:
-    """Registers, shared memory, stack and spills of each kernel in nvcc's output with `-Xptxas -v`, in its
-    order."""
+    """Registers, shared memory, stack and spills of each kernel, read from nvcc's output with `-Xptxas -v`
+    (`log`), in the order in which kernels come there."""
     resources = []
     pattern = re.compile(
         r"Compiling entry function '(?P<name>[^']+)'.*?"

@@ -42,7 +42,7 @@ class EagerLaunch:
 
 @dataclass(frozen=True)
 class EagerCall:
-    """One call of a PyTorch operator. `name` is the ATen operator (like "softmax"), `args` are all of its
+    """One call of a PyTorch operator. `name` is the ATen operator (like "softmax"), `args` are its positional
     arguments; `inputs` and `outputs` are the tensors among its arguments and results, of which only shape,
     strides and type are used. `pointwise`: PyTorch tags the operator as elementwise."""
 
@@ -59,8 +59,8 @@ class EagerCall:
 
 
 def launches_of(call: EagerCall) -> list[EagerLaunch]:
-    """The kernels that eager PyTorch launches for a call, in order; empty for an operator without tensor
-    results."""
+    """The kernels that eager PyTorch launches for one call of an operator, in order; empty for an operator
+    without tensor results."""
     if not call.outputs:
         return []
     known = _KNOWN.get(call.name) or _KNOWN.get(call.name.removesuffix("_"))
@@ -80,8 +80,8 @@ def touched_bytes(tensor: torch.Tensor) -> int:
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causal: bool) -> EagerLaunch:
     """The fused attention kernel (scaled dot product) of eager PyTorch, as an entry of the timing model.
-    `query`, `key` and `value` have the shape (..., length, channels); `causal`: a causal mask halves the
-    operations."""
+    `query`, `key` and `value` have the shape (..., length, channels); with `causal`, the kernel has a causal
+    mask, which halves its operations."""
     rows = query.numel() // query.shape[-1]
     operations = 2.0 * rows * key.shape[-2] * (query.shape[-1] + value.shape[-1])
     moved = query.nbytes + key.nbytes + value.nbytes + rows * value.shape[-1] * query.element_size()

@@ -1,10 +1,10 @@
 """Models the time of one forward call of a task's module in eager PyTorch, without a GPU. It is a model, not
 a measurement: it gives modelled times of candidates something to be compared with, and proves no speedup.
 
-It follows two clocks. The host issues operators one by one; the GPU starts a kernel when the host has issued
-it and the previous one has ended. A kernel takes its memory time plus its arithmetic time plus the gap to the
-next, at the fractions of the GPU's peak rates that `eager_rates.toml` gives for each family of kernels;
-`benchmarks/fit_eager.py` fits these to measured times.
+Two times advance side by side, the host's and the GPU's. The host issues operators one by one; the GPU starts
+a kernel when the host has issued it and the previous one has ended. A kernel takes its memory time plus its
+arithmetic time plus the gap to the next, at the fractions of the GPU's peak rates that `eager_rates.toml`
+gives for each family of kernels; `benchmarks/fit_eager.py` fits these to measured times.
 """
 
 import tomllib
@@ -25,8 +25,9 @@ READ_AGAIN = 1.5  # factor on bytes where rows are read twice and do not fit in 
 
 class EagerRates(Record):
     """Parameters of the timing model of eager PyTorch, fitted to measurements. `bandwidth` and `arithmetic`:
-    fractions of the GPU's peak rates by family of kernels. Times in us that do not depend on the GPU:
-    `launch_us` between two kernels, `host_us` for the host to issue an operator, `view_us` for a view."""
+    which fraction of the GPU's peak rate kernels of a family reach, by the family's name. The times in us do
+    not depend on the GPU: `launch_us` is the gap between two kernels, `host_us` what the host takes to issue
+    an operator, `view_us` what it takes for an operator that only makes a view."""
 
     bandwidth: dict[str, float]
     arithmetic: dict[str, float]
@@ -51,10 +52,10 @@ def eager_us(task: Task, workload: Workload, spec: GpuSpec) -> float:
 
 
 def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: EagerRates) -> float:
-    """Modelled time in us from the end of the cache flush before a call until the last kernel of `steps` (a
-    traced forward call) ends. The host issues kernels while the flush, which reads its buffer twice, is still
-    running, so the first ones may already wait in the queue. `spec` is the GPU, `rates` are the model's
-    fitted parameters."""
+    """Modelled time in us of one forward call, whose kernels are `steps` (None for a view), on the GPU
+    `spec`. It counts from the end of the cache flush before the call until the last kernel ends. The host
+    issues kernels while the flush is still running, so the first ones may already wait in the GPU's queue
+    then. `rates` are the model's fitted parameters."""
     host_us = -2 * FLUSH_BYTES / (spec.dram_gb_s * 1e3)
     gpu_us = 0.0
     for step in steps:

@@ -29,9 +29,9 @@ def estimates(
 
 
 class Estimator:
-    """Models how long candidates take on the GPU `spec`, and why, in an emulator of its own and without
-    verifying them. `facts()` gives the device attributes that host code sees; if it gives None, those that
-    follow from `spec` are used."""
+    """Models how long candidates take on the GPU `spec`, with profiles that show why, in an emulator of its
+    own and without verifying them. `facts()` gives the device attributes that host code sees; if it gives
+    None, those that follow from `spec` are used."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec
@@ -51,8 +51,9 @@ class Estimator:
             return None
 
     def profile(self, task: Task, binary: Binary) -> Profile | None:
-        """The modelled profile of a compiled candidate at the task's primary workload; None as for
-        `microseconds`. Raises DeviceLost if the emulator fails."""
+        """The modelled profile of a compiled candidate at the task's primary workload (the sizes that are
+        timed). None if the candidate fails, if modelling it takes longer than six seconds (LIMIT_S), or if it
+        or its task cannot be emulated. Raises DeviceLost if the emulator fails."""
         try:
             return self._timer(task, binary).profiles([binary], LIMIT_S)[0]
         except DeviceLost:

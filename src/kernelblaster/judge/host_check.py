@@ -1,8 +1,8 @@
 """Host check: refuses candidates whose host code may behave differently in another process, because it
 computes or decides something by addresses.
 
-Running such code does not find it, if it is wrong in one process of a million. So it is executed instruction
-by instruction, and what it does with addresses is looked at.
+Code that is wrong in one process of a million is not found by running it. So the host code is executed
+instruction by instruction, and every use that it makes of an address is looked at.
 """
 
 from kernelblaster.devices.device import Argument, CandidateDied, CandidateHung, Runner

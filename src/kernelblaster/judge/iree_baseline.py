@@ -1,5 +1,6 @@
-"""IREE (iree.dev) as what candidates are compared with: the task's module, exported by PyTorch, compiled and
-run by IREE on the GPU or, for tests, on the host. Needs the packages of `kernelblaster[iree]`."""
+"""IREE (iree.dev) as a baseline that candidates are compared with: the task's module, exported by PyTorch, is
+compiled and run by IREE on the GPU or, for tests, on the host. Needs the packages of
+`kernelblaster[iree]`."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -27,11 +28,11 @@ def why_no_iree() -> str | None:
 def iree_run(
     reference: ModuleReference, architecture: str
 ) -> Callable[[list[torch.Tensor]], list[torch.Tensor]]:
-    """A function that takes the module's inputs and returns its outputs, like `ModuleReference.run`, computed
-    by IREE on the reference's device (a GPU of this `architecture`, or the host) with the module's present
-    parameters. It compiles at the first call, for the shapes of its inputs, and returns when the outputs are
-    ready. Raises KernelBlasterError now if IREE is not installed, and at the first call if it cannot compile
-    the module."""
+    """Returns a function that computes the module's outputs from its inputs, like `ModuleReference.run`, but
+    by IREE. It runs on the reference's device (a GPU of this `architecture`, or the host) with the parameters
+    that the module has at the time of the call, and returns when the outputs are ready. Its first call
+    compiles the module for the shapes of the inputs, and raises KernelBlasterError if IREE cannot do that.
+    `iree_run` itself raises KernelBlasterError if IREE is not installed."""
     reason = why_no_iree()
     if reason is not None:
         raise KernelBlasterError(reason)

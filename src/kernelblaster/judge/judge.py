@@ -44,9 +44,9 @@ from kernelblaster.records.profile import Depth
 
 
 class DeviceJudge:
-    """Verifies, times and profiles candidates (CUDA sources for a task) on one device, which the caller
-    closes. References and error bounds of each task are prepared once and kept. Not for use from several
-    threads at once, except for `compile`."""
+    """Verifies, times and profiles candidates (CUDA sources for a task) on one device. References and error
+    bounds of each task are prepared once and kept. The caller opens the device and closes it. Not for use
+    from several threads at once, except for `compile`."""
 
     def __init__(self, device: Device, options: EvaluationOptions | None = None) -> None:
         """Use an open device. Raises KernelBlasterError if the options ask for anything but eager PyTorch as
@@ -74,11 +74,13 @@ class DeviceJudge:
 
     def cases(self, task: Task, seed: int) -> tuple[Case, ...]:
         """The verification cases (sizes and kinds of values) that an evaluation by this judge with this seed
-        uses; another judge's differ, because sizes are drawn per judge."""
+        uses. Another judge uses other cases for the same seed, because each judge draws the sizes to choose
+        from by itself."""
         return tuple(self._tasks.prepare(task).planner.draw(SecretDraw(seed).seeds[0]))
 
     def check(self, task: Task, candidate: Candidate) -> Checked:
-        """Compile and verify a candidate without timing it; the outcome says what failed."""
+        """Compiles and verifies a candidate without timing it. The result's `outcome` is its `Verification`
+        if it passed, else what is wrong with it."""
         self.options.progress("compiling")
         binary = self.compile(task, candidate)
         if not isinstance(binary, Binary):
@@ -86,8 +88,8 @@ class DeviceJudge:
         return self._check(self._tasks.prepare(task), binary)
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """Yields an evaluation for each job, in their order, as soon as it is done; later jobs are compiled
-        while earlier ones are judged."""
+        """Yields an evaluation for each job (a task and a candidate), in the order of the jobs, as soon as it
+        is done; later jobs are compiled while earlier ones are judged."""
         with compilers() as pool:
             started = time.perf_counter()
             waiting: list[Future[Binary | Outcome]] = [
@@ -102,8 +104,9 @@ class DeviceJudge:
                     binary.cancel()
 
     def sweep(self, task: Task, candidate: Candidate) -> tuple[Evaluation, list[Evaluation]]:
-        """Evaluate every combination of the source's tunable constants. Returns the evaluation of the fastest
-        correct one (the first evaluation if none is correct), and all evaluations."""
+        """Evaluates the candidate with every combination of values of its source's tunable constants. Returns
+        (the evaluation of the fastest correct one, or the first evaluation if none is correct; all
+        evaluations)."""
         jobs = [(task, variant) for variant in variants(candidate)]
         evaluations = []
         for number, evaluation in enumerate(self.evaluate_many(jobs), 1):
@@ -117,16 +120,19 @@ class DeviceJudge:
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        """For each candidate its profile at the primary workload (the timed sizes), all from one start of the
-        profiler; the outcome instead for one that fails verification. What this judge has already found
-        correct is not verified again. `depth` selects which metrics are collected."""
+        """For each candidate its profile at the primary workload (the timed sizes), or its outcome if it does
+        not compile or fails verification. All are profiled in one start of the profiler. A candidate that
+        this judge has found correct before is not verified again. `depth` ("quick", "usual" or "detailed")
+        says how much is collected."""
         return self.profile_many([(task, candidates)], depth=depth)[0]
 
     def profile_many(
         self, wanted: Sequence[tuple[Task, Sequence[Candidate]]], *, depth: Depth = "detailed"
     ) -> list[list[Profile | Outcome]]:
-        """For each task a list with the profile of each candidate, or its outcome if it fails verification;
-        all tasks under one start of the profiler. `depth` selects which metrics are collected."""
+        """For each task a list with the profile of each of its candidates at the primary workload (the timed
+        sizes), or the candidate's outcome if it does not compile or fails verification. Tasks whose tensors
+        take at most 4 GiB together are profiled in one start of the profiler. `depth` ("quick", "usual" or
+        "detailed") says how much is collected."""
         self.options.progress("compiling")
         compiled = [
             (self._tasks.prepare(task), [(one, self.compile(task, one)) for one in candidates])
@@ -142,18 +148,19 @@ class DeviceJudge:
         return estimates(self._estimator, task, candidates, self.device.spec.architecture)
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
-        """(fitness, floor) of a task: whether it can be scored and why not, and the least traffic and
-        arithmetic that any kernel for it needs. Computed on this device the first time. Raises BadTask if the
-        task is unfit."""
+        """(fitness, floor) of a task: whether candidates for it can be verified and timed, and the least
+        memory traffic and arithmetic that any kernel for it needs. Computed on this device at the first call,
+        remembered after. Raises BadTask if the task is unfit."""
         prepared = self._tasks.prepare(task)
         return prepared.fitness, prepared.floor
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         """The evaluation of a correct candidate after the checks that are too costly to make for every
         candidate: the emulator's search for races and memory-order errors and, if times are modelled, a run
-        at the sizes that the time was modelled for. Checks that the evaluation already has a note of are not
-        repeated. The result has one more note for each check that passed, or what a check found as its
-        outcome. An evaluation that is not of a correct candidate is returned unchanged."""
+        at the sizes that the time was modelled for. A check that left its note in the evaluation before is
+        not made again. The result has one more note for each check that passed, or, if a check found an
+        error, that error as its outcome. An evaluation of a candidate that is not correct is returned
+        unchanged."""
         if self.device.modelled:
             evaluation = self._confirmed_at_size(task, candidate, evaluation)
         return self._order_check.confirmed(task, candidate, evaluation)
@@ -179,9 +186,10 @@ class DeviceJudge:
         started: float | None = None,
         draw: SecretDraw | None = None,
     ) -> Evaluation:
-        """The evaluation of a candidate after `compile` returned `binary`: verified and timed, or the outcome
-        of a failed compilation. Its seconds count from `started` (time.perf_counter), or from now; `draw`
-        repeats earlier random choices, None draws new ones."""
+        """The evaluation of a candidate, given what `compile` returned for it (`binary`): it is verified and
+        timed, or, if compilation failed, that failure is the outcome. `started` (a value of
+        time.perf_counter()) is when the evaluation's `seconds` begin to count, None for now. `draw` repeats
+        the random choices of an earlier evaluation; None draws new ones."""
         started = time.perf_counter() if started is None else started
         draw = draw or SecretDraw(secrets.randbits(60))
         if isinstance(binary, Binary):

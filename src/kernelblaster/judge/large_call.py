@@ -3,8 +3,8 @@ it wrote with the reference.
 
 Most of the inputs hold values like the task file's own; each of some slabs (slices of the workload, boxes.py)
 holds another kind of values. If the call is a single launch whose blocks are independent, only some of its
-blocks are run, drawn in secret; what these wrote is compared, and from the amount it follows how much all
-blocks would write.
+blocks are run, drawn in secret, and the elements that they wrote are compared. Their number shows whether all
+blocks together would write every element.
 """
 
 import random
@@ -40,9 +40,9 @@ MOST_MOVED = 1 << 25  # elements read: with more, bounds do without the effect o
 
 @dataclass(frozen=True)
 class LargeTask:
-    """What large calls of one task need: its baseline (reference), built for the primary workload (the timed
-    sizes), the `independent` sizes (whose indices do not affect each other's results), and how the baseline
-    rounds operands, like TF32."""
+    """What large calls of one task need. `baseline` is the reference, built for the primary workload (the
+    timed sizes). `independent` names the sizes along which outputs do not depend on each other (like a
+    batch). `rounding` says how the baseline rounds operands of products, as to TF32."""
 
     task: Task
     baseline: Baseline
@@ -52,11 +52,11 @@ class LargeTask:
 
 @dataclass(frozen=True)
 class CallCoverage:
-    """What a large call ran and wrote. `share` is the fraction (0 to 1) of the blocks of its only launch that
-    were run; 1 if all blocks of all its launches were. `covered` is the fraction of an output's elements that
-    was written, the least of all outputs. `places` are positions of some written elements, as indices by size
-    name; empty if all blocks ran. `work` is how much the emulator did, in the units of `Draws.most_work`
-    (warp instructions, memory accesses weighted)."""
+    """What a large call ran and wrote. `share` is the fraction (0 to 1) of the thread blocks that were run:
+    less than 1 only for a call with a single launch. `covered` is the fraction of an output's elements that
+    was written; of several outputs, that of the one with the smallest fraction. `places` are positions of
+    some written elements, as indices by size name; empty if all blocks ran. `work` is how much the emulator
+    did: the number of warp instructions, plus 12 (ACCESS_WORK) for each access to memory."""
 
     share: float
     covered: float
@@ -82,10 +82,11 @@ class _Slab:
 
 
 class LargeCall:
-    """One call of a candidate at `workload`: filled, run on the emulator, and compared. `runner` has the
-    candidate loaded and shares `arena`, the memory that holds the workload; `device` is where the parts that
-    are compared (slabs) are computed afterwards. Methods raise Stop for what is wrong with the candidate,
-    CandidateDied or CandidateHung if its process ends."""
+    """One call of a candidate at `workload`: filled, run on the emulator, and compared. `known` is what is
+    known of the task, `runner` has the candidate loaded and shares `arena`, the memory that holds the
+    workload. The reference is computed on `device` afterwards, for the compared parts (slabs) only; `rng`
+    draws values. Methods raise Stop for what is wrong with the candidate, CandidateDied or CandidateHung if
+    its process ends."""
 
     def __init__(
         self,
@@ -180,10 +181,10 @@ class LargeCall:
             return self._layout.arguments(self._signature, baseline.scalars)
 
     def run(self, draws: Draws, *, kept: bool = False) -> CallCoverage:
-        """Run the call with the emulator set up as `draws` says, and report how much was run and written.
-        With `kept`, `__device__` variables have the values that the call before left in them; otherwise their
-        initial ones. Raises TooMuchWorkError if the call takes more work than `draws.most_work`, Stop if it
-        fails, or if all blocks ran and some output element was not written."""
+        """Runs the call on the emulator, with the random choices and limits in `draws`, and reports how much
+        was run and written. With `kept`, `__device__` variables have the values that the call before left in
+        them; otherwise their initial ones. Raises TooMuchWorkError if the call takes more work than
+        `draws.most_work`, Stop if it fails, or if all blocks ran and some output element was not written."""
         report = self._called(draws, kept)
         for slab in self._slabs:
             slab.outputs = [
@@ -223,8 +224,8 @@ class LargeCall:
                 raise Stop(Incorrect(reason="unwritten output", evidence=evidence))
 
     def neighbourhood(self, places: Sequence[dict[str, int]]) -> Box:
-        """The box (part of the workload) around output elements that were written, given by their
-        positions."""
+        """The part of the workload that contains the output elements at `places` and elements near them.
+        `places` are elements that were written, as `CallCoverage.places` gives them."""
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
     def compare(self, part: Box | None = None, *, all_written: bool) -> int:

@@ -22,15 +22,17 @@ PIECE = 1 << 28  # bytes that are compared at once
 
 
 def slot_bytes(signature: Signature, workloads: Iterable[Workload]) -> list[int]:
-    """How large each tensor's slot in the arena must be: for each tensor of the signature, the bytes that
-    hold it at the largest of these workloads, in the signature's order."""
+    """How many bytes each tensor's slot in the arena (the memory that candidates work on) must have: enough
+    for the tensor at the largest of these workloads, rounded up to 256. In the order of the signature:
+    outputs, inputs, parameters."""
     known = list(workloads)
     return [max(_rounded(workload.bytes(tensor)) for workload in known) for tensor in signature.tensors]
 
 
 def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
-    """Bytes that the arena (the memory that candidates work on) needs beyond the slots of its tensors, so
-    that inputs and parameters fit in it in float64 at any of these workloads; 0 if they fit anyway."""
+    """How many bytes the arena (the memory that candidates work on) needs beyond the slots of its tensors, so
+    that all inputs and parameters of any of these workloads fit in it in float64; 0 if they fit in the
+    slots."""
     known = list(workloads)
     wide = max(
         sum(
@@ -44,9 +46,9 @@ def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the tensors of one workload lie in the arena, the memory that candidates work on; `pointers` by
-    tensor name. `guards` are the unused parts of the outputs' slots, as (begin, end) byte offsets in the
-    arena; they are filled with the byte `guard` to detect out-of-bounds writes."""
+    """Where the tensors of one workload lie in the arena, the memory that candidates work on: `pointers` has
+    the place of each, by the tensor's name. `guards` are the unused parts of the outputs' slots, as (begin,
+    end) byte offsets in the arena; they are filled with the byte `guard` to detect out-of-bounds writes."""
 
     arena: Arena
     workload: Workload
@@ -85,8 +87,8 @@ class Layout:
         return None
 
     def neighbour(self, offset: int) -> str:
-        """Where byte `offset` of the arena lies, in words for a message: how many bytes before or after the
-        start of the nearest tensor."""
+        """Says in words where byte `offset` of the arena lies, for a message: how many bytes before or after
+        the start of the nearest tensor ("16 bytes before the start of y")."""
         near = min(self.pointers.values(), key=lambda p: abs(p.offset - offset))
         side = "before" if offset < near.offset else "after"
         return f"{abs(offset - near.offset)} bytes {side} the start of {near.name}"
@@ -106,8 +108,9 @@ class Layout:
 def lay_out(
     arena: Arena, signature: Signature, workload: Workload, rng: random.Random, first: int = 0
 ) -> Layout:
-    """Draw addresses for a workload's tensors in the arena's slots (separate pieces of memory), one each,
-    beginning with slot number `first`. A tensor lies at the begin or the end of its slot, at random."""
+    """Chooses where the tensors of a workload lie, at random: each gets the next of the arena's slots, from
+    slot number `first` on, lies at the begin or at the end of it, and has the slot mapped at an address that
+    is drawn. Nothing is written."""
     tensors = signature.tensors
     slots = arena.slots[first : first + len(tensors)]
     addresses = window.draw_mappings([slot.bytes for slot in slots], rng)

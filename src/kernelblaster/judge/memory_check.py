@@ -1,5 +1,5 @@
 """Checks that a candidate's call wrote to nothing but its outputs: inputs, parameters and the guard zones
-around tensors must be unchanged."""
+(the unused memory around outputs) must be unchanged."""
 
 import torch
 
@@ -13,9 +13,10 @@ PIECE = 1 << 25  # words that are hashed at once
 
 
 class MemoryCheck:
-    """Checks that a candidate's call wrote to nothing but its outputs: compares keyed hashes of inputs and
-    parameters from before the call (taken at construction) with those after it. With `protected` the device
-    maps them read-only, so no hashes are needed. `key` must be unknown to the candidate."""
+    """Checks that a candidate's call wrote to nothing but its outputs: compares hashes of inputs and
+    parameters from before the call, which are taken when this object is made, with those after it. `key` goes
+    into the hashes and must be unknown to the candidate. With `protected`, the device maps inputs and
+    parameters read-only, so they are not hashed, and only the guard bytes around outputs are checked."""
 
     def __init__(self, layout: Layout, signature: Signature, key: int, *, protected: bool) -> None:
         self._layout = layout
@@ -27,8 +28,8 @@ class MemoryCheck:
         return [keyed_hash(self._layout.raw(tensor), self._key) for tensor in self._tensors]
 
     def stop_if_touched(self) -> None:
-        """Raise Stop with a Rejected outcome if a guard byte (outside every tensor), an input or a parameter
-        was changed."""
+        """Raises Stop with a Rejected outcome if the call changed a guard byte (outside every tensor), an
+        input or a parameter."""
         offset = self._layout.broken_guard()
         if offset is not None:
             raise Stop(
@@ -43,9 +44,9 @@ class MemoryCheck:
 
 
 def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
-    """A 64-bit hash (a tensor of one int64) of the bytes in `raw`, which begins at a multiple of 8. Every
-    8-byte word is mixed with the key and its index before all are added, so that nobody without the key can
-    make two changes that cancel."""
+    """A 64-bit hash (a tensor of one int64) of the bytes in `raw`, whose address is a multiple of 8. Every
+    8-byte word is mixed with `key` and its index before all are added up, so that nobody who does not know
+    the key can make two changes that cancel."""
     whole = raw.numel() // 8 * 8
     words = raw[:whole].view(torch.int64)
     total = torch.zeros((), dtype=torch.int64, device=raw.device)

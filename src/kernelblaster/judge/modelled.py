@@ -38,11 +38,10 @@ KEPT_BYTES = 64 << 20  # of drawn values, from one candidate of a task to the ne
 
 
 class ModelledTimer:
-    """Stands in for a measuring timer on a device without a GPU: models how long one task's candidates take
-    at the primary workload, the sizes that a GPU would be timed at. `baseline` computes what the candidates
-    are compared with (by PyTorch, or the user's kernel); verification has run it before, at a smaller
-    workload. Only the first bytes of each tensor are filled with values, so large workloads need little
-    memory."""
+    """Models how long candidates of one task take at the primary workload, the sizes that a GPU would be
+    timed at, on a device without a GPU. `baseline` runs what candidates are compared with (PyTorch, or the
+    user's kernel); it supplies the values for inputs and parameters. Only the first bytes of each tensor are
+    filled with values, so large workloads need little memory."""
 
     def __init__(self, device: Device, task: Task, baseline: Baseline) -> None:
         self._device = device
@@ -57,8 +56,8 @@ class ModelledTimer:
 
     def profiles(self, binaries: Sequence[Binary], limit_s: float | None = None) -> list[Profile]:
         """One modelled profile for each compiled candidate, at the primary workload (the sizes that are
-        timed), with ptxas' resources. Each may take `limit_s` seconds (None: as long as any call). Raises
-        CandidateDied, CandidateHung or NotEmulated."""
+        timed), with ptxas' report on each kernel (registers, shared memory, spills). Each may take `limit_s`
+        seconds; None for the usual limit of a call. Raises CandidateDied, CandidateHung or NotEmulated."""
         resources = [b.compilation.resources for b in binaries]
         jobs = [replace(job, model_limit_s=limit_s) for job in self._jobs([b.path for b in binaries])]
         profiles = self._device.profile(jobs)
@@ -66,11 +65,11 @@ class ModelledTimer:
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
 
     def slowest(self, binary: Binary, profile: Profile, rng: random.Random) -> Profile:
-        """Model a candidate's time again, and return the longest of the new profiles if it takes more than
-        1.2 times (AGREE) as long as `profile`, the one at hand; otherwise `profile`. Each new profile is
-        modelled from other blocks, with other values of the GPU's clocks and other contents of fresh memory:
-        one profile, or 16 (AGAIN_BY_CLOCK) if the device code reads a clock, since it might do less work at
-        some times than at others. Raises CandidateDied, CandidateHung or NotEmulated."""
+        """Models a candidate's time again, to see whether the time in `profile` holds. Returns the longest of
+        the new profiles if it is more than 1.2 times (AGREE) as long as `profile`, otherwise `profile`. One
+        new profile is made, or 16 (AGAIN_BY_CLOCK) if the device code reads a clock, since it might do less
+        work at some times than at others; each from other blocks, with other values of the GPU's clocks and
+        of uninitialized memory. Raises CandidateDied, CandidateHung or NotEmulated."""
         text = (binary.path.parent / PTX).read_text()
         times = AGAIN_BY_CLOCK if READS_CLOCK.search(text) else 1
         jobs = [replace(job, shift=rng.random()) for job in self._jobs([binary.path] * times)]
@@ -81,9 +80,9 @@ class ModelledTimer:
         return longest if total_us(longest) > AGREE * total_us(profile) else profile
 
     def time(self, profile: Profile, floor: Floor) -> Timing | Rejected | RuntimeFailed:
-        """The timing of a candidate from its modelled profile. Rejected if it launches nothing or is faster
-        than reading the bytes that `floor` says any kernel must read; RuntimeFailed if a grid is larger than
-        CUDA allows."""
+        """The timing of a candidate that has this modelled profile. Instead, Rejected if the candidate
+        launches nothing, or is much faster than reading the bytes that, by `floor`, any kernel must read;
+        RuntimeFailed if a grid is larger than CUDA allows."""
         start = time.perf_counter()
         spec = self._device.spec
         if not profile.kernels:
@@ -176,8 +175,8 @@ def primary_scalars(task: Task) -> list[Any]:
 
 
 def total_us(profile: Profile) -> float:
-    """Time in us of a profiled call: the sum of its kernels' durations. Raises KernelBlasterError if a kernel
-    has none."""
+    """Time in us of a profiled call: the sum of its kernels' durations. Raises KernelBlasterError if the
+    duration of some kernel is not known."""
     durations = [kernel.duration_us for kernel in profile.kernels]
     if None in durations:
         raise KernelBlasterError(f"the profile of {profile.device} has kernels without a duration.")
@@ -185,8 +184,8 @@ def total_us(profile: Profile) -> float:
 
 
 def modelled_speedup(baseline_us: float, candidate_us: float) -> Speedup:
-    """The ratio of two modelled times, baseline over candidate, both in us. Its interval is 1.5 times
-    (MODEL_ERROR) either way, without a confidence level, because it is the model's error and not a
-    statistic."""
+    """The ratio of two modelled times, baseline over candidate, both in us, with an interval from 1/1.5 to
+    1.5 times the ratio (MODEL_ERROR). The interval has no confidence level, because it is the model's error
+    and not a statistic."""
     ratio = baseline_us / candidate_us
     return Speedup(estimate=ratio, low=ratio / MODEL_ERROR, high=ratio * MODEL_ERROR, confidence=None)

@@ -49,15 +49,15 @@ def needs_of(task: Task) -> MemoryNeeds:
 
 
 def room_on(device: torch.device) -> MemoryRoom:
-    """The memory of a device where candidates run, and of this host."""
+    """How much memory there is for judging on this device, and on this host."""
     total = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else None
     return MemoryRoom(total, _host_bytes())
 
 
 def check_memory(task: Task, room: MemoryRoom) -> None:
-    """Raise BadTask, in one sentence, if there is too little memory to judge a task: of the device, or of the
-    host where its module may have to be built. Where there is no GPU, candidates run at small workloads,
-    which always fit."""
+    """Raises BadTask if there is too little memory to judge a task: too little of the device's, or too little
+    of the host's for a module that can only be built there. The message is one sentence. Where there is no
+    GPU, nothing is checked, because candidates run at small workloads, which always fit."""
     if room.device is None:
         return
     needs = needs_of(task)

@@ -1,8 +1,8 @@
 """What is required of a candidate's output where inputs hold NaN or infinity.
 
 "Planted" elements are the input elements that a verification case sets to NaN or infinity. An output element
-must be NaN or infinite where the float64 reference is and where it depends on a planted element; it must be
-right where the reference is finite.
+must be NaN or infinite where the float64 reference is and where it depends on a planted element. Where the
+reference is finite, it must be right; NaN is accepted there, too, if the element depends on a planted one.
 
 Not checked are: elements whose reference is not finite only because it multiplies NaN or infinity by zero (as
 with a diagonal matrix that is written out in full); integers that depend on a NaN, if PyTorch in the task's
@@ -36,11 +36,11 @@ def depends(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
 @dataclass(frozen=True)
 class Demand:
     """What is known about one output of a verification case in which some input elements are NaN or infinite
-    ("planted"). `truth` is the float64 reference, `other` the same computed with attention written out as
-    products and a softmax instead of PyTorch's fused kernel, `moving` a mask of the output elements that
-    depend on planted ones, `own` PyTorch's output in the task's own precision. `infinite`: infinity was
-    planted, not NaN. `made`: the output's integers are computed from floating values by more than
-    comparisons, as indices are."""
+    ("planted"). `truth` is the float64 reference. `other` is the same, computed with attention written out as
+    products and a softmax instead of PyTorch's fused kernel. `moving` is a mask of the output elements that
+    depend on planted ones. `own` is PyTorch's output in the task's own precision. `infinite`: infinity was
+    planted, not NaN. `made`: integers in the outputs may be indices or converted floating-point numbers, not
+    only counts and comparisons."""
 
     truth: torch.Tensor
     other: torch.Tensor
@@ -51,8 +51,9 @@ class Demand:
 
 
 def demanded(output: torch.Tensor, demand: Demand) -> torch.Tensor:
-    """A copy of the candidate's output, ready to be compared with the float64 reference as usual: elements
-    for which NaN or infinity in the inputs allows any result are replaced by the reference's own."""
+    """A copy of the candidate's output for the usual comparison with the float64 reference: elements that may
+    be anything, because of NaN or infinity in the inputs, have the reference's value instead of the
+    candidate's."""
     truth, other, moving = (t.to(output.device) for t in (demand.truth, demand.other, demand.moving))
     if not output.is_floating_point():
         disagreed = demand.own.to(output.device) != truth.to(output.dtype)

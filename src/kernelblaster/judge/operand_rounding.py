@@ -33,9 +33,9 @@ MOST = 4.0  # times: operands that are cut off instead of rounded cost twice as 
 @dataclass(frozen=True)
 class OperandRounding:
     """How the baseline, which is PyTorch or the user's kernel, treats float32 operands of products at the
-    timed sizes: `products` says which it rounds to TF32 ("none", "convolutions", "products": matrix products
-    too); `ratio` is its error divided by that of operands rounded to nearest: 1, or about 2 where low bits
-    are cut off."""
+    timed sizes. `products` says which operands it rounds to TF32: "none", those of "convolutions", or those
+    of all "products" (matrix products too). `ratio` is the baseline's error divided by the error that
+    rounding to the nearest TF32 number gives: 1, or about 2 where low bits are cut off instead."""
 
     products: RoundedProducts = "none"
     ratio: float = 1.0
@@ -56,24 +56,25 @@ class RoundedOperands(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def to_tf32(values: torch.Tensor) -> torch.Tensor:
-    """Float64 values rounded to the nearest number of 11 significant bits; NaN and infinity stay."""
+    """These float64 values rounded to the nearest number of 11 significant bits, as TF32 has; NaN and
+    infinity are unchanged."""
     scaled = values * SPLITTER
     rounded = scaled - (scaled - values)
     return torch.where(torch.isfinite(rounded), rounded, values)
 
 
 def expected_rounding(task: Task) -> RoundedProducts:
-    """The products that eager PyTorch should compute on TF32 operands at the timed sizes, from the operators
-    that the module runs there: "convolutions" or "none". "none" also for CUDA sources and modules that cannot
-    be traced without values."""
+    """Which products eager PyTorch, by its rules, computes on TF32 operands at the timed sizes:
+    "convolutions" or "none". It follows from the operators that the module runs there. "none" also for CUDA
+    sources and for modules that cannot be traced without values."""
     return _modelled(task).expected
 
 
 def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
-    """Which products the baseline rounds to TF32 at the timed sizes, found by comparing its error with those
-    of float64 runs with rounded operands, on values like the task file's own. Without a float64 reference the
-    answer is that nothing is rounded; if memory does not suffice for these runs, it is what eager PyTorch
-    should do by its rules (`expected_rounding`)."""
+    """Which products the baseline rounds to TF32 at the timed sizes, found by comparing its error, on values
+    like the task file's own, with the errors of float64 runs with rounded operands. The answer is "none" for
+    a user's kernel and where there is no float64 reference. If memory does not suffice for these runs, the
+    answer is what eager PyTorch does by its rules (`expected_rounding`)."""
     if not isinstance(baseline, ModuleBaseline) or not _modelled(task).products:
         return OperandRounding()
     try:

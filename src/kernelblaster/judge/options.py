@@ -10,16 +10,16 @@ Progress = Callable[[str], None]
 
 
 def silent(stage: str) -> None:
-    """A progress callback that does nothing with the name of the `stage`; for callers that do not want
-    messages."""
+    """A progress callback that ignores the name of the stage, for callers that do not want messages."""
 
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What one evaluation of a candidate includes. `baseline` is how PyTorch is run to compare with (eager,
-    torch.compile, ...); `profile` adds a profile, `sanitize` a run of compute-sanitizer. `filter` has the
-    emulator check a candidate before a GPU runs it; `keep_samples` stores every pair of times in the
-    evaluation; `progress` is called with the name of each stage."""
+    """What one evaluation of a candidate includes. `baseline` says how PyTorch is run to compare with
+    ("eager", "compile", ...). `profile` adds a profile of a correct candidate, `sanitize` a run of
+    compute-sanitizer. `filter` "emulated" has the emulator check a candidate for races before a GPU runs it;
+    None: only one that is found faster, afterwards. `keep_samples` stores every pair of times in the
+    evaluation. `progress` is called with the name of each stage when it begins."""
 
     baseline: BaselineName = "eager"
     profile: bool = False

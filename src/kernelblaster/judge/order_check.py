@@ -63,8 +63,8 @@ class OrderCheck:
         self._sizes: dict[str, SizeDraws] = {}
 
     def look(self, task: Task, binary: Binary) -> Rejected | str:
-        """Check a compiled candidate: Rejected if there is an objection, else a note in words that says what
-        was checked, or why it could not be."""
+        """Runs a compiled candidate in the emulator at small workloads. Returns Rejected if the emulator
+        finds an error, else a note in words: what was checked, or why nothing could be."""
         try:
             findings, elsewhere = self._findings(task, binary)
         except (KernelBlasterError, CandidateHung) as error:
@@ -82,9 +82,9 @@ class OrderCheck:
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         """The evaluation of a correct candidate after this check (for races and memory order): with a note
-        that says what was checked or, if it found an error, with that as its outcome and without a timing.
-        Evaluations that are not of a correct candidate, or have such a note already, are returned as they
-        are."""
+        that says what was checked, or, if the check found an error, with that error as its outcome and
+        without a timing. An evaluation is returned unchanged if its candidate is not correct, or if it has
+        such a note already."""
         verification = evaluation.verification
         if not isinstance(evaluation.outcome, CORRECT) or verification is None or looked_at(verification):
             return evaluation

@@ -45,33 +45,33 @@ class LaunchedSize:
 
     @property
     def most_blocks(self) -> int:
-        """How many blocks of this size's only launch to run, so that the emulator does not take too long; 0
-        for all of them. If there are several launches, it is 0, because a later one reads what every block of
-        an earlier one wrote."""
+        """How many blocks of the launch at this size the emulator should run, so that it does not take too
+        long; 0 for all of them. It is 0 also if there are several launches (a later one reads what every
+        block of an earlier one wrote), and if blocks communicate."""
         if self.speaking or not self.alone or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
 
     @property
     def alone(self) -> bool:
-        """Whether there is a single launch, and it is not cooperative (no barrier over the whole grid), so
-        that its blocks can be run without each other."""
+        """True if there is a single launch at this size and it is not cooperative (has no barrier over the
+        whole grid), so that some of its blocks can be run without the others."""
         return len(self.launches) == 1 and not self.launches[0].cooperative
 
     @property
     def possible(self) -> bool:
-        """Whether the emulator can run the launches at this size in acceptable time; False if there are
-        none."""
+        """True if the emulator can run all launches at this size in acceptable time; False also if there are
+        no launches."""
         most = MOST_WARPS if not self.alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
         return bool(self.launches) and self.warps <= most
 
     @property
     def reached(self) -> Reached:
-        """What running the candidate at this size covers, as a set of triples (kernel name, several, large).
-        With `several` true the kernel is launched with more than one cluster of blocks, with `large` true
-        every size is at least three (LEAST_EXTENT), below which an error may not show. A size with the
-        property is listed with the value False as well, because it covers what needs the property and what
-        does not."""
+        """What running the candidate at this size covers, as triples (kernel name, several, large).
+        `several`: the kernel is launched with more than one cluster of blocks. `large`: every size is at
+        least three (LEAST_EXTENT), below which an error may not show. What covers True covers False as well:
+        a kernel `k` launched with many blocks at large sizes gives all four triples ("k", False, False) to
+        ("k", True, True)."""
         ample = min(self.workload.sizes.values()) >= LEAST_EXTENT
         return {
             (one.kernel, several, large)
@@ -84,9 +84,10 @@ class LaunchedSize:
 def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
-    """The workloads at which the candidate's host code is recorded, to see which kernels it launches: at most
-    twelve (TRIED), all different. `small` comes first, then one of `stretched` (workloads with one very long
-    size) for each size that is the longest in some of them, then `others` as far as there is room."""
+    """The workloads at which the candidate's host code is recorded, to see which kernels it launches there:
+    at most twelve (TRIED), all different. First comes `small`. Then come some of `stretched`, workloads in
+    which one size is very long: for each size that is the long one in any of them, one such workload, drawn
+    at random. Last come `others`, as far as there is room."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
@@ -100,12 +101,12 @@ def choose(
     *,
     speaking: bool,
 ) -> tuple[list[LaunchedSize], list[str]]:
-    """Record the kernel launches of all calls, and choose the sizes at which the order check runs the
-    candidate, so that together they launch the same kernels as the `primary` call (at the timed sizes).
-    Returns (sizes, missing): at most five sizes (CHOSEN), always with the first of `calls`; and the names of
-    those kernels of the primary call that no chosen size launches, or launches with more than one cluster of
-    blocks if the primary call does. `speaking` is the field of LaunchedSize; `runner` has the candidate
-    loaded."""
+    """Chooses the sizes at which the order check runs the candidate: together they should launch the same
+    kernels as the `primary` call (at the timed sizes). For that, the launches of all calls are recorded.
+    Returns (sizes, missing): at most five sizes (CHOSEN), the first of `calls` always among them; and the
+    names of kernels of the primary call that no chosen size launches in the same way (with more than one
+    cluster of blocks, if the primary call does so). `speaking` is copied into each LaunchedSize; `runner` has
+    the candidate loaded."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {
@@ -123,8 +124,8 @@ def choose(
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
-    """Arguments of a call at the primary workload (the sizes that are timed), with these scalar arguments but
-    without memory behind its tensors: its launches can be recorded, but not run."""
+    """Arguments of a call at the primary workload (the sizes that are timed), with these scalar arguments.
+    There is no memory behind its tensors: the launches of the call can be recorded, but not run."""
     starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)

@@ -49,9 +49,9 @@ SAMPLE = 1 << 16  # elements from which the percentile is taken
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far one output is from the truth, the float64 reference. `errors` is None where it has non-finite
-    values that the truth does not have, or the reverse. `index` is the flat index of the worst element,
-    `expected` and `got` its values."""
+    """How far one output of a candidate is from the truth, the float64 reference. `errors` is None if the
+    output is NaN or infinite somewhere and the truth is not, or the reverse. `index` is the flat index of the
+    worst element, `expected` the truth there, `got` the output there."""
 
     errors: Errors | None
     index: int
@@ -62,10 +62,11 @@ class Comparison:
 def compare(
     output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None, *, faint: float = FAINT
 ) -> Comparison:
-    """Compare an output with the truth, the float64 reference, by all error measures; tensors may be on
-    different devices. An element counts as lost if it is off by over half its value; not, however, if
-    PyTorch's own output `own` has less than ten bits of it right (a sum that cancels). Results below `faint`
-    times the smallest normal number may be zero. Integers must be equal."""
+    """Compares an output with the truth, the float64 reference, by all error measures; the tensors may be on
+    different devices. The measure `lost` counts elements that are off by over half their value, except where
+    PyTorch's own output `own` has less than ten bits right (a sum that cancels). Where the truth is below
+    `faint` times the smallest normal number of the output's type, the output may be zero. Integers must be
+    equal."""
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)
@@ -116,9 +117,11 @@ def compare(
 
 
 def roundings(terms: int, dtype: torch.dtype) -> float:
-    """How many roundings of the inputs or the output an error may amount to, where the longest sum has
-    `terms` terms. A sequential float32 sum costs about half the square root of the number of terms on random
-    values, and up to a 28th of their number where partial sums are much larger than the result."""
+    """How many roundings of the inputs or the output a candidate's error may amount to: one for every 16 of
+    the `terms` of the longest sum, at least 16 and at most 384; always 10 if `dtype`, the type of the output,
+    has 16 bits. For comparison: on random values, a sequential float32 sum costs about half the square root
+    of its number of terms, and up to a 28th of that number where partial sums are much larger than the
+    result."""
     if ROUNDING[dtype] > ROUNDING[torch.float32]:
         return NARROW
     return float(min(max(FEWEST, terms / PER_ROUNDING), MOST))
@@ -132,14 +135,16 @@ def bound(
     terms: int = 1,
     coarse: Errors | None = None,
 ) -> Errors:
-    """The bound on a candidate's errors in an output of `count` elements, for each error measure: the larger
-    of five times (OWN) PyTorch's own error (`baseline`) and the effect of `roundings(terms, dtype)` roundings
-    of output and inputs, where `terms` is the length of the longest sum.
+    """The largest errors that a candidate may have in an output of `count` elements of type `dtype`, for each
+    error measure. It is the larger of two numbers: five times (OWN) PyTorch's own error `baseline`, and the
+    effect of `roundings(terms, dtype)` roundings of output and inputs, where `terms` is the length of the
+    longest sum.
 
     `condition` is the effect of one rounding of the inputs, None if unknown. `coarse` is the error that TF32
-    operands cause, given if PyTorch rounds operands so at the timed sizes: the larger of it and PyTorch's own
-    error then counts, times two (ROUNDED_OWN), or times five for outputs of fewer than 512 elements. Without
-    `baseline` there is no float64 reference, and the bound is what two orders of summation may differ by.
+    operands cause, given if PyTorch rounds operands so at the timed sizes. If it is given, the larger of
+    `coarse` and `baseline` takes the place of `baseline`, and for outputs of 512 elements or more the factor
+    is two (ROUNDED_OWN) instead of five. Without `baseline` there is no float64 reference, and the bound is
+    what two orders of summation may differ by.
     """
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}
@@ -185,15 +190,15 @@ def scaled(errors: Errors, factor: float) -> Errors:
 
 
 def all_finite(values: torch.Tensor) -> bool:
-    """Whether every element is finite, computed piece by piece, without a mask of the tensor's size."""
+    """True if every element is finite. Works piece by piece, so it needs no mask of the tensor's size."""
     flat = values.reshape(-1)
     return all(math.isfinite(_largest(flat[at : at + PIECE])) for at in range(0, flat.numel(), PIECE))
 
 
 def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) -> bool:
-    """Whether two outputs on one device, `output` and `other`, differ by more than the bound `allowed` in RMS
-    or worst difference: a quick test, so outputs for which it is False may still fail `compare`. Integers
-    must be equal."""
+    """A quick test of two outputs on one device: True if they differ by more than the bound `allowed` in RMS
+    or in the worst difference, or, for integers, in any element. If it is False, a full comparison
+    (`compare`) may still find them too far apart."""
     if not output.is_floating_point():
         return not torch.equal(output, other)
     flat, right = output.reshape(-1), other.reshape(-1)
@@ -210,10 +215,10 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
-    """How far two outputs may be apart, for each error measure, if one is within `allowed` of the truth and
-    the other within `own` of it (None: the other is exact). The sum of both bounds is taken times 1.25,
-    because they come from other input values; times 2 for outputs of `few` elements, whose errors vary
-    more."""
+    """How far two outputs may be apart, for each error measure, if one is off by at most `allowed` from the
+    truth and the other by at most `own` (None: it is exact). It is the sum of both, times 1.25 because these
+    bounds were found on other input values; times 2 with `few`, for outputs of few elements, whose errors
+    vary more."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 
@@ -225,8 +230,8 @@ def larger(allowed: Errors, own: Errors) -> Errors:
 
 
 def exceeded(errors: Errors, allowed: Errors) -> str | None:
-    """The first measure of `errors` above its bound, in words with both numbers; None if all are within
-    bounds."""
+    """The first error measure that is above its bound in `allowed`, in words with both numbers ("rms error
+    3.1e-05, allowed 1e-05"); None if all measures are within bounds."""
     for measure in MEASURES:
         value, limit = getattr(errors, measure), getattr(allowed, measure)
         if not value <= limit:

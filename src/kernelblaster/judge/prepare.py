@@ -26,10 +26,11 @@ Compile = Callable[[Task, Candidate], Binary | Outcome]
 @dataclass(frozen=True)
 class Prepared:
     """What is computed once for a task and a device, before its candidates are judged. `baseline` runs the
-    reference (PyTorch, or the user's kernel); `floor` is the least traffic and arithmetic of any kernel;
-    `rounding` is how the baseline rounds the operands of products at the timed sizes (like TF32), which
+    reference (PyTorch, or the user's kernel). `fitness` says whether candidates can be verified and timed,
+    `floor` the least memory traffic and arithmetic of any kernel. `planner` draws verification plans.
+    `rounding` is how the baseline rounds the operands of products at the timed sizes (as to TF32), which
     candidates may do too. `slots` are the bytes of each tensor's slot in the arena, the memory that
-    candidates work on; `spare` the bytes beyond that the float64 reference needs."""
+    candidates work on; `spare` are the bytes that the float64 reference needs beyond these."""
 
     task: Task
     baseline: Baseline
@@ -42,9 +43,9 @@ class Prepared:
 
 
 class TaskPreparer:
-    """Prepares tasks for one device, each once. `largest_bytes` limits the workloads that candidates are run
-    at on the emulator: the most bytes of all tensors of one; None means no limit. `compile` compiles the
-    original kernels of CUDA tasks."""
+    """Prepares tasks for one device, each once. `largest_bytes` is None on a GPU; on the emulator, candidates
+    run only at workloads whose tensors take at most that many bytes together. `compile` compiles the original
+    kernels of CUDA tasks."""
 
     def __init__(
         self, device: Device, options: EvaluationOptions, compile: Compile, largest_bytes: int | None
@@ -56,8 +57,8 @@ class TaskPreparer:
         self._prepared: dict[str, Prepared] = {}
 
     def prepare(self, task: Task) -> Prepared:
-        """The prepared task: made at the first call, remembered after. Raises BadTask if it cannot be
-        judged."""
+        """The task with its reference, floor, planner and memory needs, computed at the first call and
+        remembered after. Raises BadTask if the task cannot be judged."""
         if task.digest not in self._prepared:
             self._options.progress("preparing the reference")
             try:

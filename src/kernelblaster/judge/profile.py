@@ -20,8 +20,8 @@ TOGETHER_BYTES = 4 << 30  # of the arena, for tasks that are profiled under one 
 
 @dataclass(frozen=True)
 class Profiled:
-    """A request to profile compiled candidates of one task; `baseline`, which runs the task's reference,
-    supplies input values and parameters."""
+    """A request to profile compiled candidates (`binaries`) of one task. `baseline`, which runs the task's
+    reference, supplies the values for inputs and parameters."""
 
     task: Task
     baseline: Baseline
@@ -52,9 +52,9 @@ def filled_layout(
 def profile_candidates(
     device: Device, wanted: Sequence[Profiled], *, depth: Depth = "detailed"
 ) -> Iterator[list[Profile]]:
-    """For each request a list with one profile per binary, at the primary workload (the sizes that are
-    timed). Tasks whose tensors take at most 4 GiB together (TOGETHER_BYTES) are profiled in one start of the
-    profiler. `depth` selects which metrics are collected."""
+    """Yields for each request a list with one profile per binary, at the primary workload (the sizes that are
+    timed). Requests whose tensors take at most 4 GiB together (TOGETHER_BYTES) share one start of the
+    profiler. `depth` ("quick", "usual" or "detailed") says how much is collected."""
     for group in _together(wanted):
         device.arena([size for one in group for size in one.slots])
         jobs: list[ProfileJob] = []

@@ -10,8 +10,8 @@ from kernelblaster.records.profile import Depth
 
 
 class JudgedDevice(Protocol):
-    """The description of the device that candidates run on: its name, architecture and peak rates.
-    `modelled`: it is the emulator, whose times come from a model and not from a clock."""
+    """The description of the device that candidates run on: its name, its specification (architecture, peak
+    rates). `modelled` is True for the emulator, whose times come from a model and not from a clock."""
 
     @property
     def name(self) -> str: ...
@@ -32,8 +32,9 @@ class Judge(Protocol):
     def device(self) -> JudgedDevice: ...
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
-        """(fitness, floor) of a task: whether it can be scored and why not, and the least memory traffic and
-        arithmetic that any kernel for it needs. Raises BadTask if it is unfit to be judged."""
+        """(fitness, floor) of a task: whether candidates for it can be verified and timed, and the least
+        memory traffic and arithmetic that any kernel for it needs. Raises BadTask if it is unfit to be
+        judged."""
         ...
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
@@ -43,9 +44,9 @@ class Judge(Protocol):
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         """The evaluation of a correct candidate after the checks that are too costly to make for every
-        candidate, above all the emulator's search for races and memory-order errors: with one more note for
-        each check that passed, or with what a check found as its outcome. An evaluation that is not of a
-        correct candidate is returned unchanged."""
+        candidate, above all the emulator's search for races and memory-order errors. It has one more note for
+        each check that passed; if a check found an error, it has that error as its outcome. An evaluation of
+        a candidate that is not correct is returned unchanged."""
         ...
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
@@ -57,6 +58,7 @@ class Judge(Protocol):
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        """For each candidate its profile at the primary workload (the sizes that are timed); for one that
-        fails verification, its outcome. `depth` selects which metrics are collected."""
+        """For each candidate its profile at the primary workload (the sizes that are timed), or its outcome
+        if it does not compile or fails verification. `depth` ("quick", "usual" or "detailed") says how much
+        is collected."""
         ...

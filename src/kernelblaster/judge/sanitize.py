@@ -9,9 +9,9 @@ from kernelblaster.records import Rejected
 
 
 def sanitize(device: Device, prepared: Prepared, binary: Binary) -> Rejected | None:
-    """Run the device's memory and race checker on one call at the task's smallest workload: Rejected with its
-    findings, None if there are none. `prepared` is the task with its reference, `binary` the compiled
-    candidate."""
+    """Runs the device's memory and race checker (compute-sanitizer on a GPU) on one call at the task's
+    smallest workload. Returns Rejected with its findings, or None if there are none. `prepared` is the task
+    with its reference, `binary` the compiled candidate."""
     task = prepared.task
     layout = filled_layout(device, task, prepared.baseline, task.smallest)
     arguments = layout.arguments(task.signature, prepared.baseline.at(task.smallest).scalars)

@@ -72,13 +72,15 @@ def screen_source(source: str) -> list[ScreenFinding]:
 
 
 def matches(name: str, patterns: list[str]) -> bool:
-    """Whether `name` is in a list of the rules file; a trailing `*` of a pattern matches any ending."""
+    """True if `name` is one of `patterns`, a list from the rules file; a pattern with a `*` at its end
+    matches every name that begins like it."""
     return any(name == p or (p.endswith("*") and name.startswith(p[:-1])) for p in patterns)
 
 
 def hint(name: str, hints: dict[str, str]) -> str | None:
-    """What to use instead of `name`, from `hints` of the rules file; exact names go before patterns, longer
-    patterns before shorter. None if there is no hint."""
+    """What a candidate may use instead of the forbidden `name`, from `hints`, a table of the rules file by
+    name or pattern (with a `*` at its end). An exact name counts before a pattern, a longer pattern before a
+    shorter one. None if there is no hint."""
     beginnings = (name[:length] + "*" for length in range(len(name), 0, -1))
     return hints.get(name) or next((hints[p] for p in beginnings if p in hints), None)
 

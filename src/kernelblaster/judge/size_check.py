@@ -1,11 +1,11 @@
 """Size check: before a candidate that was verified on the emulator at small workloads counts as faster, it is
 run at the primary workload, the sizes that its time was modelled for.
 
-If the call is a single launch whose blocks are independent, some blocks are run, drawn in secret; of any
-other call all of it, if the emulator can do that in acceptable time. Results are compared on many kinds of
+If the call is a single launch whose blocks are independent, some of its blocks are run, drawn in secret. Any
+other call is run whole, if the emulator can do that in acceptable time. Results are compared on many kinds of
 values (slab_cases.py). A second call then finds errors that depend on values that the first one left behind.
-Some drawn workloads other than the primary one follow; among them, those with few elements and one very large
-size are run as a whole.
+Calls at some other, drawn workloads follow; among these, workloads with few elements and one very large size
+are run whole.
 """
 
 import random
@@ -54,8 +54,8 @@ NOTE = "sizes: "
 
 @dataclass(frozen=True)
 class SizesRun:
-    """The result of a size check (a run at the timed sizes) without an objection. `note` says what was run;
-    `missing` why that is too little for the modelled time to count, None if it is enough."""
+    """What a size check (a run at the timed sizes) returns if it found nothing wrong. `note` says what was
+    run; `missing` says why that is too little for the modelled time to count, None if it is enough."""
 
     note: str
     missing: str | None = None
@@ -74,10 +74,10 @@ class SizeCheck:
     def look(
         self, prepared: Prepared, binary: Binary, profile: Profile | None, seed: int
     ) -> Failure | SizesRun:
-        """Run a candidate, which passed verification at small sizes, at the sizes that its time was modelled
-        for. Returns the outcome if it is wrong, else what was run. `profile` is its modelled profile at the
-        primary workload (the timed sizes); `seed`, which the candidate must not know, draws values and
-        blocks."""
+        """Runs a candidate, which passed verification at small sizes, at the sizes that its time was modelled
+        for. Returns the outcome if it is wrong there, else a description of what was run. `profile` is its
+        modelled profile at the primary workload (the timed sizes), None if there is none; `seed`, which the
+        candidate must not know, draws values and blocks."""
         where = "at the primary sizes"
         try:
             with one_thread():
@@ -387,6 +387,6 @@ def _note(seen: CallCoverage, compared: int, others: int) -> str:
 
 
 def was_run(verification: Verification) -> bool:
-    """Whether the verification already has a note of the size check (a run at the sizes that its time is
-    modelled for)."""
+    """True if the verification has a note of the size check (a run at the sizes that the candidate's time is
+    modelled for), so that it need not be made again."""
     return any(note.startswith(NOTE) for note in verification.notes)

@@ -29,7 +29,8 @@ class SlowCall:
 
     @property
     def words(self) -> str:
-        """Why the candidate was judged no further, as a sentence without its full stop."""
+        """Why the candidate was judged no further, as a sentence without a full stop, with both times in
+        ms."""
         return (
             f"hopelessly slow: a call takes {self.candidate_us / 1e3:.0f} ms, the baseline "
             f"{self.baseline_us / 1e3:.2g} ms; it is right in the cheap cases and in that call, and was "
@@ -39,16 +40,17 @@ class SlowCall:
     @property
     def outcome(self) -> Slower:
         """The verdict `Slower`: the candidate was correct as far as it was run. Its speedup is that of the
-        one call, with an interval of 1.5 times either way (UNSURE)."""
+        one timed call, with an interval from 1/1.5 to 1.5 times that (UNSURE)."""
         ratio = self.baseline_us / self.candidate_us
         speedup = Speedup(estimate=ratio, low=ratio / UNSURE, high=ratio * UNSURE, confidence=None)
         return Slower(speedup=speedup, reason=self.words)
 
 
 def slow_call(baseline_us: float, work: tuple[LaunchedWork, ...]) -> SlowCall | None:
-    """The call that launched `work` as a SlowCall if it shows that the candidate is hopelessly slow: its
-    kernels took more than 50 ms (CHEAP_US) and more than ten times (TIMES) the baseline's `baseline_us`. None
-    otherwise. A kernel without a duration counts as 0 us."""
+    """Decides by one call whether a candidate is hopelessly slow: its kernels, copies and fills (`work`) took
+    more than 50 ms (CHEAP_US) together, and more than ten times (TIMES) as long as the baseline
+    (`baseline_us`, in us). Returns the call as a SlowCall if so, else None. A kernel without a duration
+    counts as 0 us."""
     candidate_us = sum(one.duration_us or 0.0 for one in work)
     hopeless = candidate_us > max(CHEAP_US, TIMES * baseline_us)
     return SlowCall(baseline_us, candidate_us, work) if hopeless else None
@@ -56,5 +58,6 @@ def slow_call(baseline_us: float, work: tuple[LaunchedWork, ...]) -> SlowCall | 
 
 def limit_s(baseline_us: float) -> float:
     """The time limit in seconds of the call by which `slow_call` recognizes hopelessly slow candidates:
-    10,000 times the baseline's `baseline_us`, but at least 5 s and at most the usual limit of a call."""
+    10,000 times the baseline's time `baseline_us` (in us), but at least 5 s and at most the usual limit of a
+    call."""
     return min(settings().call_limit_s, max(LEAST_LIMIT_S, LIMIT_TIMES * baseline_us / 1e6))

@@ -45,10 +45,10 @@ _WORD = re.compile(r"\w+", re.A)
 
 @dataclass(frozen=True)
 class SourceText:
-    """Views of one CUDA source with equal offsets and line numbers: `kept` is without comments, `code` also
-    without the contents of strings, `plain` also without directives. `directives` are matches (mark, name,
-    rest) in `code`; `syntax` has the names and functions of the syntax tree, `host` the parts that are host
-    code."""
+    """Views of one CUDA source, all with the same offsets and line numbers: what a view leaves out is blank.
+    `kept` is without comments, `code` also without the contents of strings, `plain` also without preprocessor
+    directives. `directives` are matches in `code` with the groups (mark, name, rest); `syntax` has the names
+    and functions of the syntax tree, `host` the parts that are host code."""
 
     kept: str
     code: str
@@ -93,8 +93,10 @@ def read_source(source: str) -> SourceText:
 
 
 class Syntax:
-    """Facts from the syntax tree: nodes with errors, function definitions, and the names that the file
-    defines or introduces. Collected in one walk, since queries take long on deep trees."""
+    """What the syntax tree below `root` says. `errors` are the nodes that could not be parsed, `functions`
+    the function definitions. `defined` are the names of functions with a body and variables with a value,
+    `introduced` all names that some declaration or macro of the file gives. Collected in one walk, since
+    queries take long on deep trees."""
 
     def __init__(self, root: Node) -> None:
         self.errors: list[Node] = []

@@ -33,8 +33,8 @@ class Stop(Exception):
 class Leash:
     """The limit on the time of all calls of one candidate together, in all stages of the judge: six times
     (WHOLE) the limit of one call, times the device's `patience` (1 on a GPU, more on the emulator). The
-    device enforces the limit of each single call; this one stops candidates whose every call stays just
-    within that."""
+    device enforces the limit of each call; this limit stops candidates whose every call takes nearly that
+    long."""
 
     def __init__(self, device: Device) -> None:
         self._limit_s = WHOLE * settings().call_limit_s * device.patience
@@ -54,9 +54,9 @@ class Leash:
 
 
 def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Failure:
-    """The outcome of a candidate whose process died (RuntimeFailed) or hung (TimedOut), or whose host code
-    launched other work when an equal call was recorded again (Rejected). `stage` is "time" or "verify";
-    `where` describes the call in words, as evidence."""
+    """The outcome of a candidate of which a call ended with `error`: RuntimeFailed if its process died,
+    TimedOut if it hung, Rejected if its host code asked for other work when an equal call was recorded again.
+    `stage` is "time" or "verify"; `where` describes the call in words, as evidence."""
     if isinstance(error, CandidateHung):
         return TimedOut(stage="time" if stage == "time" else "verify", limit_s=error.limit_s)
     if isinstance(error, Nondeterministic):
@@ -69,9 +69,9 @@ def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Fai
 
 
 def stop_on_report(report: CallReport, where: str) -> None:
-    """Raise Stop, with the outcome to give, if the report of a call shows that the candidate broke a rule,
-    that the emulator found an error in an access, a CUDA error, or scratch memory that was not freed. `where`
-    describes the call in words, as evidence."""
+    """Raises Stop, with the outcome to give, if the report of a call shows a failure: a broken rule for
+    candidates, an error that the emulator found, a CUDA error, or scratch memory that was not freed.
+    Otherwise does nothing. `where` describes the call in words, as evidence."""
     if report.violations:
         raise Stop(Rejected(reason="contract", evidence="; ".join(report.violations)))
     if report.findings:

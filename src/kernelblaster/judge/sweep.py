@@ -1,5 +1,5 @@
-"""Tunable constants, which a candidate's source declares in comments with the values to try: parses the
-declarations and makes all variants."""
+"""Tunable constants: a candidate's source declares them in comments, with the values to try. Functions here
+parse these declarations and make all variants of the candidate."""
 
 import itertools
 import re
@@ -23,9 +23,9 @@ def tunables(source: str) -> tuple[Tunable, ...]:
 
 
 def baked_variants(source: str, most: int) -> list[str]:
-    """At most `most` texts of a source: the source itself, and copies in which other values of its tunable
-    constants are written into it, each text another combination. Only the source itself if it declares no
-    tunable constants, or if one of them does not have exactly one line `#define NAME value`."""
+    """The source itself and copies of it in which other values of its tunable constants are written, `most`
+    texts at most, all different. Only the source itself if it declares no tunable constants, or if one of
+    them does not have exactly one line `#define NAME value`."""
     declared = tunables(source)
     combinations = list(itertools.product(*(tunable.values for tunable in declared)))
     texts = [source]

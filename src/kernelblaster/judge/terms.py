@@ -2,10 +2,11 @@
 runs.
 
 The rounding error of a float32 sum grows with its length, and so do the bounds on a candidate's errors.
-Operators that are not listed count as sums of one term; pooling windows are too short to matter.
+Operators that are not in the table here count as sums of one term, as do pooling windows, which are too short
+to matter.
 
-With weighing, only terms that contribute rounding error count (term_weights.py), which makes bounds on long
-sums with few such terms as strict as on short sums.
+A sum can also be weighed: only terms that contribute rounding error count then (term_weights.py). So bounds
+on long sums with few such terms are as strict as on short sums.
 """
 
 from collections.abc import Callable
@@ -20,9 +21,9 @@ FEW = 8  # a sum has few terms if at most one in so many counts
 
 
 class LongestSum(Operators):  # type: ignore[no-untyped-call]
-    """A context that watches the PyTorch operators that run inside. Afterwards `length` is the number of
-    terms of the longest sum (1 if there was none). `terms` is the same or, with `weighed`, counts only terms
-    that contribute rounding error (zeros do not, for example)."""
+    """A context that watches the PyTorch operators that run inside it. Afterwards `length` is the number of
+    terms of the longest sum (1 if there was none). `terms` is the same or, with `weighed`, the number of
+    those terms that contribute rounding error (zeros do not, for example)."""
 
     def __init__(self, *, weighed: bool = False) -> None:
         super().__init__()
@@ -31,7 +32,7 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
 
     @property
     def few(self) -> bool:
-        """Whether at most one in eight terms of the longest sum contributes rounding error."""
+        """True if at most one in eight terms of the longest sum contributes rounding error."""
         return self.terms * FEW <= self.length
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]

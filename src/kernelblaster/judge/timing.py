@@ -80,9 +80,9 @@ class ClockChanged(Exception):
 class Timer:
     """Times one verified candidate, loaded in `runner`, against the baseline (PyTorch, or the user's kernel)
     at the primary workload, the sizes that are timed. `allowed` gives for each output by name (error bound,
-    the baseline's own errors), with which timed outputs are checked. `leash` counts the candidate's time,
-    that of earlier stages included. `seed` determines all random choices; `keep_samples` stores every pair of
-    times."""
+    the baseline's own errors); timed outputs are checked by these. `leash` limits the time of all of the
+    candidate's calls together, those of earlier stages included. `seed` determines all random choices;
+    `keep_samples` stores every pair of times."""
 
     def __init__(
         self,
@@ -111,10 +111,10 @@ class Timer:
         self._parameters = [p.to(device.torch_device) for p in baseline.parameters]
 
     def time(self, floor: Floor) -> Timing | Failure:
-        """The timing, or the outcome of a candidate that failed. Clocks that disagree lead to a second
-        measurement, since a busy host can cause that; only if they disagree again is the candidate rejected.
-        `floor` is the least work that any kernel for the task needs: a time in which the GPU could not do
-        that is rejected."""
+        """Times the candidate; returns the timing, or the outcome if it failed. If the clocks disagree, which
+        a busy host can cause, the measurement is made a second time, and the candidate is rejected only if
+        they disagree again. `floor` is the least work that any kernel for the task needs: the candidate is
+        also rejected if its time is too short for the GPU to do that."""
         try:
             try:
                 return self._time(floor)
@@ -362,8 +362,9 @@ def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
 
 
 def floor_rate(spec: GpuSpec, task: Task, floor: Floor) -> tuple[float, str]:
-    """(TFLOPS, its name in words) at which the task's arithmetic counts in its roofline floor: the highest
-    peak rate for its precision; TF32 for float32 tasks in which PyTorch itself rounds to it."""
+    """(TFLOPS, its name in words): the rate at which the task's arithmetic counts in its roofline floor. It
+    is the GPU's highest peak rate for the task's precision; TF32 for float32 tasks in which PyTorch itself
+    rounds operands to that."""
     if task.dtype in ("float16", "bfloat16"):
         return spec.fp16_tflops, f"{task.dtype} on tensor cores"
     if task.dtype != "float64" and floor.rounded != "none":
@@ -395,8 +396,8 @@ def interval(baseline_us: list[float], candidate_us: list[float], seed: int) -> 
 
 def conclude(speedup: Speedup) -> Outcome:
     """The outcome of a correct candidate: Accepted if the whole confidence interval of its speedup lies above
-    1.01, Slower if it lies below 1 / 1.01, else Inconclusive. The timer resolves no less than 1 %
-    (RESOLUTION)."""
+    1.01, Slower if it lies below 1 / 1.01, else Inconclusive. Differences below 1 % (RESOLUTION) are not
+    resolved by the timer."""
     if speedup.low > 1 + RESOLUTION:
         return Accepted(speedup=speedup)
     if speedup.high < 1 / (1 + RESOLUTION):

@@ -27,9 +27,9 @@ TIED: tuple[Distribution, ...] = ("written", "spiky")  # kinds that test how equ
 
 
 class Truth:
-    """Fills in the values of verification cases of one task and computes the float64 reference on them.
-    `arena`, the memory that candidates work on, may be overwritten by that; `rng` draws the roundings by
-    which inputs are perturbed."""
+    """Fills tensors with the values of verification cases of one task, and computes the float64 reference on
+    these values. The reference may overwrite `arena`, the memory that candidates work on. `rng` draws the
+    small changes of the inputs in `rounded`, and the places in `patch`."""
 
     def __init__(self, task: Task, baseline: Baseline, arena: Arena, rng: random.Random) -> None:
         self._task = task
@@ -42,14 +42,15 @@ class Truth:
     def write(
         self, case: Case, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]
     ) -> None:
-        """Write a case's values, determined by `seed`, to these tensors and remember that they hold them:
-        nothing else may write to them until the next call, since the float64 reference may read them."""
+        """Writes a case's values, determined by `seed`, to these tensors and remembers that they are there.
+        Nothing else may write to the tensors until `write` is called again, since the float64 reference may
+        read its inputs from them."""
         self.fill(case, seed, inputs, parameters)
         self._present = seed, [*inputs, *parameters]
 
     def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
-        """Take the values that these inputs and parameters hold at present as those of the next case with
-        `seed`: the float64 reference reads them from there, instead of values that `write` wrote."""
+        """Has the float64 reference read its inputs and parameters from `tensors`, which hold them already,
+        in the next case that is computed with `seed`. It replaces a call of `write`."""
         self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:
@@ -76,8 +77,9 @@ class Truth:
         parameters: list[torch.Tensor],
         instead: Distribution | None = None,
     ) -> None:
-        """Write a case's values, determined by `seed`, to these input and parameter tensors. With `instead`,
-        every input for which the case has another kind of values than the task file's own gets this kind."""
+        """Writes a case's values, determined by `seed`, to these input and parameter tensors. With `instead`,
+        an input that the case fills with another kind of values than the task file's own gets the kind
+        `instead`."""
         signature = self._task.signature
         baseline = self._baseline.at(case.workload)
         for position in range(len(signature.input_tensors)):
@@ -105,16 +107,16 @@ class Truth:
                 target.copy_(original)
 
     def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
-        """(the float64 reference outputs of a case, None if there is no float64 reference; the observer that
-        watched the operators run, which knows the length of the longest sum). May overwrite the arena, the
-        memory that candidates work on."""
+        """(outputs, seen): the float64 reference outputs of a case on the values that `seed` determines, None
+        if there is no float64 reference; and the observer that watched the operators run, which knows the
+        length of the longest sum. May overwrite the arena, the memory that candidates work on."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
         return self._wide(case, seed, seen=seen), seen
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
-        """The float64 reference outputs of a case with every input perturbed by up to one rounding of its
-        type: how far they are from `outputs` shows how much roundings of the inputs change the result (the
-        condition). None if there is no float64 reference."""
+        """The float64 reference outputs of a case after every input value was changed by up to one rounding
+        of its type. How far they are from `outputs` shows how much roundings of the inputs change the result.
+        None if there is no float64 reference."""
         return self._wide(case, seed, shake=True)
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
@@ -126,8 +128,8 @@ class Truth:
         self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
     ) -> list[Demand] | None:
         """For each output, what is required of it where inputs are NaN or infinite; None if there is no
-        float64 reference to tell. `truth` are the float64 outputs, `right` PyTorch's own, `seen` the observer
-        that `outputs` returned. `seed` determined the values of `case`."""
+        float64 reference. `seed` determined the values of `case`; `truth` are the float64 outputs on them,
+        `right` PyTorch's own, `seen` the observer that `outputs` returned."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():

@@ -1,4 +1,4 @@
-"""One candidate on the device: loaded, verified, and timed if it is correct."""
+"""Runs one candidate on the device: loads it, verifies it, and times it if it is correct."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -31,8 +31,9 @@ from kernelblaster.records.profile import MOST_KERNELS
 
 @dataclass(frozen=True)
 class Checked:
-    """Result of verification alone: `outcome` is the `Verification` if the candidate passed, else the outcome
-    that says what is wrong. `counters` are the emulator's counts; None on a GPU."""
+    """The result of verification alone: `outcome` is a `Verification` if the candidate passed, else the
+    outcome that says what is wrong. `counters` are the emulator's counts in the last verified call; None on a
+    GPU."""
 
     outcome: Verification | Outcome
     counters: Profile | None = None
@@ -40,8 +41,8 @@ class Checked:
 
 @dataclass(frozen=True)
 class Judged:
-    """The part of an `Evaluation` that follows compilation: each field becomes the evaluation's field of that
-    name."""
+    """What verification, timing and profiling of one candidate gave: those fields of its `Evaluation` that do
+    not come from compilation."""
 
     outcome: Outcome
     verification: Verification | None = None
@@ -51,8 +52,9 @@ class Judged:
 
 
 class CandidateUnderTest:
-    """A compiled candidate that is to be run with the random choices of `draw` (seeds, or given cases):
-    verified, or verified and timed. Each method loads it anew in processes of its own."""
+    """A compiled candidate that is to be verified, or verified and timed, with the random choices of `draw`
+    (its seeds, and its cases if it has any). Each method loads the candidate anew in processes of its own.
+    `progress` is called with the name of each stage."""
 
     def __init__(
         self,
@@ -81,8 +83,9 @@ class CandidateUnderTest:
             return Checked(Unsupported(reason=str(error)))
 
     def verify_and_time(self) -> Judged:
-        """Load, verify and time the candidate. The outcome follows from the speedup, or is the first failure;
-        Unsupported if the emulator lacks an instruction."""
+        """Loads, verifies and times the candidate. The outcome follows from its speedup (Accepted,
+        Inconclusive, Slower), or is the first failure; it is Unsupported if the emulator lacks an
+        instruction."""
         try:
             with self._loaded() as runner:
                 if not isinstance(runner, Runner):

@@ -1,5 +1,5 @@
-"""Profiles candidates once they are known to be correct, those of several tasks under one start of the
-profiler."""
+"""Profiles candidates once they are known to be correct. Candidates of several tasks may share one start of
+the profiler."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,8 +15,9 @@ Check = Callable[[Prepared, Binary], Checked]
 
 
 class VerifiedProfiles:
-    """Profiles candidates after verification: the profile of an incorrect one would be misleading. `check`
-    verifies a compiled candidate; code that was found correct before (`remember`) is not verified again."""
+    """Profiles candidates that were verified, since the profile of an incorrect one would be misleading.
+    `check` verifies a compiled candidate; it is not called for code that was found correct before
+    (`remember`)."""
 
     def __init__(self, clock: Clock, check: Check, progress: Progress = silent) -> None:
         self._clock = clock
@@ -34,9 +35,9 @@ class VerifiedProfiles:
         wanted: Sequence[tuple[Prepared, Sequence[tuple[Candidate, Binary | Outcome]]]],
         depth: Depth,
     ) -> list[list[Profile | Outcome]]:
-        """For each task a list with the profile of each candidate at the primary workload (the sizes that are
-        timed), or its outcome if it did not compile or fails verification. `depth` selects which metrics are
-        collected."""
+        """For each task a list with the profile of each of its candidates at the primary workload (the sizes
+        that are timed), or the candidate's outcome if it did not compile or fails verification. `depth`
+        ("quick", "usual" or "detailed") says how much is collected."""
         checked = [
             (prepared, [self._correct_or_outcome(prepared, *candidate) for candidate in candidates])
             for prepared, candidates in wanted

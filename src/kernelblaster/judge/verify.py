@@ -1,6 +1,8 @@
 """Verifies a candidate's outputs against the reference, on fresh values of every kind in a plan
-(judge/cases.py) and at sizes drawn in secret. Outputs are filled with a poison pattern before each call and
-have guard zones around them, inputs are checked to be unchanged, and repeated runs must agree."""
+(judge/cases.py) and at sizes drawn in secret. Before each call, outputs are filled with a byte pattern
+(poison), which shows what the candidate leaves unwritten, and guard zones around them are filled too, which
+show what it writes beside them. After the call, inputs must be unchanged. Whether repeated runs give the same
+bits is noted."""
 
 import random
 import time
@@ -39,11 +41,11 @@ MORE_DRAWS, MOST_DRAWS = 5, 21
 
 class Verifier:
     """Runs the verification cases (sizes and kinds of values) of one candidate, loaded in `runner`. `seed`
-    and `cases` are secret until the verdict is known; `rounding` is how the baseline (PyTorch) rounds
-    operands, like TF32. `baseline_us` measures the baseline's time in us on the values that a layout of the
-    primary workload (the timed sizes) holds; with it, a candidate that is hopelessly slow is not verified to
-    the end, and `slow` is then the call that showed it. Afterwards `work` is what the last call put on the
-    device."""
+    draws the values; it and `cases` are secret until the verdict is known. `rounding` says how the baseline
+    (PyTorch) rounds operands of products, as to TF32. `baseline_us`, if given, returns the baseline's time in
+    us on the values that a layout of the primary workload (the timed sizes) holds. With it, verification ends
+    early for a candidate that is hopelessly slow, and `slow` is then the call that showed it. `work` is what
+    the last call put on the device."""
 
     def __init__(
         self,
@@ -81,9 +83,9 @@ class Verifier:
         return self._comparer.results
 
     def verify(self) -> Verification | Failure:
-        """Run all verification cases in order and return the verification, or the outcome of the first case
-        that fails. A candidate that is hopelessly slow gets only the cheap cases and one call at the primary
-        sizes."""
+        """Runs all verification cases in order. Returns the verification, or the outcome of the first case
+        that fails. A candidate that is hopelessly slow gets only the cases at small sizes and one call at the
+        primary sizes."""
         start = time.perf_counter()
         looked = self._baseline_us is None
         try:
@@ -112,8 +114,8 @@ class Verifier:
         )
 
     def primary_errors(self) -> dict[str, tuple[Errors, Errors | None]]:
-        """For each output by name (its error bound, PyTorch's own errors or None), at the primary workload
-        (the timed sizes) on values like the task file's own. Call it after `verify` has passed."""
+        """For each output by name (its error bound, PyTorch's own errors or None), as found at the primary
+        workload (the timed sizes) on values like the task file's own. Call it after `verify` has passed."""
         return {
             r.output: (r.bound, r.baseline)
             for r in self.results

@@ -9,9 +9,9 @@ from kernelblaster.keeper import Data, send
 
 
 def hold_gpu(message: Data, connection: socket.socket, tell: Callable[[str], None]) -> Data:
-    """Lock the GPU whose UUID is `message["gpu"]`, send {} once that is done, and hold it until the other end
-    closes `connection`; `tell` is called with a text while another process has the GPU. Returns {}. Raises
-    KernelBlasterError."""
+    """Locks the GPU whose UUID is `message["gpu"]`, sends {} once that is done, and holds it until the other
+    end closes `connection`. While another process has the GPU, `tell` is called once with a message for the
+    user. Returns {}. Raises KernelBlasterError if the UUID is malformed or the lock file cannot be used."""
     with locked_file(str(message.get("gpu")), tell):
         send(connection, {})
         connection.settimeout(None)

@@ -21,10 +21,11 @@ FILES = 4  # descriptors in one message, of which one is meant
 
 
 def keep(door: socket.socket, hidden: int) -> None:
-    """The keeper's main loop: answers the processes that hold the other end of the socket `door`, until all
-    have ended; each message on it carries a new connection. `hidden` is a descriptor of a JSON file with the
-    keys, database URLs and environment variables that the command took out of its own environment at its
-    start (`__main__.hide`), -1 if there is none; those variables are set again in this process."""
+    """The keeper's main loop. Each message on the socket `door` carries a new connection, on which one
+    request is answered. Ends when all processes that hold the other end of `door` have ended. `hidden` is a
+    descriptor of a JSON file with the keys, database URLs and environment variables that the command took out
+    of its own environment at its start (`__main__.hide`), -1 if there is none; the environment variables are
+    set again in this process."""
     if hidden >= 0:
         with os.fdopen(hidden, "rb") as file:
             file.seek(0)
@@ -96,6 +97,6 @@ def _build(message: Data, tell: Callable[[str], None]) -> Data:
 
 
 def failure(kind: str, words: str) -> dict[str, Any]:
-    """The answer to a request that failed, as JSON data; the process that asked raises it again. `kind` is
-    the name of the exception's class, `words` its message."""
+    """The answer to a request that failed, as JSON data; the process that sent the request raises it as an
+    exception. `kind` is the name of the exception's class, `words` its message."""
     return {"failure": {"kind": kind, "message": words}}

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 class NamedThings:
     """The model servers, knowledge bases and files that confined processes may use through the keeper. `keys`
-    are API keys by environment variable; `addresses` maps the URL of a knowledge base without its password to
-    the one with it; `variables` are the other environment variables that the command hid from code of
-    tasks."""
+    are API keys by the name of their environment variable. `addresses` has the URL of a knowledge base with
+    its password by the URL without it. `variables` are the other environment variables that the command hid
+    from the code of task files, by name."""
 
     def __init__(
         self,
@@ -36,15 +36,16 @@ class NamedThings:
         self._lock = threading.Lock()
 
     def seal(self) -> Data:
-        """Ends the time in which users name things: every later claim of a server, knowledge base or file is
-        refused. Called before code of tasks runs. Returns {}."""
+        """Ends the time in which things can be claimed: every later claim of a server, knowledge base or file
+        has no effect. Called before the code of task files runs. Returns {}."""
         with self._lock:
             self._sealed = True
         return {}
 
     def claim(self, message: Data) -> Data:
-        """Remember the "server", "knowledge" base or "file" in the message as named by the user, so that it
-        may be used later. Ignored once sealed. Returns {}."""
+        """Remembers that the user named the model server, knowledge base or file in the message, under
+        "server", "knowledge" or "file", so that it may be used later. Has no effect after `seal`. Returns
+        {}."""
         with self._lock:
             if not self._sealed:
                 kinds = ("server", "knowledge", "file")
@@ -52,14 +53,15 @@ class NamedThings:
         return {}
 
     def environment(self) -> Data:
-        """{"variables": the environment variables that the command hid from code of tasks}; empty once
-        sealed."""
+        """The environment variables that the command hid from the code of task files, other than API keys, as
+        {"variables": values by name}. After `seal`, there are none in it."""
         with self._lock:
             return {"variables": {} if self._sealed else self._variables}
 
     def call(self, message: Data) -> Data:
-        """The reply of a model server to the call in the message, as JSON data, with the key added here.
-        Failures, such as a server that was not claimed, are returned as data too."""
+        """Sends the request in the message to a model server, with the API key added here, and returns the
+        server's reply as JSON data. A failure, such as a server that was not claimed, is returned as data
+        too."""
         from kernelblaster.models.kept_keys import KeptKeys
 
         with self._lock:
@@ -71,9 +73,9 @@ class NamedThings:
         return self._servers.reply(message)
 
     def knowledge(self, message: Data) -> Data:
-        """The reply of the knowledge base at `message["at"]` to the request in the message. Raises
-        KernelBlasterError if that base, or a file `message["to"]` to write to, was not claimed before, or the
-        request fails."""
+        """Passes the request in the message to the knowledge base at the path or URL `message["at"]` and
+        returns its reply. Raises KernelBlasterError if that knowledge base was not claimed before, if
+        `message["to"]` names a file to write that was not, or if the request fails."""
         from kernelblaster.knowledge.kept import KnowledgeKeeper
 
         where = str(message.get("at"))

@@ -19,10 +19,11 @@ def run_leashed(
     environment: Mapping[str, str] | None = None,
     memory_bytes: int = 0,
 ) -> tuple[int | None, str]:
-    """Run a command to its end: (exit code, stdout and stderr together); (None, "") if it took longer than
-    `limit_s` seconds and was killed with all processes that it started. It is also killed when this process
-    ends, however that happens. `folder` is its working directory, `memory_bytes` the most address space of
-    each process (0: no limit). `environment` are its variables (None: this process's own)."""
+    """Runs a command to its end. Returns (exit code, stdout and stderr together), or (None, "") if it took
+    longer than `limit_s` seconds; it is then killed with all processes that it started. It is also killed
+    when this process ends, however that happens. `folder` is its working directory (None: this process's
+    own), `memory_bytes` the most address space of each process (0: no limit). `environment` are its variables
+    (None: this process's own)."""
     watched, held = os.pipe()
     try:
         leash = [sys.executable, "-I", "-S", str(LEASH), str(watched), str(memory_bytes)]
@@ -33,9 +34,10 @@ def run_leashed(
 
 
 def run_quick(command: Sequence[str], limit_s: float) -> tuple[int | None, str]:
-    """As `run_leashed`, for commands that take a moment: (exit code, output), or (None, "") after `limit_s`
-    seconds. It saves the supervising process, whose start would take longer, so the command may outlive this
-    process if that is killed."""
+    """Runs a command that takes a moment. Returns (exit code, stdout and stderr together), or (None, "") if
+    it took longer than `limit_s` seconds and was killed. Unlike `run_leashed`, it starts no supervising
+    process, which would take longer than the command; so the command may outlive this process if that is
+    killed."""
     return _run(command, limit_s)
 
 

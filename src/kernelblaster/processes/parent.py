@@ -16,8 +16,8 @@ def die_with_parent() -> None:
 
 
 def bind_to_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent, the process with that number, ends. Does not
-    return if it has ended already."""
+    """Has the kernel kill this process when its parent ends; `parent` is the parent's process id. Does not
+    return if the parent has ended already."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent != os.getppid():
         os._exit(1)

@@ -1,5 +1,5 @@
-"""Starts a Python process (`multiprocessing`, spawn) with a pipe to it, which is killed when this process
-ends."""
+"""Starts Python processes (`multiprocessing`, spawn) that are killed when this process ends, each with a pipe
+to it."""
 
 import errno
 import multiprocessing
@@ -21,10 +21,10 @@ _context = multiprocessing.get_context("spawn")
 def spawn(
     work: Callable[..., None], *arguments: Any, environment: dict[str, str] | None = None
 ) -> tuple[SpawnProcess, "Connection[Any, Any]"]:
-    """Start a process that calls `work(connection, *arguments)`; returns the process and the other end of the
-    connection. It is killed when this process ends, ignores Ctrl-C, can reach the keeper (the command's
-    trusted process) if this one can, and sets the variables of `environment` before anything is imported that
-    might read them."""
+    """Starts a process that calls `work(connection, *arguments)`. Returns (the process, this end of the
+    connection to it). The process is killed when this one ends, ignores Ctrl-C, and can reach the keeper (the
+    command's trusted process) if this one can. The variables of `environment` are set in it before anything
+    is imported that might read them."""
     here, there = _context.Pipe()
     packed = _Packed((work, there, Door(), *arguments))
     process = _context.Process(target=_enter, args=(packed, environment or {}), daemon=True)

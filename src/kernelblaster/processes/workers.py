@@ -19,7 +19,7 @@ ENDING_S = 5.0  # seconds that a process may live on after its pipe is closed
 
 
 class Closable(Protocol):
-    """Something with a `close` method, like one end of a pipe, that is passed to a new process and then
+    """An object with a `close` method, like one end of a pipe, that is passed to a new process and then
     closed in this one."""
 
     def close(self) -> None: ...
@@ -28,7 +28,7 @@ class Closable(Protocol):
 @dataclass(frozen=True)
 class LostJob:
     """A `job` whose worker process ended before finishing it; `code` is that process's exit code (negative:
-    the signal)."""
+    the number of the signal that ended it)."""
 
     job: Any
     code: int
@@ -41,8 +41,8 @@ class JobPipe:
         self._connection = connection
 
     def jobs(self) -> Iterator[Any]:
-        """Yields jobs from the parent process, one after another; asking for the next one reports the
-        last one finished. Ends when there are no more, or the parent has ended."""
+        """Yields jobs from the parent process, one after another. Asking for the next job tells the parent
+        that the one before is finished. Ends when there are no more, or the parent has ended."""
         while True:
             try:
                 self._connection.send(_WANTS)
@@ -59,8 +59,8 @@ class JobPipe:
         self._connection.send((news,))
 
     def disown_job(self) -> None:
-        """Report the current job as finished although the worker goes on with it: if this process ends now,
-        the job does not count as lost."""
+        """Tells the parent that the current job counts as finished, although the worker goes on with it: if
+        the worker's process ends now, the job is not lost."""
         self._connection.send(_DISOWNS)
 
 
@@ -80,9 +80,9 @@ class Workers:
         self._of = dict(zip(self._lines, self._processes, strict=True))
 
     def replies(self, jobs: Iterable[Any]) -> Iterator[Any]:
-        """Hand out `jobs` to workers as these ask for them, and yield the messages that workers send with
-        `JobPipe.tell`, as they come, until all workers have ended. Jobs whose worker ended before finishing
-        them are added to `lost_jobs`."""
+        """Hands out `jobs` to workers as these ask for them. Yields the messages that workers send with
+        `JobPipe.tell`, in the order in which they arrive, until all workers have ended. Jobs whose worker
+        ended before finishing them are added to `lost_jobs`."""
         waiting = iter(jobs)
         held: dict[Connection[Any, Any], Any] = {}
         while self._lines:
@@ -118,8 +118,8 @@ class Workers:
         return process.exitcode
 
     def kill(self, *, wait: bool = True) -> None:
-        """Kill all worker processes; with `wait`, return when they have ended. Give `wait=False` while
-        another thread reads `replies`, since that one collects them."""
+        """Kills all worker processes; with `wait`, returns when they have ended. Use `wait=False` if another
+        thread iterates over `replies`: that thread then waits for their end."""
         for process in self._processes:
             process.kill()
         for process in self._processes if wait else ():
@@ -127,8 +127,8 @@ class Workers:
 
     @property
     def failures(self) -> list[int]:
-        """The exit codes of worker processes that have ended other than normally: not 0; negative if a signal
-        ended them."""
+        """The exit codes, other than 0, of the worker processes that have ended; a negative one is that of a
+        process which a signal ended."""
         return [process.exitcode for process in self._processes if process.exitcode]
 
 
@@ -139,11 +139,11 @@ def run_with_retry(
     workers: int,
     connect: Callable[[], Closable] | None = None,
 ) -> Iterator[Any]:
-    """Does jobs in worker processes that each call `work(pipe, *arguments)`, up to `workers` at once, and
-    yields their messages as they come. A job whose process ends is tried once more, in a process of its own,
-    because another job may have used up the memory; if that process ends too, a `LostJob` is yielded among
-    the messages. If `connect` is given, it is called once for each process, which gets the result as its
-    first argument, before `arguments`."""
+    """Does jobs in up to `workers` worker processes at once, each of which calls `work(pipe, *arguments)`,
+    and yields the messages that they send, as these arrive. A job whose process ends is tried once more at
+    the end, in a process by itself, because another job may have used up the memory. If that process ends
+    too, a `LostJob` is yielded among the messages. If `connect` is given, it is called once for each process,
+    and the object that it returns is passed to `work` before `arguments`."""
     waiting = iter(jobs)
     doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:

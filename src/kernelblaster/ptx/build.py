@@ -66,9 +66,10 @@ def _found_or_built(compiler: str) -> Path:
 
 
 def compiled(compiler: str, sources: Sequence[Path], about: str, tell: Callable[[str], None]) -> list[str]:
-    """Compile each C++ source (the largest first, in parallel) and return the paths of the object files, in
-    the order of `sources`. `about` is text that the cache key includes; `tell` is called with progress. Each
-    object is cached as soon as it is done, so an interrupted build continues with the missing ones."""
+    """Compiles C++ sources in parallel, the largest first, with the C++ compiler `compiler`. Returns the
+    paths of the object files, in the order of `sources`. `about` describes compiler and options; it goes into
+    the hash by which an object is found in the cache. `tell` is called with progress as text. Each object is
+    cached as soon as it is done, so an interrupted build continues with the missing ones."""
     headers = sorted(sources[0].parent.glob("*.h"))
     targets = {source: cache.entry("ptx-objects", _digest(about, [*headers, source])) for source in sources}
     missing = [source for source in sources if not cache.is_stored(targets[source])]

@@ -36,11 +36,12 @@ class MachineFinding:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of one emulated launch. `findings` are its errors; `stopped`: one of them ended it early.
-    `counts` are counters by name (instructions, sectors, bank conflicts); `printed` is printf's output;
-    `costs` are the costs of sampled blocks for the timing model, None unless `Machine.sample_for` was called
-    before. `doubtful`: some volatile or relaxed read might have returned an older value on real hardware.
-    `exhausted`: the launch was ended because it reached the limit `Draws.most_work`."""
+    """The result of one emulated launch. `findings` are the faults and suspicious events; `stopped`: one of
+    them ended the launch early. `counts` are counters by name (instructions, sectors, bank conflicts);
+    `printed` is what kernels printed with printf. `costs` are the costs of the blocks that were run, for the
+    timing model; None unless `Machine.sample_for` was called before. `doubtful`: some volatile or relaxed
+    read might have returned an older value on real hardware. `exhausted`: the launch was ended because it
+    reached the limit `Draws.most_work`."""
 
     findings: tuple[MachineFinding, ...]
     stopped: bool
@@ -53,10 +54,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Attributes:
-    """CUDA launch attributes. `dependent` is programmatic stream serialization: the kernel may start before
-    the previous launch has ended. `cluster` is the cluster size in blocks in x, y, z; if it is None, the one
-    that the kernel was compiled with. `resident` is how many clusters (or blocks, without clusters) the GPU
-    runs at once; 0 means all of them."""
+    """CUDA launch attributes. `dependent`: programmatic stream serialization, by which the kernel may start
+    before the previous launch has ended. `cooperative`: a cooperative launch. `cluster` is the cluster size
+    in blocks in x, y, z; if it is None, the one that the kernel was compiled with. `resident` is how many
+    clusters (or blocks, without clusters) the GPU runs at once; 0 means all of the launch."""
 
     dependent: bool = False
     cooperative: bool = False
@@ -69,17 +70,17 @@ PLAIN = Attributes()
 
 @dataclass(frozen=True)
 class Draws:
-    """How the emulator behaves where hardware leaves it open, and two properties of the GPU (SM count, warp
-    slots of an SM).
+    """How the emulator behaves where hardware leaves it open, and two properties of the GPU: SM count and
+    warp slots of an SM.
 
     `seed` determines all random choices (hardware identifiers, clocks, schedule, errors). `most_blocks`: run
-    only this many blocks of a launch whose blocks do not communicate; 0: all. `inexact`: size of the errors
-    in the last bits of approximate functions, from 1 (as large as documented) to 7 (very small), drawn by the
-    seed; 0: the same in every run. `skips`: results are not used, so instructions that are not emulated are
-    skipped where that is safe. `stale`: volatile and relaxed reads return older values where the memory model
-    allows it. `unordered`: races are not looked for, which saves memory (six bytes for every byte accessed).
-    `most_work`: end a launch after so many warp instructions, where an access to memory counts as 12
-    (ACCESS_WORK); 0: never.
+    only this many blocks of a launch whose blocks do not communicate; 0: all. `inexact`: how large the errors
+    in the last bits of approximate functions are, which the seed draws: from 1 (as large as documented) to 7
+    (very small); with 0, these bits are the same in every run. `skips`: the results of the launch are not
+    used, so instructions that the emulator lacks are left out where that is safe. `stale`: volatile and
+    relaxed reads return older values where the memory model allows it. `unordered`: races are not looked for,
+    which saves memory (six bytes for every byte accessed). `most_work`: end a launch after so many warp
+    instructions, where an access to memory counts as 12 (ACCESS_WORK); 0: never.
     """
 
     seed: int = 0
@@ -94,8 +95,7 @@ class Draws:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """All fields as integers, in the order of the C++ struct of the same name, to which they are
-        passed."""
+        """All fields as integers, in the order in which the C++ struct of the same name has them."""
         return (
             *(self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact),
             *(int(self.skips), int(self.stale), int(self.unordered), self.most_work),
@@ -112,8 +112,8 @@ class NotEmulated(KernelBlasterError):
 
 
 class InvalidLaunch(KernelBlasterError):
-    """Raised for a launch that no GPU would accept, by its grid, block, shared memory or tensor map; the
-    message says which."""
+    """Raised for a launch that no GPU would accept, because of its grid, block, shared memory or a tensor
+    map; the message says which."""
 
 
 @cache
@@ -156,8 +156,8 @@ def _library() -> ctypes.CDLL:
 
 
 class Machine:
-    """An instance of the emulator, to be used as a context: holds the loaded modules and knows which memory
-    of this process kernels may access. Addresses are those of this process."""
+    """An instance of the emulator, to be used as a context. It holds the loaded modules and knows which parts
+    of this process's memory kernels may access; all addresses are addresses in this process."""
 
     def __init__(self) -> None:
         self._library = _library()
@@ -172,17 +172,18 @@ class Machine:
     def allow(
         self, address: int, size: int, name: str, *, tracked: bool = False, read_only: bool = False
     ) -> None:
-        """Let kernels access `size` bytes at `address`; `name` is used in findings. `tracked`: reading it
-        before it is written is a finding. `read_only`: writing to it is."""
+        """Lets kernels access `size` bytes at `address`; `name` stands for this memory in findings. With
+        `tracked`, reading a byte before it is written is a finding. With `read_only`, writing is a
+        finding."""
         kind = READ_ONLY if read_only else int(tracked)
         self._library.ptx_memory_add(self._handle, address, size, name.encode(), kind)
 
     def tensor_map(self, number: int, numbers: Sequence[int], *, im2col: bool = False) -> bytes:
         """Makes a tensor map (the descriptor that TMA copies take) and returns the 128 bytes to pass to a
         kernel as its argument. `numbers` are the arguments of cuTensorMapEncodeTiled or, with `im2col`, of
-        cuTensorMapEncodeIm2col, in the order of native/tensor_map.h. Maps are numbered from 0 by `number`;
-        making number 0 forgets all earlier ones. Raises NotEmulated for a kind of map that the emulator
-        lacks, InvalidLaunch for arguments that CUDA would refuse."""
+        cuTensorMapEncodeIm2col, in the order of native/tensor_map.h. `number` is the map's own number,
+        counted from 0; making number 0 forgets all earlier maps. Raises NotEmulated for a kind of map that
+        the emulator lacks, InvalidLaunch for arguments that CUDA would refuse."""
         if number == 0:
             self._library.ptx_tensor_maps_clear(self._handle, *MARK)
         values = (ctypes.c_int64 * len(numbers))(*numbers)
@@ -204,14 +205,14 @@ class Machine:
         self._library.ptx_memory_remove(self._handle, address)
 
     def sample_for(self, values: Sequence[float]) -> None:
-        """From now on run only some blocks of each launch and record their costs, for the GPU that these
-        values describe (from `model_values`, in the order of `Model` in native/timing.h). An empty sequence
-        goes back to running all blocks."""
+        """From now on, runs only some blocks of each launch and records their costs, for the GPU that
+        `values` describe (they come from `model_values`, in the order of `Model` in native/timing.h). An
+        empty sequence goes back to running all blocks."""
         self._library.ptx_model(self._handle, (ctypes.c_double * len(values))(*values), len(values))
 
     def draw(self, draws: Draws) -> None:
-        """Set how later launches behave where hardware leaves it open: seeds, rounding errors, stale reads,
-        limits."""
+        """Sets how later launches behave where hardware leaves it open (random choices, rounding errors,
+        older values in reads), and how much work they may do."""
         self._library.ptx_draws(self._handle, *draws.words)
 
     def load(self, text: str) -> "Module":
@@ -263,11 +264,11 @@ class Module:
         budget: int = BUDGET,
         attributes: Attributes = PLAIN,
     ) -> Report:
-        """Run a kernel of this module to its end or to the first fault, and report. `grid` is in blocks,
-        `block` in threads; `arguments` are the raw bytes of each parameter, `shared_bytes` is dynamic shared
-        memory, `budget` the most instructions of a warp before it counts as an endless loop. Raises
-        NotEmulated if an instruction is missing in the emulator, InvalidLaunch if no GPU would accept the
-        launch."""
+        """Runs a kernel of this module to its end or to the first fault, and returns the report. `grid` is in
+        blocks, `block` in threads. `arguments` are the raw bytes of each parameter, `shared_bytes` is dynamic
+        shared memory. A warp that executes more than `budget` instructions counts as an endless loop, which
+        is a fault. Raises NotEmulated if an instruction is missing in the emulator, InvalidLaunch if no GPU
+        would accept the launch."""
         layout = self._kernels[kernel]["parameters"]
         packed = bytearray(max((offset + size for offset, size in layout), default=0))
         for (offset, size), argument in zip(layout, arguments, strict=True):

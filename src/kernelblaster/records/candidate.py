@@ -12,9 +12,9 @@ class Tunable(Record):
 
 
 class Candidate(Record):
-    """One implementation of a task: `source` is the text of a `.cu` file, `defines` are values of its tunable
-    preprocessor constants. `origin` says who made it (a file or a policy), `parent` is the digest of the
-    candidate it was made from, None for a first one."""
+    """One implementation of a task. `source` is the text of a `.cu` file, `defines` has the values of its
+    tunable preprocessor constants as (name, value). `origin` says where it comes from, such as "file";
+    `parent` is the `digest` of the candidate that it was made from, None for a first one."""
 
     source: str
     origin: str = "file"
@@ -23,8 +23,8 @@ class Candidate(Record):
 
     @property
     def code(self) -> str:
-        """16 hexadecimal digits that identify what is compiled: source and defines, regardless of origin and
-        parent."""
+        """16 hexadecimal digits that identify what is compiled: a hash of source and defines, whatever origin
+        and parent are."""
         return Candidate(source=self.source, defines=self.defines).digest
 
     def with_defines(self, defines: dict[str, int]) -> "Candidate":

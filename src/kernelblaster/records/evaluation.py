@@ -11,8 +11,9 @@ BaselineName = Literal["eager", "compile", "max-autotune", "iree"]
 
 
 class Resources(Record):
-    """What ptxas reports on one kernel (`kernel` is its mangled name): registers per thread, static shared
-    memory per block, constant memory, and stack and spill bytes per thread."""
+    """What ptxas reports on one kernel; `kernel` is its mangled name. `registers` are per thread,
+    `shared_bytes` is static shared memory per block, `constant_bytes` is constant memory. Stack and spill
+    bytes are per thread. `barriers` is how many named barriers it uses."""
 
     kernel: str
     registers: int
@@ -25,9 +26,9 @@ class Resources(Record):
 
 
 class Compilation(Record):
-    """How a candidate was compiled: `seconds` that nvcc took (when it was compiled, if the binary was
-    `cached`), the `architecture` (like sm_90a), the compiler with its version, and ptxas' report on each
-    kernel."""
+    """How a candidate was compiled. `seconds` is how long nvcc took; if the binary came from the cache
+    (`cached`), how long it took when it was compiled. `architecture` is like sm_90a, `compiler` a name with
+    its version, `resources` are ptxas' reports on each kernel."""
 
     seconds: float
     cached: bool
@@ -37,11 +38,13 @@ class Compilation(Record):
 
 
 class Errors(Record):
-    """Errors of one output relative to the float64 reference, by five dimensionless measures.
+    """How far one output is from the float64 reference, by five measures without a unit; 0 is exact.
 
-    `rms` and `worst` (the largest of any element) are divided by the root mean square of the reference;
-    `tile` is the largest RMS error of any 256 neighbours, divided by their own RMS. Of the relative errors of
-    single elements, `relative` is the 95th percentile and `lost` the share of elements above one half.
+    `rms` is the root mean square (RMS) of all elements' errors, `worst` the largest error of any element;
+    both are divided by the RMS of the reference. `tile` is the RMS error of 256 neighbouring elements,
+    divided by the RMS of the reference there; the largest such ratio. The last two are about relative errors
+    of single elements: `relative` is the 95th percentile of them, `lost` the share of elements (0 to 1) in
+    which it is above one half.
     """
 
     rms: float
@@ -52,10 +55,10 @@ class Errors(Record):
 
 
 class CaseResult(Record):
-    """One comparison of one output tensor (`output`, by name) with the float64 reference, at one workload (a
-    choice of all sizes) and one distribution of input values, both by name. `bound` are the errors that were
-    allowed, `baseline` PyTorch's own errors (None without a reference). `candidate` is None where the output
-    was not finite although the reference is."""
+    """One comparison of one output tensor with the float64 reference. `workload`, `distribution` (the kind of
+    input values) and `output` (the tensor) are names. `candidate` are the candidate's errors, None if its
+    output was NaN or infinite where the reference is finite, or the reverse; `baseline` are PyTorch's own
+    errors (None without a reference), `bound` the errors that were allowed."""
 
     workload: str
     distribution: str

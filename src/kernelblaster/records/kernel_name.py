@@ -1,4 +1,4 @@
-"""Converts mangled and profiler names of kernels to the name in the source."""
+"""Finds the name that a kernel has in the source from its mangled name or a profiler's name."""
 
 import re
 

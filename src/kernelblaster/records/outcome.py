@@ -29,8 +29,9 @@ class Accepted(Record):
 
 
 class Inconclusive(Record):
-    """The candidate is correct as far as it was run, but neither faster nor slower by more than the
-    measurement resolves; or it seems faster, and `reason` says why that is not enough."""
+    """The candidate is correct as far as it was run, and one of two things holds. Either it is neither faster
+    nor slower by more than the measurement resolves; `reason` is then empty. Or it seems faster, and `reason`
+    says what is missing to count it as faster."""
 
     kind: Literal["Inconclusive"] = "Inconclusive"
     speedup: Speedup
@@ -74,7 +75,8 @@ class RuntimeFailed(Record):
 
 
 class TimedOut(Record):
-    """The candidate exceeded the limit of `limit_s` seconds in a stage of judging."""
+    """The candidate took longer than the limit of `limit_s` seconds; `stage` is the part of judging in which
+    that happened."""
 
     kind: Literal["TimedOut"] = "TimedOut"
     stage: Literal["compile", "verify", "time", "profile", "sanitize"]
@@ -100,8 +102,8 @@ class Unsupported(Record):
 
 
 class Abandoned(Record):
-    """No verdict: the processes that judged the candidate died while judging it more than once, so it is not
-    tried again. `reason` names the candidate and says how they died."""
+    """No verdict: the processes that judged the candidate died, and died again when it was judged once more,
+    so it is not tried again. `reason` names the candidate and says how they died."""
 
     kind: Literal["Abandoned"] = "Abandoned"
     reason: str

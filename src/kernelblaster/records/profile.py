@@ -1,5 +1,6 @@
-"""Profiles: metrics of a candidate's kernels in launch order, each with its tier, the method that it came
-from (ncu, activity, ptxas, emulated, modelled)."""
+"""Profiles: metrics of a candidate's kernels in launch order. Each metric has a tier, which names the method
+by which it was obtained: ncu (Nsight Compute), activity (timing of each launch), ptxas, emulated (counted by
+the emulator) or modelled."""
 
 from typing import Literal
 
@@ -14,8 +15,9 @@ MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 class Metric(Record):
-    """One metric of a kernel, under Nsight Compute's (NCU's) name where NCU has it. `tier` is the method it
-    came from, `section` NCU's section, empty if none; `value` is text where the profiler reports text."""
+    """One metric of a kernel. `name` is Nsight Compute's (NCU's) name for it where NCU has it, `section`
+    NCU's section of it, empty if none. `tier` is the method by which it was obtained. `value` is in `unit`;
+    it is text where the profiler reports text."""
 
     name: str
     unit: str
@@ -25,8 +27,9 @@ class Metric(Record):
 
 
 class ProfilerAdvice(Record):
-    """The advice of one of Nsight Compute's rules, in its own words, with the speedup in percent that it
-    estimates; None if it estimates none."""
+    """The advice (`message`) that a `rule` of Nsight Compute gives, in its own words; `section` is the
+    section of its report. `estimated_speedup_percent` is the speedup that the rule estimates in percent, None
+    if it estimates none."""
 
     rule: str
     section: str
@@ -58,7 +61,7 @@ class KernelProfile(Record):
 
 
 class Profile(Record):
-    """The kernels of one call of a candidate at a workload (by name) in launch order, on `device`. `tier` is
+    """The kernels of one call of a candidate in launch order. `device` and `workload` are names. `tier` is
     the method: measured by Nsight Compute (ncu) or by timing each launch (activity), reported by ptxas,
     counted by the emulator, or modelled."""
 

@@ -26,7 +26,8 @@ class Recipe:
 
     @classmethod
     def parse(cls, name: str) -> "Recipe | None":
-        """The recipe with this text, the inverse of `str`; None if it is the name of one technique."""
+        """The recipe that is written as `name`, like `kernel_fusion + vectorized_access`: the inverse of
+        `str`. None if `name` is that of a single technique."""
         return cls.of(name.split(JOINED)) if JOINED in name else None
 
     def __str__(self) -> str:
@@ -37,17 +38,18 @@ class Recipe:
         return len(set(self.techniques).difference(applied))
 
     def done(self, applied: Collection[str], before: Collection[str]) -> str:
-        """The name to record when only the techniques `applied` of this recipe could be applied, after the
-        techniques `before`: the recipe of those of its parts that the candidate then has, or the name of the
-        only technique that was applied."""
+        """The name to record for a step in which this recipe was tried and only the techniques `applied` of
+        it could be applied, on a candidate that had the techniques `before` already. If that is one
+        technique, its name; otherwise the recipe of all those of its techniques that the candidate then
+        has."""
         if len(set(applied)) == 1:
             return next(iter(applied))
         kept = set(self.techniques).intersection({*applied, *before})
         return str(Recipe.of(kept) or Recipe.of(applied) or self)
 
     def similarity(self, other: "Recipe") -> float:
-        """How alike two recipes are, from 0 (nothing in common) to 1 (equal): techniques in both, divided by
-        techniques in either (Jaccard)."""
+        """How alike two recipes are, from 0 (no technique in common) to 1 (equal): the number of techniques
+        in both, divided by the number in at least one of them (Jaccard)."""
         mine, theirs = set(self.techniques), set(other.techniques)
         return len(mine & theirs) / len(mine | theirs)
 

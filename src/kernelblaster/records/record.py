@@ -17,6 +17,7 @@ class Record(BaseModel):
         return self.digest_without()
 
     def digest_without(self, *fields: str) -> str:
-        """As `digest`, but records that differ only in these fields get equal digests."""
+        """Like `digest`, but computed without the fields with these names: records that differ only in them
+        get the same text."""
         text = self.model_dump_json(exclude=set(fields))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The names of the rules by which a search draws the techniques that it tries."""
+"""The names of the rules by which a search chooses at random which techniques it tries next."""
 
 from typing import Literal
 

@@ -1,4 +1,5 @@
-"""The launch function's arguments: outputs, inputs, parameters, then every size once."""
+"""The arguments of a candidate's launch function, in calling order: outputs, inputs, parameters, then every
+size once."""
 
 from typing import Literal
 
@@ -35,8 +36,8 @@ class Tensor(Record):
 
     @property
     def floating(self) -> bool:
-        """Whether the elements are floating-point numbers, so that errors are bounded instead of
-        forbidden."""
+        """True if the elements are floating-point numbers. Errors of such an output are bounded; other
+        outputs must be exact."""
         return self.dtype in FLOATING
 
 

@@ -1,5 +1,5 @@
-"""Performance states of kernels and the optimizations that may help in them, the entries of the knowledge
-base."""
+"""Performance states (what bounds a kernel), and optimizations (techniques that may help a kernel in a
+state). The knowledge base is made of these."""
 
 from typing import Literal
 
@@ -32,8 +32,9 @@ what it is like, so it does not count when states are compared."""
 
 
 class State(Record):
-    """A performance state, the key of the knowledge base: the `primary` bottleneck of a kernel and further
-    tags (`secondary`). `metrics` are the profiler's numbers that it was recognized by."""
+    """A performance state, by which the knowledge base is organized: what bounds a kernel. `primary` is the
+    main bottleneck, `secondary` are further tags. `metrics` are the numbers of the kernel's profile that the
+    state was named from, by name."""
 
     name: str
     primary: Bottleneck
@@ -52,9 +53,9 @@ class KernelState(Record):
 
 
 class Optimization(Record):
-    """A technique that may help in a state: its identifier, a title, what to do (`description`) and
-    conditions on the kernel in words (`preconditions`). `predicted` is the expected speedup factor of the
-    whole call."""
+    """A technique that may help in a performance state. `technique` is its identifier, `description` says
+    what to do, `preconditions` are conditions on the kernel in words. `predicted` is the speedup that is
+    expected of the whole call as a factor: 1.2 means 1.2 times as fast."""
 
     technique: str
     title: str

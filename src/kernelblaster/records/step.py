@@ -15,9 +15,10 @@ from kernelblaster.records.record import Record
 @total_ordering
 @dataclass(frozen=True)
 class StepId:
-    """The position of a step in a search, all counted from 0: iteration of the search, rollout in it,
-    `number` of the step in the rollout, `choice` among techniques tried in parallel there, and `retry` after
-    a failure. As text `0/1/2/0`, or `0/1/2/0.1` for a retry. Ordered lexicographically."""
+    """The position of a step in a search, all counted from 0: the `iteration` of the search, the `rollout` in
+    it, the `number` of the step in the rollout. `choice` tells the techniques apart that are tried there side
+    by side, `retry` the attempts at one of them: 0, or 1 and more after a failure. As text `0/1/2/0`, or
+    `0/1/2/0.1` for a retry. Ordered by these numbers in this order."""
 
     iteration: int
     rollout: int
@@ -93,8 +94,9 @@ def stored_result(result: StepResult) -> float | str:
 
 
 def compare(child: Evaluation, parent: Evaluation) -> StepResult:
-    """The result of the step from the candidate judged in `parent`, which must be correct, to the one in
-    `child`. Speedups over the same baseline are divided, so that changes of the device's speed between the
+    """The result of the step from the candidate judged in `parent`, which must be correct, to the one judged
+    in `child`: Failed if the child is not correct, otherwise Gained with its speedup over the parent. That is
+    the quotient of both speedups over the same baseline, so that changes of the device's speed between the
     two evaluations cancel."""
     if not isinstance(child.outcome, CORRECT):
         return Failed(child.outcome.kind)
@@ -104,10 +106,11 @@ def compare(child: Evaluation, parent: Evaluation) -> StepResult:
 
 class Step(Record):
     """One technique applied to one kernel of a candidate (the parent), which gives another candidate (the
-    child). `kernel` was in performance state `state` (by name), computes something of `family` (like "scan";
-    None if unknown), and took `share` (0 to 1) of the parent's time; `before` are the techniques that led to
-    the parent. `predicted` and the result's speedup are over the parent. `taken`: the search continued from
-    the child. `parent` and `child` are the codes (hashes) of the candidates."""
+    child). `kernel` was in the performance state named `state`, took `share` (0 to 1) of the parent's time,
+    and computes something of `family` (like "scan"; None if unknown). `before` are the techniques that had
+    been applied to get the parent. `predicted` is the expected speedup of child over parent, as a factor;
+    `result` says what came of it. `taken`: the search continued from the child. `parent` and `child` are the
+    codes (hashes) of the candidates."""
 
     id: Annotated[StepId, BeforeValidator(StepId.parse), PlainSerializer(str)] = Field(
         validation_alias=AliasChoices("id", "place")  # "place" in runs of version 1

@@ -11,13 +11,13 @@ RoundedProducts = Literal["none", "convolutions", "products"]
 
 
 class Floor(Record):
-    """The least work that any implementation must do on the primary workload, the sizes in the task's file.
+    """The least work that any implementation must do at the primary workload, the sizes in the task's file.
 
     `bytes` counts every input, parameter and output once. `operations` counts the multiplications and
-    additions of matrix products, convolutions and attention as written. An algebraic rewrite may need fewer,
-    so only `certain_bytes` (inputs that are read in full and that the output responds to) is used to refuse a
-    measured time as impossible. `rounded` says which products PyTorch computes there on operands rounded to
-    TF32: their arithmetic counts at the rate of TF32.
+    additions of matrix products, convolutions and attention as written. An algebraic rewrite may need less
+    than these. Therefore only `certain_bytes` (inputs that are read in full and that the output responds to)
+    is used to refuse a measured time as impossible. `rounded` names the products that PyTorch computes at
+    these sizes on operands rounded to TF32; their arithmetic counts at the rate of TF32.
     """
 
     bytes: int
@@ -27,11 +27,9 @@ class Floor(Record):
 
 
 class Fitness(Record):
-    """Whether candidates can be verified and timed for a task: `problems`, in words, is empty if they can.
-
-    `insensitive` lists parameters that the output does not depend on (a bias before a normalization):
-    allowed, but their use cannot be verified.
-    """
+    """Whether candidates can be verified and timed for a task. `problems` are the reasons against it, in
+    words; empty if they can. `insensitive` lists parameters that the output does not depend on (like a bias
+    before a normalization): these are allowed, but whether a candidate uses them cannot be verified."""
 
     problems: tuple[str, ...] = ()
     insensitive: tuple[str, ...] = ()
@@ -42,11 +40,12 @@ class Fitness(Record):
 
 
 class Task(Record):
-    """What to compute: a PyTorch module ("module") or a CUDA kernel ("cuda"), with its derived signature and
-    workloads. `source` is the file's text, completed with what it lacked; `dtype` is the type of its inputs,
-    `cast` the type that all floating tensors are cast to (None: each keeps its own). `small_declared`: the
-    file itself declares sizes small enough for the emulator, so candidates are verified at them too. `notes`
-    tell the user what was decided for the file."""
+    """What to compute: a PyTorch module (`kind` "module") or a CUDA kernel ("cuda"), with the signature and
+    workloads that follow from it. `source` is the text of the file at `path`, with added to it what a task
+    file needs and the file lacks, such as inputs. `dtype` is the type of its inputs, `cast` the type that all
+    floating tensors are cast to (None: each keeps its own). `small_declared`: the file itself declares sizes
+    small enough for the emulator, so candidates are verified at these too. `notes` are sentences for the user
+    about what was added or chosen."""
 
     name: str
     kind: Literal["module", "cuda"]
@@ -72,19 +71,19 @@ class Task(Record):
 
     @property
     def held_out(self) -> tuple[Workload, ...]:
-        """The fixed workloads with other sizes than the primary one (odd, near, tiny), used in verification;
-        may be empty."""
+        """The workloads with other sizes than the primary one that belong to the task (those named "odd",
+        "near" and "tiny"), used in verification; may be empty."""
         return tuple(w for w in self.workloads if w.name in ("odd", "near", "tiny"))
 
     @property
     def smallest(self) -> Workload:
-        """The held-out workload (another size than the primary one) with the fewest bytes; the primary one if
-        there is none."""
+        """The workload with the fewest bytes among those with other sizes than the primary one (`held_out`);
+        the primary one if there are none."""
         return min(self.held_out or (self.primary,), key=lambda w: w.total_bytes(self.signature))
 
     @property
     def small(self) -> Workload | None:
-        """The workload that is small enough for the emulator; None if the task has none."""
+        """The task's workload that is small enough for the emulator ("small"); None if it has none."""
         return next((w for w in self.workloads if w.name == "small"), None)
 
     def workload(self, name: str) -> Workload:

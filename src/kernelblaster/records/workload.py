@@ -1,4 +1,4 @@
-"""Workloads: one choice of all sizes at which a task is run."""
+"""Workloads: a workload is one choice of all sizes at which a task is run."""
 
 from math import prod
 from typing import Literal
@@ -10,9 +10,10 @@ WorkloadName = Literal["primary", "odd", "near", "tiny", "small", "below", "besi
 
 
 class Workload(Record):
-    """Values for every size of a signature, at which a task is run. `module` says how the module is
-    constructed: the small workload may use smaller constructor arguments. Workloads named `below`, `beside`
-    and `above` are drawn in secret (tasks/size_draws.py), so several of them share a name."""
+    """One choice of all sizes of a signature, at which a task is run; `sizes` has their values by name.
+    `module` says with which constructor arguments the task's module is built: those of its file ("primary"),
+    or smaller ones ("small"), which only the small workload may need. Workloads named `below`, `beside` and
+    `above` are drawn in secret (tasks/size_draws.py), so several of them share a name."""
 
     name: WorkloadName
     sizes: dict[str, int]

@@ -1,4 +1,5 @@
-"""Alembic's environment: runs migrations in the transaction of whoever asked for them (migrating.py)."""
+"""What Alembic executes to run migrations: they use the database connection, and with it the transaction, of
+the code that asked for them (migrating.py)."""
 
 from alembic import context
 
