@@ -1,4 +1,4 @@
-"""Writes profiles for prompts: as a short digest, or with every metric."""
+"""Writes profiles as text for prompts: as a short digest, or with every metric."""
 
 import re
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ BESIDES = 40  # importance of kernels other than the one in question; less for e
 
 
 def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-    """A profile as texts for a prompt: up to five lines for each kernel, the largest share of the time first.
-    `floor_bytes` is the least memory traffic of the task, in bytes. `kernel` is the one that the prompt is
-    about: its lines are never left out of a long prompt, and include the profiler's advice. If it is None,
-    that holds for the first eight kernels."""
+    """Returns a profile as texts for a prompt: up to five lines for each kernel, those with the largest share
+    of the time first. `floor_bytes` is the least memory traffic of the task, in bytes. `kernel` is the name
+    of the kernel that the prompt is about: its text includes the profiler's advice and is never left out of a
+    long prompt. If `kernel` is None, the first eight kernels are treated in this way."""
     states = extract_states(profile, floor_bytes)
     listed = sorted(zip(profile.kernels, states, strict=True), key=lambda pair: -pair[1].share)
     bounded = any(HEADROOM in state.state.metrics for state in states)
@@ -59,8 +59,8 @@ def _meaning() -> str:
 
 
 def kernel_name(profiled: str) -> str:
-    """The name of a profiled kernel as in the source (a profiler may give it mangled or with template
-    arguments), at most 80 characters."""
+    """Returns the name that a kernel has in its source, at most 80 characters. `profiled` is the name in the
+    profile, which may be mangled or have template arguments."""
     return one_line(source_name(profiled), 80)
 
 
@@ -168,8 +168,8 @@ def _short(extents: tuple[int, int, int]) -> list[int]:
 
 
 def whole_profile(profile: Profile) -> str:
-    """Every metric and all advice of every kernel of the profile as text, by sections, as a profiler prints
-    them."""
+    """Returns a profile as text, with every metric (name, unit, value) and all advice of each kernel, section
+    by section, much as Nsight Compute prints it."""
     lines = []
     for kernel in profile.kernels:
         lines.append(f"{one_line(kernel.name)}, grid {kernel.grid}, block {kernel.block}")

@@ -1,6 +1,6 @@
-"""Removes from a candidate's code everything that could address the model that reviews it: comments, strings,
-names of functions and types that the author chose, names that read as sentences, and text that is no code
-(such as what the preprocessor drops)."""
+"""Removes from a candidate's code everything that could address the language model that reviews it: comments,
+strings, names of functions and types that the author chose, names that read as sentences, and text that is no
+code (such as what the preprocessor drops)."""
 
 import re
 
@@ -30,9 +30,10 @@ OWN = re.compile(r"cuda\w+|__\w+|launch_gpu_implementation|\w+_t")
 
 
 def neutral(source: str) -> str:
-    """The source without everything that could address a reader who is a model: no comments or strings,
-    renamed functions, types and long names, no prose, new indentation. Only for reading; it need not compile.
-    Raises `UnreadableSource` for text that can be read in two ways."""
+    """Returns the source without anything that could address a language model that reads it: comments and
+    strings are removed, functions, types and long names are renamed, prose is blanked, and lines are indented
+    anew. The result is only for reading and need not compile. Raises `UnreadableSource` for a source that
+    different compilers might read in two ways."""
     code = _without_strings(read_source(source).kept)
     names: dict[str, str] = {}
     for part in parts_of(code):
