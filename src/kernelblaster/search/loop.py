@@ -1,23 +1,22 @@
-"""MAIC-RL, the whole loop: evaluate, profile, extract, match, retrieve, choose, lower, judge, learn.
+"""MAIC-RL, the whole search loop: evaluate, profile, extract, match, retrieve, choose, lower, judge, learn.
 
     for each iteration:
         theta = the knowledge base, frozen
         for each step, until every rollout has ended:
-            steer     by what people have asked for meanwhile                   (session.steer)
+            steer     obey what people have asked for meanwhile                 (session.steer)
             profile   the candidates at which the rollouts stand
             extract   the performance states of their kernels                   (policy)
-            match     each to a known state                                     (session.ask)
-            retrieve  what theta expects of techniques there                    (session.ask)
+            match     each state to one that the knowledge base knows           (session.ask)
+            retrieve  what theta expects of techniques in that state            (session.ask)
             choose    techniques at random, in proportion to what they promise
-            lower     each to a candidate                                       (policy)
+            lower     each technique to a candidate                             (policy)
             judge     all candidates of all rollouts together                   (session.tell)
             learn     what each technique gained in its state                   (session.learn)
         learn from the iteration: policy evaluation, gap analysis, parameter update
 
-A rollout walks from candidate to candidate. Several walk side by side and share one batch for the judge.
-Everything random follows from the seed, and everything that was chosen or judged is recorded, so that a
-search which was killed ends as if it had not been.
-"""
+A rollout walks from candidate to candidate. Several walk side by side, and their candidates are judged in one
+batch. Everything random follows from the seed, and everything that was chosen or judged is recorded. So a
+search that was killed and continued ends as if it had not been killed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -64,7 +63,8 @@ RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
 
 
 class MaicRl:
-    """One MAIC-RL search for one task, in one session. `steps` are those made so far."""
+    """One MAIC-RL search for one task, in one session. `policy` writes the candidates. `steps` are the steps
+    made so far."""
 
     def __init__(self, policy: Policy, session: Session) -> None:
         self._policy = policy
@@ -80,9 +80,9 @@ class MaicRl:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Search until the iterations or the budget are spent, the best time is near the floor (the least
-        that the GPU's bandwidth and peak rates allow), or nothing is left to try; returns the fastest correct
-        candidate. Raises KernelBlasterError if the first candidate is not correct."""
+        """Searches until all iterations are done, the budget is spent, the best time is near the floor (the
+        least that the GPU's bandwidth and peak rates allow), or nothing is left to try. Returns the fastest
+        correct candidate. Raises KernelBlasterError if the first candidate is not correct."""
         self._seed = f"{self._search.seed}/{task.name}"
         self._evaluate_first(task)
         for iteration in range(self._search.iterations):
