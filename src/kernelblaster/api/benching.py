@@ -136,8 +136,8 @@ def bench(
 
 def open_bench(folder: Path, plan: BenchPlan | None, start: str, store: str | None = None) -> Bench:
     """Opens the bench in `folder`; if `plan` is given and there is none, creates it, in the shared database
-    `store` if given. `start` is the initial knowledge base. If it is a database URL, it is copied into the
-    bench now, because the plan is recorded without the URL's password, so that it could not be opened
+    `store` if given. `start` is the initial knowledge base. If it is a database URL, that knowledge base is
+    copied into the bench now: the plan is recorded without the URL's password, so that it could not be read
     later."""
     bench = Bench.open(folder, plan, store)
     if plan is not None and is_url(start):

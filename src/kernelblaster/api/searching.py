@@ -138,8 +138,8 @@ def new_run(
 def start_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Iterator[Run]:
-    """A context that creates a run as `new_run` does and gives it. If nothing was judged in it when the block
-    ends, also by a KernelBlasterError, the run is deleted again."""
+    """A context that creates a run as `new_run` does and gives it. If the block ends, with or without a
+    KernelBlasterError, and nothing was judged in the run, the run is deleted again."""
     with new_run(task, wanted, runs, folder, store) as run:
         try:
             yield run

@@ -1,5 +1,5 @@
-"""Addresses of knowledge bases (a file's path or a database URL): how the user's are completed, and how those
-that runs recorded without a password are used again."""
+"""Addresses of knowledge bases (a file's path or a database URL), as the user gives them and as runs record
+them, without a password."""
 
 from pathlib import Path
 

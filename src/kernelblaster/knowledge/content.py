@@ -40,8 +40,8 @@ class StateEntry(Record):
     """What the knowledge base has about one performance state (what bounds a kernel, with its metrics).
     `discovered`: a search added it, while others come from the seed or an import. `notes` are remarks for
     people and models. `merged_into` names the state that this one was merged into, None if it was not merged.
-    `exemplars` are the sources of the best candidates of searches that began in this state, the fastest in
-    comparison with the roofline floor first."""
+    `exemplars` are the sources of the best candidates of searches that began in this state, the one nearest
+    to the roofline floor first."""
 
     state: State
     discovered: bool = False

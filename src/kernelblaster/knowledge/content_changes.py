@@ -1,5 +1,5 @@
-"""The rows of a knowledge base that changed after some version. They bring a `Content` up to date that is in
-memory, or in a process without access to the database."""
+"""The rows of a knowledge base that changed after some version. With them, a `Content` that was read earlier
+is brought up to date, in this process or in one without access to the database."""
 
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace

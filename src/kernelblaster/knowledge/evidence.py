@@ -52,7 +52,8 @@ class Evidence(Record):
         )
 
     def plus(self, other: "Evidence") -> "Evidence":
-        """Returns the evidence of the attempts of both together. No attempt may be in both."""
+        """Returns the evidence from the attempts of this one and of `other` together. No attempt may be in
+        both."""
         failures = dict(self.failures)
         for kind, count in other.failures.items():
             failures[kind] = failures.get(kind, 0.0) + count
@@ -73,8 +74,9 @@ class Evidence(Record):
 
     @cached_property
     def by_architecture(self) -> dict[str, Tally]:
-        """The attempts on each GPU architecture, tasks of all families together, by the name of the
-        architecture. Attempts with modelled times have a name of their own, such as `sm_90a (modelled)`."""
+        """A tally of the attempts on each GPU architecture, tasks of all families together, by the name of
+        the architecture. Attempts with modelled times have a name of their own, such as `sm_90a
+        (modelled)`."""
         return {architecture: total(cells.values()) for architecture, cells in self.gains.items()}
 
     @cached_property

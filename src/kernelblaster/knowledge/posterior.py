@@ -28,8 +28,8 @@ class Prediction:
     """A prediction for one attempt at a technique. `mean` is the expected natural logarithm of the speedup of
     a valid candidate, `spread` the standard deviation of that mean, and `weight` the number of observations
     that it is worth. The chance of a valid candidate has a beta distribution with the parameters `valid` and
-    `invalid`. `after` is the technique that changes results if applied earlier, so that it was considered
-    whether it was; None if there is no such technique."""
+    `invalid`. `after` is an earlier technique on which the result depends, so that the prediction depends on
+    whether it was applied; None if there is none."""
 
     mean: float
     spread: float

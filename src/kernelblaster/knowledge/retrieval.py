@@ -88,9 +88,9 @@ class Neighbourhood:
         return [Precedent(entry, far) for entry, far in entries if entry and entry.retired is None]
 
     def completed(self, entry: OptimizationEntry) -> OptimizationEntry:
-        """Returns the `entry` of a technique in the kernel's state. If the technique was not tried in that
-        state, its results in other states, weighted by nearness, are added to the entry's evidence. Recipes
-        (several techniques in one step) are returned unchanged."""
+        """Returns `entry`, what is known about a technique in the kernel's state. If the technique was not
+        tried in that state, its results in other states, weighted by nearness, are added to the entry's
+        evidence. Recipes (several techniques in one step) are returned unchanged."""
         if entry.evidence.total.attempts >= 1 or is_recipe(entry.technique):
             return entry
         others = [p for p in self.precedents(entry.technique) if p.entry.state != entry.state]

@@ -46,8 +46,8 @@ class KnowledgeSummary(Record):
 
 
 def search(content: Content, words: str) -> list[OptimizationEntry]:
-    """Returns the techniques, in their states, whose texts contain every one of the words (upper or lower
-    case). The texts are the name, tags and description of the state, and the name, title, description,
+    """Returns the entries (techniques in states) whose texts contain every one of the words, in upper or
+    lower case. The texts are the name, tags and description of the state, and the name, title, description,
     preconditions and notes of the technique."""
     wanted = words.lower().split()
     matching = []

@@ -24,7 +24,7 @@ class Tally(NamedTuple):
         return self.seen + self.failed
 
     def plus(self, other: "Tally") -> "Tally":
-        """Returns the tally of the attempts of both together."""
+        """Returns the tally of the attempts of this tally and of `other` together."""
         count = self.seen + other.seen
         if count == 0:
             return Tally(failed=self.failed + other.failed)

@@ -123,7 +123,7 @@ class Endpoint(Protocol):
 
 
 class Model(Protocol):
-    """The interface by which the roles of a policy (kinds of question) ask a language model."""
+    """The interface by which a policy asks a language model."""
 
     def ask(self, request: Request[T]) -> Reply[T]:
         """Asks the model and returns its answer, parsed to an object of the request's schema. Raises a

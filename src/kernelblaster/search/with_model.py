@@ -29,8 +29,8 @@ _DETAILS: dict[StrategyName, PromptDetail] = {"maic-rl": "digest", "cycles-only"
 
 @dataclass(frozen=True)
 class Players:
-    """Who takes part in a search: the built-in expert and a language model. `cast` says who of them plays
-    which role."""
+    """Who takes part in a search: the built-in expert and a language model. `cast` says which of the two
+    plays which role."""
 
     expert: ExpertPolicy
     model: Model

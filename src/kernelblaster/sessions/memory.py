@@ -1,5 +1,5 @@
-"""`Memory`: how one run reads and teaches the knowledge base. What it has taught once is not taught again
-when it is continued."""
+"""`Memory`: how one run reads and teaches the knowledge base. What a run has taught is not taught again when
+the run is continued."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -86,11 +86,12 @@ class Memory:
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """Returns the name of the known performance state that the target's is taken to be, and predictions
-        of log speedups over the candidate with the evaluation `parent`. They are for the `techniques`, and
-        for known recipes (several techniques in one step), if not retired. They are made from `theta`, for a
-        candidate on which the techniques `applied` were used; what was not tried in the state is predicted
-        from similar ones. Techniques that the state does not have are added to it with a weak prior."""
+        """Returns the name of the known performance state that `target` (a kernel) is taken to be in, and
+        predictions of log speedups over the candidate with the evaluation `parent`. They are for the
+        `techniques`, and for known recipes (several techniques in one step), if not retired. They are made
+        from `theta`, for a candidate on which the techniques `applied` were used; what was not tried in the
+        state is predicted from similar ones. Techniques that the state does not have are added to it with a
+        weak prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))

@@ -18,7 +18,7 @@ def exemplar_pieces(
     around: Neighbourhood, family: str | None, techniques: Sequence[str], source: str
 ) -> list[Piece]:
     """Returns texts for a prompt on up to two exemplars (sources of the best candidates of earlier searches),
-    each with where it comes from. They are those in the knowledge base that `around` searches which have most
+    each with where it comes from. `around` finds them in the knowledge base; those come first that have most
     in common with the kernel in question: its `family` (kind of computation), its bottleneck, and the
     `techniques` to apply. An exemplar equal to `source`, the candidate's own source, is never among them. A
     long prompt may leave out any of them."""

@@ -50,7 +50,8 @@ def change_contract(task: Task) -> str:
 
 
 def sizes(task: Task) -> str:
-    """One line for each workload of the task with its sizes; the primary one, which is timed, is marked."""
+    """Returns one line for each workload of the task, with its sizes; the primary workload, which is timed,
+    is marked."""
     listed = [", ".join(f"{name}={value}" for name, value in w.sizes.items()) for w in task.workloads]
     names = [w.name for w in task.workloads]
     return "\n".join(

@@ -42,6 +42,6 @@ def gpu(spec: GpuSpec, *, modelled: bool) -> str:
 
 
 def only_on_hardware() -> frozenset[str]:
-    """Names of the expert's techniques that are not used on the emulator, mostly because it lacks their
-    instructions."""
+    """Returns the names of the expert's techniques that are not used on the emulator, mostly because it lacks
+    their instructions."""
     return frozenset(load_techniques().keys() - load_techniques(emulated=True).keys())

@@ -23,8 +23,9 @@ EVIDENCE, MEANING, PAST = 50, 35, 48  # importance of a technique's line, of wha
 
 def state_text(state: State, around: Neighbourhood | None = None, *, figures: bool = False) -> str:
     """Returns lines for a prompt on a performance state: its name, its description, and the latest notes on
-    it and on similar states. `around` is the part of the knowledge base near the state, which has the notes;
-    without it there are none. `figures` adds the state's metrics, for prompts that show no profile."""
+    it and on similar states. The notes come from `around`, the part of the knowledge base about this state
+    and similar ones; if it is None, there are none. `figures` adds the state's metrics, for prompts that show
+    no profile."""
     name = around.name if around else None
     known_as = f" (known as {one_line(name)})" if name is not None and name != state.name else ""
     evidence = _evidence(state) if figures else ""
@@ -92,17 +93,17 @@ def _expected(scored: Scored) -> str:
 
 
 def meaning(optimization: Optimization) -> str:
-    """What a technique does and what it needs, as one indented line; empty if neither is known."""
+    """Returns what a technique does and what it needs, as one indented line; empty if neither is known."""
     needs = "; ".join(optimization.preconditions)
     sentences = [one_line(optimization.description, 220), f"Needs: {one_line(needs, 240)}." if needs else ""]
     return f"  {' '.join(words for words in sentences if words)}".rstrip()
 
 
 def results(precedents: Sequence[Precedent]) -> list[str]:
-    """Returns indented lines for a prompt on what a technique gave earlier. `precedents` are the states in
-    which the knowledge base has it, the nearest first; the first three of them (PRECEDENTS) with attempts or
-    notes are told: the mean speedup, how many attempts gave a valid candidate, the failures, and the latest
-    notes."""
+    """Returns indented lines for a prompt on what a technique gave earlier. `precedents` has what is known
+    about it in each state that has it, the nearest state first. The first three of these (PRECEDENTS) with
+    attempts or notes are described: the mean speedup, how many attempts gave a valid candidate, the failures,
+    and the latest notes."""
     told = [p for p in precedents if p.entry.evidence.total.attempts >= 1 or p.entry.notes]
     return [line for one in told[:PRECEDENTS] for line in _result(one)]
 
@@ -125,9 +126,9 @@ def _result(precedent: Precedent) -> list[str]:
 
 def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
     """Returns texts for a prompt on techniques that were retrieved from the knowledge base, in their order.
-    Those on a technique say its expected speedup, the results of earlier attempts in this and other states,
-    and what it does. In a long prompt what techniques do is left out first, and that of the last technique
-    before that of others."""
+    They say what speedup is expected of each, what earlier attempts in this and other states gave, and what
+    the technique does. If the prompt is too long, the descriptions of what techniques do are left out first,
+    beginning with the last technique."""
     return [
         piece
         for rank, one in enumerate(retrieved)

@@ -20,7 +20,7 @@ from kernelblaster.store.replay import Sample
 
 
 class MixedLearning:
-    """What a policy with a language model does to learn: `evaluate`, `explain` and `update`, as in `Policy`.
+    """How a policy with a language model learns: the methods `evaluate`, `explain` and `update` of `Policy`.
     The model plays those of the three learning roles that `cast` gives it. The `expert`'s rules play the
     others, and step in where the model has no usable answer."""
 

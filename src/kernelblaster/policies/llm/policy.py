@@ -44,7 +44,7 @@ class Written:
     """What the policy keeps of a candidate that a model wrote, as the `form` of its attempt. `families` maps
     the names of kernels to their kinds of computation (such as "row_reduction"), None where unknown; `family`
     is that of all kernels that are not listed. `lowering` is the request that the model answered with this
-    candidate, which a retry repeats; None for a first candidate."""
+    candidate; it is used again if the candidate has to be corrected. It is None for a first candidate."""
 
     families: Mapping[str, str | None] = field(default_factory=dict)
     lowering: Lowering | None = None
@@ -267,8 +267,9 @@ class MixedPolicy:
     # Verifying softly
 
     def review(self, candidate: Candidate) -> Review:
-        """Returns the last check of a candidate that the judge found correct, made by the model if it plays
-        the soft verifier, else by fixed rules. It may flag or reject the candidate."""
+        """Returns the findings of a last check of a candidate that the judge found correct. The model makes
+        the check if it plays the soft verifier, else fixed rules do. The result may be that the candidate is
+        flagged or rejected."""
         if self._cast.llm("soft-verifier"):
             return review_by_model(self.scene, candidate)
         return review_by_rules(self.scene, candidate)

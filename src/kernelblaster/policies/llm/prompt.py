@@ -70,7 +70,7 @@ def render(template: str, role: str, room: Room | int, sections: Sections) -> st
     """Returns the prompt that `template` (the name of a file in this folder) gives with `sections` filled in.
     If it is longer than `room` allows, pieces of the sections are left out, the least important first and
     among equally important ones the longest. `room` is in tokens; an int stands for both limits. Raises
-    `PromptTooLong`, which names the `role`, if the prompt does not fit without any optional piece."""
+    `PromptTooLong`, which names the `role`, if the prompt is too long even without all optional pieces."""
     room = Room(room, room) if isinstance(room, int) else room
     pieces = {name: _pieces(section) for name, section in sections.items()}
     droppable = sorted(

@@ -135,8 +135,8 @@ def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
 
 
 def technique_name(text: str) -> str | None:
-    """`text` as a technique's name, in lower case with underscores; None if it cannot be one (3 to 60
-    characters, a letter first)."""
+    """Returns `text` as the name of a technique, in lower case and with underscores. None if it cannot be
+    one: a name has 3 to 60 characters and begins with a letter."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
     return name if NAME.fullmatch(name) else None
 

@@ -62,8 +62,8 @@ NOTHING = Rewritten(None)
 @dataclass(frozen=True)
 class RewritingTask:
     """A request to rewrite `source`. `kernels` names the kernels that the change is about; a long prompt
-    never leaves them out. `role` is the role of the model that asks, `system` the system message with the
-    rules. `key` identifies the questions in the run; a different `seed` asks for another answer."""
+    never leaves them out. `role` is the role in which the model is asked, `system` the system message with
+    the rules. `key` identifies the questions in the run; a different `seed` asks for another answer."""
 
     role: Role
     key: str

@@ -32,8 +32,8 @@ class Opinion(BaseModel):
 
 @dataclass(frozen=True)
 class Review:
-    """The result of a review: `rejected` means that the candidate must not be the result, `flagged` that its
-    findings are shown to the user. `findings` are sentences."""
+    """The result of a review. `verdict` is `nothing-found`, `flagged` (the findings are shown to the user) or
+    `rejected` (the candidate must not be the result). `findings` are sentences on what was found."""
 
     verdict: Verdict
     findings: tuple[str, ...]

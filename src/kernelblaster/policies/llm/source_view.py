@@ -1,4 +1,4 @@
-"""A candidate's source as shown in a prompt: in full, or without functions that the question is not about."""
+"""Shows a candidate's source in a prompt: in full, or without functions that the question is not about."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace

@@ -58,8 +58,8 @@ def block_of(source: CudaSource, launch: LaunchSyntax) -> list[Constant] | None:
 
 
 def numbers(root: Node, changes: dict[int, int]) -> Iterator[Edit]:
-    """Yields edits that replace whole-number literals below the syntax node `root`: each that is a key of
-    `changes` by that key's value."""
+    """Yields edits that replace whole-number literals below the syntax node `root`. `changes` maps each
+    number to replace to the new one."""
     for node in walk(root, "number_literal"):
         if WHOLE.fullmatch(text(node)) and int(text(node)) in changes:
             yield node.start_byte, node.end_byte, str(changes[int(text(node))])

@@ -21,8 +21,8 @@ Technique = Callable[[OwnSource], Iterator[OwnSource]]
 
 def load_rewrites() -> dict[str, Technique]:
     """Returns every technique of this folder by its name, which is the file's. Each is a function that gets a
-    source and yields the sources that one application can give: first with all kernels rewritten to which the
-    technique applies (if they are several), then with one kernel rewritten each."""
+    source and yields the sources that one application of the technique can give. If it applies to several
+    kernels, the first of these has all of them rewritten; the others have one kernel rewritten each."""
     rewrites: dict[str, Technique] = {}
     for file in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{file.name}")
