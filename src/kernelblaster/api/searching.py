@@ -160,9 +160,9 @@ def search_run(
 ) -> Optimized:
     """Searches in a run, or continues its search, and writes the results into the run's folder. `models` says
     how language models take part, None if none does. `knowledge` is the URL of the run's knowledge base with
-    its password, which the run does not record; None if it needs none. The devices of `fleet` judge; None for
-    a device of this process. If the device is lost, it is started again once and the run continues; if it is
-    lost again, DeviceLost is raised."""
+    its password, which the run does not record; None if it needs none. Candidates are judged on the devices
+    of `fleet`, or on one of this process if it is None. If the device is lost, it is started again once and
+    the run continues; if it is lost again, DeviceLost is raised."""
     where = opened(run.events[0].data["kb"], knowledge)
     for _ in range(RESTARTS):
         try:

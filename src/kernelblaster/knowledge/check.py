@@ -19,8 +19,8 @@ MOST_LISTED = 20  # problems of one kind
 
 def problems(where: str | Path) -> list[str]:
     """Returns everything that is wrong with the knowledge base at the address `where`, one line each; empty
-    if nothing is. These are rows that are damaged (at most 20 of a table). If there are none, one line says
-    if the tables of states and optimizations differ from what the events give when they are applied again."""
+    if nothing is. A line names a damaged row (at most 20 of a table). If no row is damaged, a line may say
+    that the tables of states and optimizations are not what the events give when they are applied again."""
     try:
         database = Database(where, create=False, trusting=True)
     except KnowledgeError as error:

@@ -188,8 +188,8 @@ class Content:
             yield from self.entries.get(living.state.name, {}).values()
 
     def apply(self, change: Change, provenance: Provenance) -> set[Key]:
-        """Applies a change to this content, in place. Returns the keys of what changed, each (state,
-        technique), or (state, None) for the state itself; empty if the change adds nothing new. `provenance`
+        """Applies a change to this content, in place. Returns the keys of what changed; none if the change
+        adds nothing new. A key is (state, technique), or (state, None) for the state itself. `provenance`
         gives the GPU architecture and the task family of an observed result. Raises KnowledgeError if the
         change refers to a state or technique that the content does not have."""
         touched: set[Key] = set()

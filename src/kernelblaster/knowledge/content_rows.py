@@ -34,9 +34,8 @@ def refreshed(connection: Connection, known: Content) -> Content:
 
 
 def save(connection: Connection, content: Content, keys: set[Key]) -> None:
-    """Writes the rows of `content` that belong to these keys, each (state, technique), or (state, None) for
-    the state itself, in place of older ones. Also writes the content's version and the new numbers of
-    rows."""
+    """Writes the rows of `content` for these keys, in place of older rows. A key is (state, technique), or
+    (state, None) for the state itself. Also writes the content's version and the new numbers of rows."""
     _save(connection, content, keys, about_row(connection).rebuilt)
 
 

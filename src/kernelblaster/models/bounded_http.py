@@ -25,7 +25,7 @@ DECOMPRESSED_AT_ONCE = 1 << 20
 
 class Deadline:
     """Ends an HTTP call when `limits.call_s` seconds have passed since this object was made, whatever the
-    call is waiting for, by shutting down its socket. `where` is what messages call the server."""
+    call is waiting for, by shutting down its socket. `where` is the name of the server in error messages."""
 
     def __init__(self, where: str, limits: CallLimits) -> None:
         self._where = where
@@ -76,8 +76,8 @@ class Deadline:
 @dataclass(frozen=True)
 class Response:
     """An HTTP response whose status and headers (names in lower case) have arrived. Its body can be read
-    once, by `document`, `complaint` or `events`. `where` is what messages call the server. Reading raises
-    CutOff if the body is longer than the limits allow, and CallTimedOut if it takes too long."""
+    once, by `document`, `complaint` or `events`. `where` is the name of the server in error messages. Reading
+    raises CutOff if the body is longer than the limits allow, and CallTimedOut if it takes too long."""
 
     where: str
     status: int
@@ -164,8 +164,8 @@ def calling(
     where: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: CallLimits
 ) -> Iterator[Response]:
     """A context that makes an HTTP call and gives its response: a POST of `body`, or a GET if that is None.
-    `where` is what messages call the server. Network errors, also those while the body is read within the
-    context, are raised as `ModelError`. `limits` are those on time and bytes."""
+    `where` is the name of the server in error messages. Network errors, also those while the body is read
+    within the context, are raised as `ModelError`. `limits` are those on time and bytes."""
     deadline = Deadline(where, limits)
     problem: ModelError
     try:

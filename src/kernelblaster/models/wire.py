@@ -56,8 +56,8 @@ class Gathering:
 def failure(where: str, status: int, text: str, headers: Mapping[str, str]) -> ModelError:
     """Returns the exception for an HTTP status other than 200: `Unavailable` if asking again may help,
     `NotAllowed` for problems with the key or credit, `CutOff` for a status below 300, else `Declined`. `text`
-    is what the server says of the error, and `where` what messages call the server. `headers` may say how
-    long to wait."""
+    is what the server says of the error, and `where` the name of the server in error messages. `headers` may
+    say how long to wait."""
     message = f"{where}: HTTP {status}: {text.strip()[:500] or 'no reason given'}"
     if 300 <= status < 400:
         return Declined(

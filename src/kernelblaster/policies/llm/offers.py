@@ -73,7 +73,8 @@ class Offers:
         return [name for name in names if name in can or name not in proposed.inapplicable]
 
     def described(self) -> dict[str, str]:
-        """Returns the model's descriptions of the techniques that it proposed in this run, by technique."""
+        """Returns the model's descriptions of the techniques that it proposed in this run, as a dictionary
+        from the name of a technique to its description."""
         return {name: one.optimization.description for name, one in self._mine.items()}
 
 

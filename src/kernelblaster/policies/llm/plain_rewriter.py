@@ -41,8 +41,8 @@ def rewrite_plainly(scene: Scene, draft: Draft) -> str | None:
 
 def plain_question(scene: Scene, draft: Draft) -> Question[NewSource]:
     """Returns the question that asks the model for a whole new source. It shows the task's reference, and the
-    time, profile and source of the candidate in `draft`; its prompt is not shortened below 100,000 tokens
-    (UNLIMITED)."""
+    time, profile and source of the candidate in `draft`. Its prompt is shortened only if it exceeds 100,000
+    tokens (UNLIMITED)."""
     profile = data("profile", whole_profile(draft.profile)) if draft.profile else ""
     return Question(
         role="lowerer",

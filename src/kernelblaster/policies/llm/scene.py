@@ -97,8 +97,8 @@ class Scene:
 
     @cached_property
     def floor(self) -> str:
-        """What makes up the task's roofline floor (the least time that the GPU's bandwidth and peak rates
-        allow), in words."""
+        """How the task's roofline floor (the least time that the GPU's bandwidth and peak rates allow) is
+        computed, in words, such as `12.6 MB at 4800 GB/s`."""
         return floor_words(self.session.gpu, self.task, self.session.judging.floor)
 
     def around(self, state: State) -> Neighbourhood:
