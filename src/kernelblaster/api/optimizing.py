@@ -38,8 +38,8 @@ OnStep = Callable[[Progress], None]
 
 class StepWatch:
     """Receives a search's progress (`Watch`) for the Python API: calls `on_step` after each step. If
-    `on_step` is None and standard error is a terminal, writes a line there for each stage until the first
-    step, and then for each step. If it is no terminal, does nothing."""
+    `on_step` is None and standard error is a terminal, writes a line there for each stage of the judge's work
+    until the first step, and then for each step. If it is no terminal, does nothing."""
 
     def __init__(self, on_step: OnStep | None) -> None:
         self._on_step = on_step

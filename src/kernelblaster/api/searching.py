@@ -178,8 +178,9 @@ def search_run(
 def _search_once(
     run: Run, models: ModelUse | None, where: str, watch: Watch, fleet: FleetChoice | None
 ) -> Optimized:
-    """As `search_run`, without restarting a lost device; `where` is the knowledge base with its password. If
-    a model's budget stopped the search, only the best source is written."""
+    """Searches as `search_run` does, without restarting a lost device. `where` is the address of the
+    knowledge base with its password. If the search was stopped early, only the best source is written into
+    the run's folder."""
     about = run.events[0].data
     search = Search.model_validate(about["search"])
     with (

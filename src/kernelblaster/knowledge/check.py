@@ -71,8 +71,8 @@ def _of(connection: Connection, table: Table) -> list[str]:
 
 
 def _together(where: str | Path) -> list[str]:
-    """Whether the tables of a knowledge base, whose rows are whole each, fit together: one line if states and
-    optimizations are not what follows from the events; empty if they are."""
+    """Returns one line if the tables of states and optimizations of a knowledge base are not what follows
+    from its events; empty if they are. Each row by itself must be undamaged."""
     try:
         with KnowledgeBase(where, create=False) as knowledge:
             made, kept = knowledge.rebuilt(), knowledge.content()

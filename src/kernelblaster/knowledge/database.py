@@ -134,9 +134,10 @@ class Database:
             yield connection
 
     def record_in_entries(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Records the changes `fresh` in a transaction of its own and returns the new version. Each change
-        must concern one technique in one state. `known` is a content read earlier. Writes nothing and returns
-        None if more must be read than the entries that are changed, as entry_rows.py explains."""
+        """Records the changes `fresh`, each with its provenance and identity, in a transaction of its own,
+        and returns the new version. Each change must concern one technique in one state. `known` is a content
+        read earlier. Writes nothing and returns None if more must be read than the entries that are changed,
+        as entry_rows.py explains."""
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)

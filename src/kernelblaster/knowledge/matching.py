@@ -47,8 +47,8 @@ def nearest(state: State, known: Iterable[State]) -> NearState | None:
 
 
 def _tags(one: State, other: State) -> float:
-    """The share of tags that only one state has, with 1 added to the denominator so that a single tag does
-    not decide."""
+    """Returns the number of tags that only one of the states has, divided by 1 plus the number of tags that
+    either has. The 1 keeps a single tag from deciding."""
     mine, theirs = set(one.secondary), set(other.secondary)
     return len(mine ^ theirs) / (1 + len(mine | theirs))
 

@@ -86,8 +86,8 @@ class PlainRewrites:
             said = feedback(judged, source)
 
     def _learn(self, rollout: _Rollout, at: StepId, tried: Candidate, judged: Evaluation) -> None:
-        """Records that the rollout's best candidate was rewritten to `tried`, which was `judged` so, as step
-        `at`. If it is correct and faster, the rollout continues from it."""
+        """Records step `at`: the rollout's best candidate was rewritten to `tried`, and `judged` is the
+        judge's evaluation of that. If it is correct and faster, the rollout continues from it."""
         parent = rollout.best
         result = compare(judged, parent.evaluation)
         taken = isinstance(result, Gained) and result.log_speedup > 0

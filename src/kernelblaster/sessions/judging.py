@@ -177,8 +177,9 @@ class Judging:
             self._estimated[candidate.code] = kept["us"]
 
     def _most_promising(self, candidates: list[Candidate], count: int) -> list[Candidate]:
-        """`count` of the candidates: where times are measured and not all are wanted, those with the shortest
-        modelled times, the shortest first; else the first ones. What cannot be modelled keeps its place."""
+        """Returns `count` of the candidates. If times are measured, ranking is on and `count` is less than
+        all, these are the ones with the shortest modelled times, the shortest first; else they are the first
+        ones. A candidate that cannot be modelled keeps its place in the order."""
         if not 0 < count < len(candidates) or self.modelled or not self._ranked:
             return candidates[:count]
         pairs = list(zip(self.modelled_us(candidates), candidates, strict=True))
@@ -231,7 +232,7 @@ class Judging:
         return max((outcome.speedup.estimate for outcome in correct), default=0.0)
 
     def _named(self, candidate: Candidate) -> Evaluation | None:
-        """The evaluation of a candidate's code, labelled with this candidate's digest, whichever
-        candidate had that code first; None if it was not judged."""
+        """Returns the evaluation of the candidate's code, with this candidate's digest in it; another
+        candidate with the same code may have been judged. None if that code was not judged."""
         known = self.evaluations.get(candidate.code)
         return known and known.model_copy(update={"candidate": candidate.digest})

@@ -224,10 +224,10 @@ class Memory:
         return self.now().entries[state]
 
     def _observe(self, steps: Sequence[Step]) -> dict[str, Any]:
-        """Teach the knowledge base the results of steps; returns the steps as JSON data. The same step of the
-        same run counts once, however often it is taught; steps that the device cannot judge are left out.
-        Techniques and recipes that are unknown in their state are added; strategies without a memory have
-        steps without a state."""
+        """Teaches the knowledge base the results of steps; returns the steps as JSON data. A step counts
+        once, however often it is taught. Steps that the device could not judge are left out. Techniques and
+        recipes that their state does not have are added to it; steps of strategies without memory have no
+        state, and add none."""
         seen, now = [], self.now()
         for state, technique in dict.fromkeys((step.state, step.technique) for step in steps):
             if state and technique not in now.entries.get(now.resolve(state), {}):
@@ -267,8 +267,9 @@ class Memory:
 
 
 def _from(timing: Timing | None, scored: Scored) -> Scored:
-    """A recipe's score, converted from its reach (log speed relative to the floor's) to its log speedup over
-    a candidate with this timing; a plain technique's score is unchanged, as is any if `timing` is None."""
+    """Returns the score of a recipe with a log speedup over a candidate of this timing in place of its reach
+    (log of its speed relative to the floor's). The score of a single technique is returned unchanged, and so
+    is any if `timing` is None."""
     if timing is None or not is_recipe(scored.optimization.technique):
         return scored
     mean = scored.prediction.mean - reach(timing)
@@ -277,8 +278,9 @@ def _from(timing: Timing | None, scored: Scored) -> Scored:
 
 
 def _with_reach(timing: Timing | None, optimization: Optimization) -> Optimization:
-    """A recipe whose predicted speedup over a candidate of this timing is turned into its reach (its speed as
-    a fraction of the floor's, at most 1; an assumed one without a timing); a plain technique is unchanged."""
+    """Returns a recipe with its reach (its speed as a fraction of the floor's, at most 1) in place of its
+    predicted speedup over a candidate of this timing; if `timing` is None, the reach is half of the floor's
+    speed. A single technique is returned unchanged."""
     if not is_recipe(optimization.technique):
         return optimization
     mean = UNKNOWN_REACH if timing is None else min(0.0, log(optimization.predicted) + reach(timing))

@@ -50,7 +50,8 @@ def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> lis
 
 
 def _meaning() -> str:
-    """The line that explains what the phrase `could save` in the other lines compares a kernel with."""
+    """Returns the line that explains the phrase `could save` in the other lines: what a kernel is compared
+    with there."""
     reachable = thresholds()["busy"]["dram_reachable"]
     return (
         f"(could save: against the task's own bytes at {reachable:.0%} of the memory's peak, or the "
@@ -107,7 +108,7 @@ def _resources(profiled: KernelProfile) -> str:
 
 
 def _count(value: float) -> str:
-    """A number in three digits, or rounded to a whole one where that takes more."""
+    """Returns a number as text, in three digits, or rounded to a whole number if that has more digits."""
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 

@@ -38,6 +38,6 @@ def change(name: str, old: float, new: float) -> str:
 
 
 def _number(name: str, value: float) -> str:
-    """The value of the metric `name` as text: `registers` as a count per thread, everything else as a
-    percentage. `value` is a fraction from 0 to 1."""
+    """Returns the value of the metric `name` as text: for `registers` their number per thread, for all others
+    a percentage. `value` is a fraction from 0 to 1."""
     return f"{value * REGISTERS:.0f}" if name == "registers" else f"{value:.0%}"

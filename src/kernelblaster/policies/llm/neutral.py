@@ -76,16 +76,18 @@ def _indented(code: str) -> str:
 
 
 def _plain(name: str, names: dict[str, str]) -> str:
-    """The name itself if it is short or not the author's (CUDA's, types), else a neutral one such as
-    `name_3`, which `names` then remembers."""
+    """Returns the name itself if it is short or not the author's own (CUDA's, types). Otherwise returns a
+    neutral name such as `name_3`, and adds it to `names`, so that the same name is replaced by it
+    everywhere."""
     if OWN.fullmatch(name) or (len(name) <= LETTERS and len(WORD.findall(name)) < SENTENCE):
         return name
     return names.setdefault(name, f"name_{len(names) + 1}")
 
 
 def _silenced(match: re.Match[str]) -> str:
-    """The replacement for a row of three or more words, matched in a source: `words` if more than two of them
-    are neither keywords nor CUDA names (so no code), else the words themselves."""
+    """Returns the replacement for a row of three or more words that was matched in a source: `words` if more
+    than two of them are neither keywords nor CUDA names, since the row is then prose and no code; else the
+    row itself."""
     words = match[0].split()
     foreign = [word for word in words if not KEYWORD.fullmatch(word) and not OWN.fullmatch(word)]
     return "words" if len(foreign) > 2 else match[0]

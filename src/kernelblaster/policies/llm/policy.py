@@ -158,10 +158,10 @@ class MixedPolicy:
         return self._written(lowering, mend_lowering(self.scene, lowering, failed.candidate, said), parent)
 
     def _samples(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """The model's candidates for `technique` on the kernel `target`, each another answer to the same
-        question. Yields nothing if the model declines or gives no usable answer; nor, without asking, after
-        it declined DECLINED techniques on this kernel since it was last asked for proposals. A declined
-        technique is remembered as inapplicable in the state."""
+        """Yields the model's candidates for `technique` on the kernel `target`; each is another answer to the
+        same question. Yields nothing if the model declines or gives no usable answer. Does not ask, and
+        yields nothing, if the model has declined DECLINED techniques on this kernel since it was last asked
+        for proposals. A declined technique is remembered as inapplicable in the state."""
         kernel_of = (attempt.candidate.code, target.kernel)
         if self._declined[kernel_of] >= DECLINED:
             return
