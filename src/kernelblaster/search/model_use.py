@@ -1,5 +1,5 @@
-"""How language models take part in a search: made from the user's options and checked, recorded in the run,
-and opened when it begins."""
+"""`ModelUse`: how language models take part in a search. It is made from the user's options, checked, and
+recorded in the run; `open_strategy` opens its models when the search begins."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence

@@ -21,8 +21,8 @@ def is_written(kernel: Function, pointer: str) -> bool:
 
 def reads(kernel: Function, pointer: str) -> Iterator[Node]:
     """Yields the syntax nodes of the accesses `pointer[...]` in the kernel that only read the element. Left
-    out are targets of assignments by `=` or another operator, and accesses under `&`, `++`, `--` or a member
-    access."""
+    out are accesses that are assigned to (by `=` or another operator), whose address is taken (`&`), or to
+    which `++`, `--` or a member access is applied."""
     for access in subscripts(kernel.body, pointer):
         above = access.parent
         if above is None or above.type in ("pointer_expression", "update_expression", "field_expression"):
