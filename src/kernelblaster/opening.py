@@ -1,4 +1,4 @@
-"""Open devices and judges by kind: a GPU of this machine, or the emulated device."""
+"""Opens devices and judges by kind: a GPU of this machine ("cuda"), or the emulated device ("emulated")."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -17,9 +17,9 @@ DeviceKind = Literal["auto", "cuda", "emulated"]
 
 
 def kind_here(kind: DeviceKind, gpu: str | None = None) -> Literal["cuda", "emulated"]:
-    """Resolves the device `kind` "auto": "cuda" if this machine has a usable GPU, else "emulated"; others
-    stay. `gpu` names the GPU that the emulated device stands for (like "h200"), so giving it also means
-    "emulated". Raises KernelBlasterError for an unknown `gpu`, or for one given with "cuda"."""
+    """Returns the kind of device that is meant: "cuda" or "emulated". "auto" means "cuda" if this machine has
+    a usable GPU and `gpu` is None, else "emulated". `gpu` names the GPU that the emulated device stands for,
+    such as "h200". Raises KernelBlasterError if `gpu` is unknown, or is given with "cuda"."""
     if gpu is not None:
         gpu_named(gpu)  # an unknown name is an error before anything is begun
     if kind == "cuda" and gpu is not None:
@@ -30,17 +30,17 @@ def kind_here(kind: DeviceKind, gpu: str | None = None) -> Literal["cuda", "emul
 
 
 def open_device(kind: DeviceKind = "auto", gpu: str | None = None) -> Device:
-    """Opens a device of this kind: the GPU of this machine ("cuda"), or the emulated device that stands for
-    `gpu` (default DEFAULT_GPU); "auto" takes the GPU if there is one. The caller closes it. Raises NoDevice
-    if "cuda" is asked for and there is none."""
+    """Opens and returns a device: the GPU of this machine ("cuda"), or the emulated device that stands for
+    `gpu` (None: DEFAULT_GPU). "auto" is as in `kind_here`. The caller closes it. Raises NoDevice if "cuda" is
+    asked for and there is no usable GPU."""
     return CudaDevice() if kind_here(kind, gpu) == "cuda" else EmulatedDevice(gpu or DEFAULT_GPU)
 
 
 @contextmanager
 def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: object) -> Iterator[DeviceJudge]:
-    """A context with a judge (it compiles, verifies and times candidates) on a device of its own; both are
-    closed at the end. `kind` and `gpu` are as for `open_device`, `options` are fields of `EvaluationOptions`.
-    Raises DeviceLost if the GPU fails inside."""
+    """A context that gives a judge (which compiles, verifies and times candidates) with a device of its own;
+    both are closed at the end. `kind` and `gpu` are as in `open_device`, `options` are fields of
+    `EvaluationOptions`. Raises DeviceLost if the GPU fails while the context is open."""
     with (
         _raise_device_lost(),
         closing(open_device(kind, gpu)) as device,
@@ -53,9 +53,9 @@ def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: obj
 def open_searching(
     kind: DeviceKind = "auto", gpu: str | None = None, **options: object
 ) -> Iterator[DeviceJudge]:
-    """A context with a judge for a search, arguments as for `open_judge`: its evaluations include a profile
-    only on the emulated device, where it costs nothing. On a GPU the search asks for the profiles that it
-    needs."""
+    """A context that gives a judge for a search, with the arguments of `open_judge`. On the emulated device
+    its evaluations include a profile, which costs nothing there. On a GPU they do not: the search asks for
+    the profiles that it needs."""
     with open_judge(kind, gpu, **options) as judge:
         judge.options = replace(judge.options, profile=judge.device.modelled)
         yield judge

@@ -1,10 +1,10 @@
-"""Make one task faster: a policy's candidates, the judge's verdicts, and a knowledge base that learns.
+"""Makes one task faster: brings together a policy's candidates, the judge's verdicts, and a knowledge base
+that learns.
 
-with open_searching("emulated") as judge, KnowledgeBase("kb.db") as knowledge:
-    optimized = optimize(task, judge, knowledge, create_run(Path("runs")), Search(seed=1))
+    with open_searching("emulated") as judge, KnowledgeBase("kb.db") as knowledge:
+        optimized = optimize(task, judge, knowledge, create_run(Path("runs")), Search(seed=1))
 
-The loop itself is search/loop.py.
-"""
+The search loop itself is in search/loop.py."""
 
 from dataclasses import dataclass
 
@@ -27,10 +27,10 @@ from kernelblaster.store.steering import STOPPED
 
 @dataclass(frozen=True)
 class Optimized:
-    """Result of a search: the best `candidate` with its `evaluation`; `first`, the evaluation of the first
-    correct candidate; the techniques `applied` on the path from that one to the best; all `steps` that were
-    tried. `stopped` says why the search ended early, in words (a budget for models was used up, or a person
-    asked for it, and `by_person` is set); None if it did not."""
+    """Result of a search: the best `candidate` with its `evaluation`, and `first`, the evaluation of the
+    first correct candidate. `applied` are the techniques that led from the first candidate to the best, and
+    `steps` all steps that were tried. `stopped` says in words why the search was stopped early, because a
+    budget for models was used up or a person asked for it (`by_person`); None if it was not."""
 
     candidate: Candidate
     evaluation: Evaluation
@@ -51,13 +51,12 @@ def optimize(
     watcher: Watcher = unwatched,
     make: StrategyMaker | None = None,
 ) -> Optimized:
-    """Search for a faster candidate, starting from the first one of `policy`, which writes candidates
-    (default: the rule-based expert policy). The algorithm is MAIC-RL (in-context reinforcement learning:
-    techniques are chosen by what the knowledge base expects of them), or the strategy that `make` returns;
-    with `search.quick`, the best known recipe is judged once. Steps go into `run` and what they teach into
-    `knowledge`; a run that was begun before is continued without repeating what it recorded. `watcher` is
-    called with progress. If a budget for model calls is used up or a person stops the search, the best so far
-    is returned with `stopped` set."""
+    """Searches for a faster candidate for the task, from the first one that `policy` writes (None: the
+    rule-based expert policy). The strategy is the one that `make` returns for a session; if that is None,
+    MAIC-RL, or `Quick` if `search.quick` is set. Steps are recorded in `run`, and `knowledge` learns from
+    them. A run that was begun before is continued, and what it has recorded is not done again. `watcher` is
+    called with progress. If a budget for model calls is used up or a person stops the search, returns the
+    best so far, with `stopped` set."""
     session = Session(task, judge, knowledge, run, search, watcher)
     strategy = _strategy(session, judge, policy, make)
     stopped, by_person = None, False
@@ -87,8 +86,8 @@ def _strategy(session: Session, judge: Judge, policy: Policy | None, make: Strat
 
 
 def expert_for(judge: Judge) -> ExpertPolicy:
-    """The rule-based expert policy (no language model), limited to techniques that the judge's device can
-    run."""
+    """Returns the rule-based expert policy, which needs no language model, limited to techniques that the
+    judge's device can run."""
     return ExpertPolicy(judge.device.spec, judge.device.modelled)
 
 

@@ -4,9 +4,8 @@
     Path("proof.json").write_text(proof.model_dump_json(indent=1))
     repeated = repeat(Proof.model_validate_json(text), judge)
 
-The seeds are secret while a candidate is judged. Afterwards they are part of the proof, so that the same
-inputs at the same sizes can be drawn elsewhere.
-"""
+The seed from which inputs are drawn is secret while a candidate is judged. Afterwards it is part of the
+proof, so that the same inputs can be drawn elsewhere."""
 
 import hashlib
 import json
@@ -39,11 +38,12 @@ _cases: TypeAdapter[list[Case]] = TypeAdapter(list[Case])
 
 
 class Proof(Record):
-    """A document with the sources of a task and a candidate, and the verdict on them. `task_digest` is a hash
-    of the task as it was derived from its source. `cases` are the inputs (sizes and distributions) on which
-    the candidate was compared with the reference; `evaluation` holds the seed, every comparison and every
-    timing sample; `software` maps tools (and the judge's own source) to versions. `checked` and `unchecked`
-    say in words what was checked and what was not."""
+    """The sources of a task and a candidate, and the verdict on the candidate. `task_digest` is a hash of the
+    task as derived from its source; `candidate_defines` are values for the candidate's tunable constants.
+    `cases` are the sizes and kinds of values on which it was compared with the reference. `evaluation` has
+    the verdict, the seed, every comparison and every timing sample. `software` maps tools to versions, and
+    `judge` to a hash of the judge's source. `checked` and `unchecked` say in words what was checked and what
+    was not."""
 
     format: Literal[1] = 1
     task_name: str
@@ -60,10 +60,11 @@ class Proof(Record):
 
 
 class Repeated(Record):
-    """A proof's verdict (`then`) and that of judging its candidate again on the same inputs (`now`).
-    `correct`: the candidate still is. `speedup_holds`: both confidence intervals overlap; None if they cannot
-    be compared. `differences` are, in words, the comparisons whose error changed; a deterministic kernel on
-    the same kind of device has none."""
+    """What came of judging a proof's candidate again on the same inputs. `then` is the evaluation in the
+    proof, `now` the new one. `correct`: the candidate is correct now. `speedup_holds`: the confidence
+    intervals of both speedups overlap; None if the device is another one or one of the verdicts is a failure.
+    `differences` names, in words, the comparisons whose error changed; a deterministic kernel on the same
+    device has none."""
 
     then: Evaluation
     now: Evaluation
@@ -73,14 +74,15 @@ class Repeated(Record):
 
     @property
     def holds(self) -> bool:
-        """Whether the proof was reproduced: still correct, the speedup not contradicted, no changed
-        errors."""
+        """True if the proof was reproduced: the candidate is still correct, its speedup does not contradict
+        the old one, and no error changed."""
         return self.correct and self.speedup_holds is not False and not self.differences
 
 
 def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
-    """Compile and judge a candidate without the cache, and return all that is needed to repeat it. Raises
-    KernelBlasterError if judging ended before inputs were drawn (it did not compile)."""
+    """Compiles and judges a candidate anew, without the cache, and returns the verdict with all that is
+    needed to repeat it. Raises KernelBlasterError if judging ended before inputs were drawn, for example
+    because the candidate does not compile."""
     with cache.afresh("candidate"):
         evaluation = judge.evaluate(task, candidate)
     if evaluation.seed is None:
@@ -102,8 +104,8 @@ def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
 
 
 def read_proof(path: Path) -> Proof:
-    """Read a proof from a JSON file. Raises KernelBlasterError if it cannot be read, or is no proof of this
-    version."""
+    """Returns the proof in a JSON file. Raises KernelBlasterError if the file cannot be read, or is no proof
+    of the format that this version writes."""
     try:
         proof = Proof.model_validate_json(json.dumps(read_json(path)))
         _cases.validate_python(proof.cases)
@@ -119,9 +121,9 @@ def read_proof(path: Path) -> Proof:
 
 
 def repeat(proof: Proof, judge: DeviceJudge) -> Repeated:
-    """Judge a proof's candidate again, on the inputs that the proof names, and compare both verdicts. Raises
-    KernelBlasterError if the proof has no seed, its inputs are larger than the task allows, or this version
-    derives another task from its source."""
+    """Judges a proof's candidate again on the inputs of the proof, and returns both verdicts and how they
+    differ. Raises KernelBlasterError if the proof has no seed, if its inputs are far larger than the task's
+    own, or if this version derives another task from the proof's source."""
     seed = proof.evaluation.seed
     if seed is None:
         raise KernelBlasterError("the proof names no seed, so nothing can be repeated.")

@@ -1,4 +1,4 @@
-"""`verify` judges the best candidate of a recorded run again, without the cache and on new inputs, and says
+"""`verify`: judges the best candidate of a recorded run again, compiled anew and on new inputs, and says
 whether the recorded verdict holds."""
 
 from math import log
@@ -15,10 +15,10 @@ from kernelblaster.store.subject import task_of
 
 
 class Verified(Record):
-    """A run's best candidate judged again: its recorded evaluation (`then`) and the new one (`now`).
-    `correct`: it is still correct. `speedup_holds`: the two confidence intervals, widened by the timer's
-    resolution, overlap; None if they cannot be compared, because the device is another or the candidate is
-    not correct."""
+    """What came of judging a run's best candidate again. `then` is the recorded evaluation, `now` the new
+    one. `correct`: the candidate is correct now. `speedup_holds`: the confidence intervals of both speedups,
+    widened by the timer's resolution, overlap; None if the device is another one or one of the verdicts is a
+    failure."""
 
     run: str
     then: Evaluation
@@ -28,14 +28,14 @@ class Verified(Record):
 
     @property
     def holds(self) -> bool:
-        """Whether judging again confirms the recorded verdict: the candidate is still correct, and its new
+        """True if judging again confirms the recorded verdict: the candidate is still correct, and its new
         speedup does not contradict the recorded one."""
         return self.correct and self.speedup_holds is not False
 
 
 def verify(run: Run, judge: DeviceJudge) -> Verified:
-    """Judge the best candidate of a run again: compiled without the cache, verified on new inputs, timed
-    again. The run itself is not changed."""
+    """Judges the best candidate of a run again: compiled without the cache, verified on new inputs, timed
+    anew. The run itself is not changed."""
     candidate, then = History(run).best_candidate()
     task = task_of(run)
     with cache.afresh("candidate"):
@@ -48,6 +48,6 @@ def verify(run: Run, judge: DeviceJudge) -> Verified:
 
 
 def speedups_overlap(one: Speedup, other: Speedup) -> bool:
-    """Whether two confidence intervals of speedups, each widened by the timer's resolution of 1 %
-    (RESOLUTION), overlap."""
+    """True if the confidence intervals of two speedups overlap after each was widened by the timer's
+    resolution of 1 % (RESOLUTION) at both ends."""
     return max(log(one.low), log(other.low)) <= min(log(one.high), log(other.high)) + 2 * RESOLUTION

@@ -1,4 +1,4 @@
-"""The public Python API: functions to optimize, judge and profile kernels, which the commands call too."""
+"""The public Python API: functions that optimize, judge and profile kernels. The commands call them too."""
 
 from kernelblaster.api.asking import AskTell, session
 from kernelblaster.api.benching import BenchResult, bench

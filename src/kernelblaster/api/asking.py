@@ -3,8 +3,7 @@
 with kb.session("core/level1/softmax") as search:
     search.tell(first_source)
     advice = search.ask()
-    search.tell(write(advice), technique=advice.options[0].optimization.technique)
-"""
+    search.tell(write(advice), technique=advice.options[0].optimization.technique)"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,10 +35,10 @@ NEUTRAL = 1.0  # predicted speedup of an unknown technique
 
 
 class AskTell:
-    """A search in which you write the candidates (CUDA sources), made by `session`. Each candidate that you
-    tell it is judged (verified and timed) and recorded in a run; the run may already have some, which then
-    count. A candidate that is told together with the technique it applies also teaches the knowledge base.
-    `run` is the run's folder."""
+    """A search in which you write the candidates (CUDA sources); `session` makes it. Each candidate that
+    `tell` gets is judged (verified and timed) and recorded in a run; if it comes with the name of the
+    technique that it applies, the knowledge base learns from it. Candidates that the run had before count
+    too. The attribute `run` is the run's folder."""
 
     def __init__(self, run: Run, knowledge: KnowledgeBase, session: Session) -> None:
         self.run = run.folder
@@ -54,15 +53,15 @@ class AskTell:
 
     @property
     def best(self) -> Evaluation | None:
-        """The judge's evaluation of the fastest correct candidate given to `tell` so far; None if there is
-        none."""
+        """The judge's evaluation of the fastest correct candidate so far; None if no candidate is correct."""
         ranked = self._session.judging.ranked()
         return ranked[0][1] if ranked else None
 
     def tell(self, candidate: CandidateLike, technique: str | None = None) -> Evaluation:
-        """Judge a candidate (a `.cu` file or its text) and return the evaluation. With a `technique`, it is a
-        step from the candidate that `ask` advises on, the fastest correct one so far, and the knowledge base
-        learns its gain; without one nothing is learned."""
+        """Judges a candidate (a `.cu` file or its text) and returns the evaluation. If `technique` is given,
+        the candidate is taken to apply that technique to the fastest correct one before it, the one that
+        `ask` advises on, and the knowledge base learns what it gained. Without a technique, nothing is
+        learned."""
         given = load_candidate(candidate)
         parent = self._parent
         advice = self.ask() if technique is not None and parent is not None else None
@@ -76,9 +75,9 @@ class AskTell:
         return evaluation
 
     def ask(self) -> Advice:
-        """Techniques to try next on the fastest correct candidate so far, the most promising first, for that
-        one of its kernels which has the largest possible gain. The answer stays the same until `tell` is
-        called. Raises KernelBlasterError if there is no correct candidate yet."""
+        """Returns techniques to try next on the fastest correct candidate so far, the most promising first.
+        They are for the kernel of that candidate which has the largest possible gain. The answer stays the
+        same until `tell` is called. Raises KernelBlasterError if no candidate is correct yet."""
         if self._parent is None:
             raise KernelBlasterError("there is no correct candidate yet: tell one first.")
         if self._advice is None:
@@ -86,13 +85,13 @@ class AskTell:
         return self._advice
 
     def result(self) -> OptimizeResult:
-        """The best candidate so far, with the run it is in, as `optimize` returns it. Raises StoreError if no
-        candidate is correct."""
+        """Returns the best candidate so far with its run, in the same form as `optimize` does. Raises
+        StoreError if no candidate is correct."""
         return OptimizeResult(self.run)
 
     def finish(self) -> None:
-        """Write the results into the run's folder, if there is a correct candidate; `session` calls this when
-        its block ends."""
+        """Writes the results into the run's folder, if a candidate is correct. `session` calls this when its
+        block ends."""
         ranked = self._session.judging.ranked()
         if ranked:
             best = ranked[0][0]
@@ -170,8 +169,8 @@ def session(
     runs: str | Path | None = None,
     dtype: Dtype | None = None,
 ) -> Iterator[AskTell]:
-    """A context with an open search whose candidates come from you; arguments as for `optimize`, without a
-    limit on the candidates. Results are written when the block ends without an error."""
+    """A context with an open search whose candidates you write. The arguments are those of `optimize`; the
+    number of candidates is not limited. Results are written when the block ends without an error."""
     loaded = load_task(task, dtype, inputs=inputs)
     search = Search(evaluations=UNLIMITED)
     where = knowledge_at(knowledge)

@@ -1,4 +1,4 @@
-"""`bench`: search every task of a suite, and measure the results against each baseline (eager PyTorch,
+"""`bench`: searches every task of a suite, and measures the results against each baseline (eager PyTorch,
 torch.compile, max-autotune, IREE)."""
 
 from collections.abc import Callable, Sequence
@@ -34,8 +34,9 @@ NAMED_BASELINES: tuple[BaselineName, ...] = (*BASELINES, "iree")  # the last onl
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Result of a bench so far: a row for each task and seed (also those not searched yet), their summaries
-    by group of tasks and baseline, and the throughput (`pace`). `modelled`: times come from the GPU model."""
+    """Result of a bench so far. `rows` has one row for each task and seed, also for those that are not
+    searched yet; `summaries` sums up the rows of each group of tasks against each baseline; `pace` is the
+    throughput. `folder` and `plan` are the bench's own. `modelled`: times come from a model of the GPU."""
 
     folder: Path
     device: str
@@ -47,12 +48,12 @@ class BenchResult:
 
     @property
     def unfinished(self) -> int:
-        """How many searches of the bench still lack a result, or the final measurements."""
+        """The number of searches of the bench that still lack a result or the final measurements."""
         return sum(row.result.status == "unfinished" for row in self.rows)
 
     def report(self, path: str | Path = "report.html") -> Path:
-        """Writes a report on the bench to `path`: one HTML file with figures and every step, which needs
-        nothing else. Returns the path."""
+        """Writes a report on the bench to `path`, with figures and every step, and returns the path. It is
+        one HTML file that needs no other files."""
         from kernelblaster.report.writing import read, write
 
         return write(read([str(self.folder)], self.folder, self.folder), Path(path), set())[0]
@@ -66,8 +67,7 @@ class BenchResult:
 
 
 def bench_result(bench: Bench, folder: Path) -> BenchResult:
-    """Collects the results that an open bench has so far: rows, summaries, throughput. `folder` is the
-    bench's own."""
+    """Returns the results that an open bench has so far. `folder` is the bench's own."""
     rows = bench.rows()
     modelled = any(row.result.modelled for row in rows) or bench.plan.setup.device == "emulated"
     by_group = summaries(bench.plan, rows)
@@ -93,19 +93,20 @@ def bench(
     store: str | None = None,
     on_step: Callable[[News], None] = lambda news: None,
 ) -> BenchResult:
-    """Search for faster kernels for every task of `suites` (names, folders, `kernelbench:PATH`), and measure
-    the best kernel of each against PyTorch; returns the results by task and group.
+    """Searches for faster kernels for every task of `suites` (names, folders, `kernelbench:PATH`), and
+    measures the best kernel of each against PyTorch; returns the results by task and group.
 
-    Everything is recorded in `folder` (a new one in the user's data if left out); an existing bench there is
-    continued, and needs no suites. `device`, `gpu`, `model` and `budget` (for each search) as for `optimize`.
-    `knowledge` is the initial knowledge base: `seed`, `empty`, or one that is copied; with `teach`, what the
-    bench learned is added to that one. Every task is searched once for each of `seeds`; `subset` draws so
-    many tasks of each group. No search is started after `seconds`. `workers` processes search at the same
-    time. `fleet` (`local`, `auto`, `ray://HOST:PORT`) names the devices that judge: this machine's first one
-    if left out. With `store` (postgresql://...) a new bench is kept there, and can be continued on other
-    machines. `on_step` is called with progress messages. Raises KernelBlasterError if neither suites nor a
-    folder are given, if the bench in `folder` was begun with other settings, or if `teach` names no knowledge
-    base to teach."""
+    Everything is recorded in `folder` (a new one in the user's data if left out); a bench that is there is
+    continued, and needs no suites. `device`, `gpu`, `model`, `dtype` and `budget` (of each search) are as in
+    `optimize`. `knowledge` is the initial knowledge base: `seed`, `empty`, or the path or URL of one, which
+    is copied; with `teach`, what the bench learned is added to that one at the end. Every task is searched
+    once for each of `seeds`; of each group, only `subset` tasks, drawn at random, if given. After `seconds`
+    no further search is started. `workers` processes search at a time. `fleet` names the devices that judge,
+    as in `optimize`. With `store` (postgresql://...) a new bench is kept in that database, and can be
+    continued on other machines. `on_step` is called with progress messages.
+
+    Raises KernelBlasterError if neither suites nor a folder are given, if the bench in `folder` was begun
+    with other settings, or if `teach` is set and `knowledge` names no knowledge base."""
     named = [suites] if isinstance(suites, str) else list(suites)
     if not named and folder is None:
         raise KernelBlasterError("name a suite, or a folder to go on with.")
@@ -134,9 +135,10 @@ def bench(
 
 
 def open_bench(folder: Path, plan: BenchPlan | None, start: str, store: str | None = None) -> Bench:
-    """Open the bench in a folder, or create it from `plan` (None: it must exist), in a shared `store` if
-    given. `start` is the initial knowledge base. If it is a database URL, it is copied into the bench now,
-    because the plan is recorded without the URL's password and could not open it later."""
+    """Opens the bench in `folder`; if `plan` is given and there is none, creates it, in the shared database
+    `store` if given. `start` is the initial knowledge base. If it is a database URL, that knowledge base is
+    copied into the bench now: the plan is recorded without the URL's password, so that it could not be read
+    later."""
     bench = Bench.open(folder, plan, store)
     if plan is not None and is_url(start):
         try:
@@ -148,15 +150,15 @@ def open_bench(folder: Path, plan: BenchPlan | None, start: str, store: str | No
 
 
 def check_teaching(start: str, teach: bool) -> None:
-    """Raise KernelBlasterError if `teach` is wanted but `start` names no knowledge base that could be
-    taught."""
+    """Raises KernelBlasterError if `teach` is set but `start` (the initial knowledge base) is `empty` or
+    `seed`, which cannot be taught."""
     if teach and start in (EMPTY, SEED):
         raise KernelBlasterError("to teach a knowledge base, name it with --kb: a file, or postgresql://...")
 
 
 def teach_from(folder: Path, knowledge: str) -> int:
-    """Merge what the bench in `folder` learned into a knowledge base (a file or URL); returns the number of
-    learned results that were new to it. Repeating it changes nothing."""
+    """Adds what the bench in `folder` learned to a knowledge base (a path or URL). Returns how many changes
+    were new to it; a second call adds nothing."""
     with (
         KnowledgeBase(bench_knowledge(folder), create=False) as own,
         open_knowledge(knowledge_at(knowledge)) as to,
@@ -165,16 +167,16 @@ def teach_from(folder: Path, knowledge: str) -> int:
 
 
 def gpu_key(gpu: str | None) -> str | None:
-    """The canonical name of a GPU that the user named; None stays None. Raises KernelBlasterError if it is
-    unknown."""
+    """Returns the name under which KernelBlaster knows the GPU that the user named; None if `gpu` is None.
+    Raises KernelBlasterError if it knows no such GPU."""
     return None if gpu is None else gpu_named(gpu).name
 
 
 def chosen_baselines(given: str, kind: str) -> tuple[BaselineName, ...]:
-    """The baselines (what speedups are measured against) that the user wants: `given` is a comma-separated
-    list such as `eager,iree`; if it is empty, those of PyTorch that the device (`kind`: `cuda` or `emulated`)
-    supports. Always includes eager, which the searches are timed against. Raises KernelBlasterError for
-    unknown or unsupported ones."""
+    """Returns the baselines (what speedups are measured against) that the user wants. `given` is a
+    comma-separated list such as `eager,iree`. If it is empty, they are those of PyTorch that the device
+    supports; `kind` is `cuda` or `emulated`. The result always has `eager`, against which searches are timed.
+    Raises KernelBlasterError for a baseline that is unknown or that the device does not support."""
     if not given:
         return BASELINES if kind == "cuda" else ("eager",)
     wanted = [name.strip() for name in given.split(",")]

@@ -1,4 +1,4 @@
-"""`evaluate`, `profile` and `emulate`: verify and time, profile, or check one candidate without a search."""
+"""`evaluate`, `profile` and `emulate`: judge, profile or check one candidate without a search."""
 
 from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
 from kernelblaster.devices.emulated import DEFAULT_GPU
@@ -17,13 +17,13 @@ def evaluate(
     inputs: Inputs | None = None,
     **options: object,
 ) -> Evaluation:
-    """Judge one candidate: is it correct, is it faster than the baseline (eager PyTorch, or the original CUDA
-    kernel), and by how much.
+    """Judges one candidate: whether it is correct, and how much faster it is than the baseline (eager
+    PyTorch, or the original CUDA kernel).
 
-    `task` and `candidate` may be names, files or texts (see `load_task`, `load_candidate`). Without a GPU, or
-    with `device="emulated"`, the PTX machine (an emulator on the CPU) stands for `gpu` and the time is
-    modelled. `inputs` are examples for a task that is given as a module; `options` are fields of
-    `EvaluationOptions`."""
+    `task` and `candidate` may be names, files or texts (see `load_task`, `load_candidate`). On a machine
+    without a GPU, or with `device="emulated"`, the PTX machine (an emulator on the CPU) stands for `gpu`, and
+    times are modelled. `inputs` are example inputs, for a task that is given as a module. `options` are
+    fields of `EvaluationOptions`."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge(device, gpu, **options) as judge:
@@ -38,8 +38,9 @@ def profile(
     *,
     inputs: Inputs | None = None,
 ) -> Profile | Outcome:
-    """Profile one candidate (a `.cu` file or its text): metrics of every kernel in launch order. If it fails
-    verification, returns the outcome that says why instead. Arguments as for `evaluate`."""
+    """Profiles one candidate (a `.cu` file or its text): returns the metrics of every kernel, in launch
+    order. If it fails verification, returns the outcome that says why instead. The arguments are those of
+    `evaluate`."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge(device, gpu) as judge:
@@ -53,9 +54,9 @@ def emulate(
     *,
     inputs: Inputs | None = None,
 ) -> Checked:
-    """Check one candidate at a small size on the PTX machine, an emulator on the CPU that stands for `gpu`:
-    correctness, every memory access, and performance counters. No GPU is needed. `inputs` are examples for a
-    task that is given as a module."""
+    """Checks one candidate at a small size on the PTX machine, an emulator on the CPU that stands for `gpu`;
+    no GPU is needed. Checks that it is correct and that every memory access is allowed, and counts what it
+    does (instructions, traffic). `inputs` are example inputs, for a task that is given as a module."""
     loaded = load_task(task, inputs=inputs)
     source = load_candidate(candidate, loaded)
     with open_judge("emulated", gpu) as judge:

@@ -37,9 +37,9 @@ OnStep = Callable[[Progress], None]
 
 
 class StepWatch:
-    """Implements `Watch` (what receives a search's progress) for the Python API: calls `on_step` after each
-    step. Without one, and with a terminal, a line is written to standard error for each stage until the first
-    step, and then for each step; else nothing."""
+    """Receives a search's progress (`Watch`) for the Python API: calls `on_step` after each step. If
+    `on_step` is None and standard error is a terminal, writes a line there for each stage of the judge's work
+    until the first step, and then for each step. If it is no terminal, does nothing."""
 
     def __init__(self, on_step: OnStep | None) -> None:
         self._on_step = on_step
@@ -65,8 +65,8 @@ class StepWatch:
 
 
 def step_line(progress: Progress) -> str:
-    """One line of text about a step of a search: how many candidates were judged, the technique, the speedup
-    it gained, and the best time."""
+    """Returns one line of text about a step of a search: how many candidates were judged, the technique, the
+    speedup it gained or how it failed, and the best time."""
     judged = f"{progress.evaluations} of {progress.evaluations + progress.evaluations_left} judged"
     result = progress.result
     got = "" if result is None or isinstance(result, Gained) else result.kind
@@ -94,26 +94,27 @@ def optimize(
     fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
-    """Search for a faster CUDA kernel for a task: profile a candidate, name what bounds it (its state), apply
-    techniques that gained in this state before, judge the result, and remember it for later searches.
+    """Searches for a faster CUDA kernel for a task: profiles a candidate, names what bounds it (its state),
+    applies techniques that gained in this state before, judges the results, and remembers them for later
+    searches.
 
     task: a name of the shipped suites, a file, source text, or a module, which needs example `inputs`.
     device, gpu: where candidates run; without a GPU they run on the PTX machine, which stands for `gpu`,
         and times are modelled.
     model: a language model that takes part, KIND:NAME; none is needed.
-    budget: candidates to judge; or a `Search`, which says more.
-    quick: do not search: the best known recipe is judged once, within seconds.
-    knowledge: the knowledge base that is read and taught, a file or a URL; the user's own if left out.
+    budget: the number of candidates to judge; or a `Search`, which has all settings.
+    quick: do not search: the best known recipe is applied and judged, within seconds.
+    knowledge: the knowledge base that is read and taught, a path or URL; the user's own if left out.
     runs: the folder in which the run is kept; the user's own if left out.
-    filter, sanitize: on a GPU, have the PTX machine check candidates before it runs them, and
-        compute-sanitizer those that are correct.
-    fleet: whose devices judge: `local` (all of this machine), `auto`, `ray://HOST:PORT`; this machine's
-        first one if left out.
+    dtype: the type to cast the task's floating tensors to; its own if left out. Not for modules.
+    filter, sanitize: on a GPU, have the PTX machine check candidates before the GPU runs them
+        (`filter="emulated"`), and have compute-sanitizer check those that are correct.
+    fleet: whose devices judge: `local` (all of this machine), `auto` (the Ray cluster that runs on
+        this machine, else this machine alone), `ray://HOST:PORT`; this machine's first device if left out.
     on_step: called with a `Progress` after each step; if left out, and with a terminal, a line for each step
         is written to standard error.
 
-    The run can be interrupted, and continued by `resume`.
-    """
+    The run can be interrupted, and continued by `resume`."""
     loaded = load_task(task, dtype, inputs=inputs)
     models = named_models(model)
     if quick and models is not None:
@@ -146,10 +147,11 @@ def resume(
     fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
-    """Continue a run where it stopped. `run` is its name, a unique prefix of that, its folder, or `last`.
-    `budget` is a new limit on the candidates judged in all, those judged before included; with a larger one,
-    a run that had ended goes on. `knowledge` is the URL of the run's knowledge base again, if it has a
-    password, which is not recorded; `usd` and `tokens` are new budgets for language models; `fleet` is as for
+    """Continues a run where it stopped, and returns its result. `run` is its name, a unique beginning of
+    that, its folder, or `last`; `runs` is the folder of runs. `budget` is a new limit on the candidates
+    judged in all, which counts those judged before; if it is larger than that, a run that had ended goes on.
+    `knowledge` is the URL of the run's knowledge base with its password, if it has one, since runs do not
+    record it. `usd` and `tokens` are new budgets for language models. `fleet` and `on_step` are as in
     `optimize`."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
         raise_budget(opened, budget, "python")
@@ -159,16 +161,16 @@ def resume(
 
 
 def load_run(run: str | Path = "last", *, runs: str | Path | None = None) -> OptimizeResult:
-    """The result of a run so far; the run is given by its name, a unique prefix of it, its folder, or `last`.
-    `runs` is the folder of runs, the user's own if left out. Raises StoreError if it has no correct
-    candidate."""
+    """Returns the result of a run so far. `run` is its name, a unique beginning of that, its folder, or
+    `last`; `runs` is the folder of runs, None for the user's own. Raises StoreError if no candidate of it is
+    correct."""
     with open_run(runs_folder(runs), run) as opened:
         return OptimizeResult(opened.folder)
 
 
 def compile(module: "torch.nn.Module", inputs: Inputs, **options: Any) -> "torch.nn.Module":
-    """An optimized replacement of a module, for inputs like the examples `inputs`: `optimize` with these
-    options, then `module()`."""
+    """Returns an optimized replacement of a module, for inputs like the examples `inputs`. It is what
+    `optimize` finds with these options, as a module (see `OptimizeResult.module`)."""
     return optimize(module, inputs, **options).module()
 
 

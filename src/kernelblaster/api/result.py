@@ -1,4 +1,4 @@
-"""The result of a run: verdict, source, exported files, and an optimized module."""
+"""The result of a run: its verdict, the source, exported files, and an optimized module."""
 
 import importlib.util
 from functools import cached_property
@@ -26,10 +26,10 @@ MODULE_FILE = "optimized.py"
 
 
 class OptimizeResult:
-    """A run with a correct candidate, read from its folder: the best candidate, or the best so far if the run
-    has not ended. Times are in microseconds; if `modelled`, they come from the GPU model.
+    """The result of a run, read from its folder: the best candidate, or the best so far if the run has not
+    ended. Times are in microseconds; if `modelled`, they come from a model of the GPU.
 
-    `original` is the module that was optimized, if one was given: `module()` takes over its parameters.
+    `original` is the module that was optimized, if one was: `module()` gives the result its parameters.
     Raises StoreError if no candidate is correct."""
 
     def __init__(self, run: Path, original: "torch.nn.Module | None" = None) -> None:
@@ -60,26 +60,26 @@ class OptimizeResult:
 
     @property
     def verdict(self) -> str:
-        """The best candidate's outcome: `Accepted` (faster than the baseline), `Inconclusive` (the confidence
-        interval of the speedup contains 1), or `Slower`."""
+        """The best candidate's outcome: `Accepted` (faster than the baseline), `Slower`, or `Inconclusive`
+        (the confidence interval of the speedup contains 1)."""
         return self.evaluation.outcome.kind
 
     @property
     def speedup(self) -> float:
-        """How many times faster the best candidate is than the baseline (eager PyTorch; for a CUDA source,
-        the original kernel): the baseline's time over the candidate's. `interval` is its confidence interval;
-        `modelled` tells whether times are modelled instead of measured."""
+        """The baseline's time divided by the best candidate's. The baseline is eager PyTorch or, for a CUDA
+        source, the original kernel. `interval` is the confidence interval; if `modelled` is set, times are
+        modelled and not measured."""
         return self._speedup.estimate
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The confidence interval of `speedup`: its lower and its upper end."""
+        """The confidence interval of `speedup`, as (lower end, upper end)."""
         return self._speedup.low, self._speedup.high
 
     @property
     def modelled(self) -> bool:
-        """Whether the run's times come from a model of the GPU, because it was made without one, and not from
-        a clock."""
+        """True if the run's times come from a model of the GPU, because the run was made without one; False
+        if they are measured."""
         return self.timing.modelled
 
     @property
@@ -91,7 +91,7 @@ class OptimizeResult:
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast as the run's first correct candidate the best one is; None if that is not
+        """The speedup of the best candidate over the run's first correct candidate; None if that is not
         known."""
         first = self._history.first
         return self.speedup / first.speedup if first and first.speedup else None
@@ -100,41 +100,43 @@ class OptimizeResult:
 
     @property
     def finished(self) -> bool:
-        """Whether the search is complete; false if interrupted, or stopped by a budget for models."""
+        """True if the search has ended by itself; False if it was interrupted, or stopped by a budget for
+        models."""
         return self._history.finished
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """The techniques that led from the first candidate to the best, in order; empty if the first is the
-        best."""
+        """The techniques that led from the first candidate to the best one, in order; empty if the first is
+        the best."""
         return self._history.applied
 
     @cached_property
     def trajectory(self) -> list[Step]:
-        """Every step that the search tried, successful or not, in the order of judging."""
+        """Every step that the search tried, failed ones included, in the order of judging."""
         return self._history.steps
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """What the run has changed in the knowledge base, as JSON data: for each technique the speedup
-        expected before and after, and new performance states. None until the run has ended."""
+        """What the run has changed in the knowledge base, as JSON data: for each technique the expected
+        speedup before and after the run, and the performance states that it added. None until the run has
+        ended."""
         return self._history.learned
 
     # To go on with
 
     @property
     def calls(self) -> list[ModelCall]:
-        """Every call to a language model: its role in the search, step, tokens, dollars and seconds; empty
-        without a model. The run's `question` and `answer` events have what was asked and answered."""
+        """Every call to a language model, with its role in the search, step, tokens, dollars and seconds;
+        empty if no model took part. What was asked and answered is in the run's `question` and `answer`
+        events."""
         return calls_of(self.run)
 
     def export(self, path: str | Path | None = None, format: Format | None = None) -> str:
-        """The text of a file that does not depend on KernelBlaster, also written to `path` if given.
+        """Returns the text of a file that works without KernelBlaster, and writes it to `path` if given.
 
-        `cu`: the CUDA source. `module`: a Python file with a torch module, which runs the original for inputs
-        that the kernel was not verified on. `kernelbench`: a Python file with `ModelNew`. By default the
-        path's suffix decides; without one, `cu`.
-        """
+        `format` says what it is. `cu`: the CUDA source. `module`: a Python file with a torch module, which
+        runs the original for inputs that the kernel was not verified on. `kernelbench`: a Python file with a
+        class `ModelNew`. None: `module` if the path ends in `.py`, else `cu`."""
         suffix = Path(path).suffix if path is not None else ""
         with Run(self.run, writing=False) as opened:
             text = export_run(opened, format or SUFFIXES.get(suffix, "cu"))
@@ -143,16 +145,16 @@ class OptimizeResult:
         return text
 
     def report(self, path: str | Path = "report.html") -> Path:
-        """Writes a report on the run to `path`: one HTML file with every step and the reasons for it, which
-        needs nothing else. Returns the path."""
+        """Writes a report on the run to `path`, with every step and the reasons for it, and returns the path.
+        It is one HTML file that needs no other files."""
         from kernelblaster.report.writing import read, write
 
         contents = read([str(self.run)], self.run.parent, settings().data / "benches")
         return write(contents, Path(path), set())[0]
 
     def module(self) -> "torch.nn.Module":
-        """The optimized module. Where its kernel cannot run (no GPU, or inputs that it was not verified on),
-        the original runs instead, with a warning that says why."""
+        """Returns the optimized module. Where its kernel cannot run (there is no GPU, or it was not verified
+        on such inputs), the module runs the original instead, with a warning that says why."""
         loaded = self._loaded()
         arguments = loaded.get_init_inputs()
         named = isinstance(arguments, dict)

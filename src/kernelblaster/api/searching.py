@@ -1,7 +1,7 @@
-"""Create, search and continue a run: what `optimize` does in the Python API and in the command.
+"""Creates, searches and continues runs: what `optimize` does in the Python API and in the command.
 
-Nothing here prints. A `Watch` is called with progress; errors that can be acted on are raised.
-"""
+Nothing here prints. A `Watch` is called with progress; errors that the user can do something about are
+raised."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -51,8 +51,9 @@ RESTARTS = 1  # of a device that was lost, in one call
 
 class Watch(Protocol):
     """Interface of what receives a search's progress. It is called with a `Progress` whenever a candidate
-    goes to the judge, a step has its result, or the knowledge base has learned from an iteration. Its `stage`
-    is called with what the judge is doing now, its `say` with messages for a person."""
+    goes to the judge, a step has its result, or the knowledge base has learned from an iteration. Its method
+    `stage` is called with the name of what the judge begins to do; its method `say` is called with messages
+    for a person."""
 
     def __call__(self, progress: Progress) -> None: ...
 
@@ -63,11 +64,12 @@ class Watch(Protocol):
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """What a new run is to do. `task` is as the user named it; `knowledge` is the knowledge base, a file or a
-    URL (see `knowledge_at`); `device` says what candidates run on, and `gpu` is the GPU that an emulated
-    device stands for; `dtype` is the type to cast the task's floating tensors to (None: its own); `models`
-    says which language models take part (None: none). `filter` and `sanitize` are as in `EvaluationOptions`.
-    `by` names who writes the candidates if that is not a search of this program."""
+    """What a new run is to do. `task` is as the user named it, `search` are the settings. `knowledge` is the
+    address of the knowledge base, a path or URL (see `knowledge_at`). `device` is the kind of device on which
+    candidates run; `gpu` is the GPU that an emulated device stands for. `dtype` is the type to cast the
+    task's floating tensors to, None for its own. `models` says how language models take part, None if none
+    does. `filter` and `sanitize` are as in `EvaluationOptions`. `by` names who writes the candidates, if not
+    a search of KernelBlaster."""
 
     task: str
     search: Search
@@ -82,7 +84,7 @@ class SearchRequest:
 
     @property
     def about(self) -> dict[str, Any]:
-        """The settings as JSON data, for the first event of the run's log; without passwords."""
+        """This request as JSON data, for the first event of the run's log; passwords are left out."""
         data: dict[str, Any] = {"task": self.task, "dtype": self.dtype}
         data |= {"device": self.device, "gpu": self.gpu}
         data |= {"kb": shown(self.knowledge), "search": self.search.model_dump()}
@@ -92,21 +94,22 @@ class SearchRequest:
 
 
 def runs_folder(given: str | Path | None) -> Path:
-    """The folder of runs: the given one, else the user's own."""
+    """Returns the folder of runs: `given`, or the user's own if that is None."""
     return Path(given) if given else settings().data / "runs"
 
 
 def named_models(model: str | ModelUse | None) -> ModelUse | None:
-    """How the model KIND:NAME takes part: in its usual roles of a MAIC-RL search. A `ModelUse` or None is
-    returned as it is."""
+    """Returns how the model KIND:NAME takes part in a search: in its usual roles, in the strategy MAIC-RL. A
+    `ModelUse`, or None, is returned as it is."""
     if isinstance(model, str):
         return model_use_of(ModelChoice(model=absolute_name(model)), (), "maic-rl")
     return model
 
 
 def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
-    """The settings of a search. `budget` is the number of candidates to judge, or all settings as a
-    `Search`, or None for the default settings. With models, failed candidates may be retried more often."""
+    """Returns the settings of a search. `budget` is the number of candidates to judge, or a `Search` with all
+    settings, which is returned as it is, or None for the usual settings. If language models take part, failed
+    candidates may be corrected more often."""
     if isinstance(budget, Search):
         return budget
     usual = Search(retries=retries_with(models))
@@ -116,9 +119,10 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 def new_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Run:
-    """A new run with a copy of the task, open for writing, in a new folder under `runs`, or in `folder` if
-    that was reserved for it. With `store`, the URL of a shared database, its events are kept there. Raises
-    KernelBlasterError for a model or GPU that cannot be used, before the run is created."""
+    """Creates a run with a copy of the task and returns it, open for writing. Its folder is a new one under
+    `runs`, or `folder` if that was reserved for it. With `store`, the URL of a shared database, its events
+    are kept there. Raises KernelBlasterError, before anything is created, if a model or the GPU that is asked
+    for cannot be used."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
@@ -134,8 +138,8 @@ def new_run(
 def start_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Iterator[Run]:
-    """As `new_run`, in a context; the run is deleted again if no candidate was judged in it when the block
-    ends."""
+    """A context that creates a run as `new_run` does and gives it. If the block ends, with or without a
+    KernelBlasterError, and nothing was judged in the run, the run is deleted again."""
     with new_run(task, wanted, runs, folder, store) as run:
         try:
             yield run
@@ -154,10 +158,11 @@ def search_run(
     watch: Watch,
     fleet: FleetChoice | None = None,
 ) -> Optimized:
-    """Search, or continue searching, and write the results into the run's folder. `knowledge` is the URL of
-    the run's knowledge base with its password, which the run does not record; None if it needs none. With a
-    `fleet`, its devices judge. A lost device is restarted once, and the run continues; if it is lost again,
-    DeviceLost is raised."""
+    """Searches in a run, or continues its search, and writes the results into the run's folder. `models` says
+    how language models take part, None if none does. `knowledge` is the URL of the run's knowledge base with
+    its password, which the run does not record; None if it needs none. Candidates are judged on the devices
+    of `fleet`, or on one of this process if it is None. If the device is lost, it is started again once and
+    the run continues; if it is lost again, DeviceLost is raised."""
     where = opened(run.events[0].data["kb"], knowledge)
     for _ in range(RESTARTS):
         try:
@@ -173,8 +178,9 @@ def search_run(
 def _search_once(
     run: Run, models: ModelUse | None, where: str, watch: Watch, fleet: FleetChoice | None
 ) -> Optimized:
-    """As `search_run`, without restarting a lost device; `where` is the knowledge base with its password. If
-    a model's budget stopped the search, only the best source is written."""
+    """Searches as `search_run` does, without restarting a lost device. `where` is the address of the
+    knowledge base with its password. If the search was stopped early, only the best source is written into
+    the run's folder."""
     about = run.events[0].data
     search = Search.model_validate(about["search"])
     with (
@@ -240,8 +246,8 @@ def _strategy(
 
 
 def check_device(run: Run, name: str) -> None:
-    """Record the device's name in a new run. Raises NoDevice if the run was begun on a device of another
-    name, because times of both could not be compared."""
+    """Records the device's name in a new run. Raises NoDevice if the run was begun on a device of another
+    name, because times of two devices cannot be compared."""
     first = run.once("device", "begun", lambda: {"name": name})["name"]
     if first != name:
         raise NoDevice(f"the run was begun on {first}; this is {name}, and the two cannot be compared.")

@@ -1,8 +1,7 @@
-"""`stop` and `steer`: what people ask of a search that runs in another process.
+"""`stop` and `steer`: ask something of a search that runs in another process.
 
 kb.steer("last", budget=40, pin=["vectorized_memory_access"], note="at most 64 registers")
-kb.stop("last")
-"""
+kb.stop("last")"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,19 +26,21 @@ def steer(
     runs: str | Path | None = None,
     by: str = "python",
 ) -> list[SteeringCommand]:
-    """Ask a running search for something; it obeys before its next step. A run that nobody works on at the
+    """Asks a running search for something; it obeys before its next step. A run that nobody works on at the
     moment obeys when it is resumed. Returns the commands, which are on the disk when this returns. Raises
     StoreError if there is no such run.
 
-        run:          its name, a unique prefix of it, its folder, or `last`; `runs` is the folder of runs.
+        run:          its name, a unique beginning of that, its folder, or `last`; `runs` is the folder of
+                      runs, the user's own if left out.
         budget, seconds, gpu_seconds:
-                      new limits in all: candidates to judge, seconds, seconds of the device.
+                      new limits for the whole search: candidates to judge, wall-clock seconds, and seconds
+                      for which it holds the device.
         pin:          techniques to try first wherever they apply.
-        forbid:       techniques not to try at all; release: techniques to treat as any other again.
-        note:         a text for the next questions to a language model, if one takes part; if `standing`, for
-                      all further ones.
-        by:           who asks, for the record.
-    """
+        forbid:       techniques not to try at all.
+        release:      techniques to treat as any other again, after they were pinned or forbidden.
+        note:         a text that is added to the next questions to a language model, if one takes part;
+                      with `standing`, to all further ones.
+        by:           who asks, for the record."""
     return steer_run(
         _folder(run, runs),
         budget=budget,
@@ -57,17 +58,17 @@ def steer(
 def stop(
     run: str | Path, *, now: bool = False, runs: str | Path | None = None, by: str = "python"
 ) -> SteeringCommand | None:
-    """Stop a search that runs in another process of this machine; what it has judged is kept, and `resume`
-    continues it. By default it is asked to stop, which it does before its next candidate; returns that
-    request. With `now`, its process is interrupted as by Ctrl-C, and killed if that does not end it; returns
-    None once it has ended. A search of a bench can only be asked. Raises StoreError if the run is not
-    running, or cannot be stopped."""
+    """Stops a search that runs in another process of this machine. What it has judged is kept, and `resume`
+    continues it. Usually it is asked to stop, which it does before its next candidate; returns that request.
+    With `now`, its process is interrupted as by Ctrl-C, and terminated if that does not end it; returns None
+    once it has ended. A search of a bench can only be asked. Raises StoreError if no process of this machine
+    works on the run, or it cannot be stopped."""
     return stop_run(_folder(run, runs), now=now, by=by)
 
 
 def steering_of(run: str | Path, *, runs: str | Path | None = None) -> list[tuple[SteeringCommand, bool]]:
-    """The requests that `steer` and `stop` made of a run, the oldest first, each with whether the search has
-    obeyed it yet. Raises StoreError if there is no such run."""
+    """Returns all requests that `steer` and `stop` made of a run, the oldest first, each with True if the
+    search has obeyed it, else False. Raises StoreError if there is no such run."""
     return asked_of(_folder(run, runs))
 
 

@@ -1,4 +1,4 @@
-"""Load tasks and candidates from what users pass: names, paths, modules, source text."""
+"""Loads tasks and candidates from what users pass: names, paths, modules, source text."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -34,14 +34,14 @@ def load_task(
     init: str | None = None,
     name: str | None = None,
 ) -> Task:
-    """The task that `task` names (a name of a shipped suite, a file, a module, or source text), with its
-    signature (arguments and types) and workloads (choices of all sizes) derived. Raises BadTask if no task
-    can be derived, or the arguments contradict each other.
+    """Returns the task that `task` names (a name of a shipped suite, a file, a module, or source text), with
+    its signature (arguments and types) and workloads (choices of all sizes). Raises BadTask if no task can be
+    made of it, or if the arguments contradict each other.
 
     A module needs example `inputs`, which also determine its types. Files and names have inputs of their own,
-    and are cast to `dtype` if given; for a file without inputs, `inputs` and `init` are Python expressions
-    (text) for the inputs and the constructor's arguments. `name` is for modules and source text.
-    """
+    which are cast to `dtype` if given. For a file without inputs, `inputs` and `init` are Python expressions
+    (text) for the inputs and for the arguments of the module's constructor. `name` is what a task from a
+    module or from source text is called; None for a name of its own."""
     if isinstance(task, str | Path | Task):
         if inputs is not None and not isinstance(inputs, str):
             raise BadTask("example inputs go with a module; for a file, give them as text.")
@@ -61,10 +61,10 @@ def load_task(
 
 
 def load_candidate(candidate: CandidateLike, task: Task | None = None) -> Candidate:
-    """The candidate in a `.cu` file or a text (anything with a line break); a Candidate is returned as it is.
-    Raises KernelBlasterError if it cannot be read or does not define the launch function
-    (launch_gpu_implementation). If `task` is a CUDA source, the candidate may instead have the launch
-    function of that file and is adapted."""
+    """Returns the candidate in a `.cu` file or in a text (anything with a line break); a Candidate is
+    returned as it is. Raises KernelBlasterError if it cannot be read or does not mention the launch function
+    (launch_gpu_implementation). If `task` is a CUDA source, the candidate may have the launch function of
+    that source instead, and is adapted."""
     if isinstance(candidate, Candidate):
         return candidate
     if isinstance(candidate, str) and "\n" in candidate:

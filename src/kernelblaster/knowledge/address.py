@@ -1,5 +1,5 @@
-"""Addresses of knowledge bases, a file or a database URL: as the user gave them, and as a run recorded
-them."""
+"""Addresses of knowledge bases (a file's path or a database URL), as the user gives them and as runs record
+them, without a password."""
 
 from pathlib import Path
 
@@ -9,23 +9,23 @@ from kernelblaster.settings import settings
 
 
 def knowledge_at(given: str | Path | None) -> str:
-    """The address (a path or a database URL) of the knowledge base that the user gave, with a file's path
-    made absolute; if `given` is None, that of the user's default one, knowledge.db in the data folder."""
+    """Returns the address (a path or a database URL) of the knowledge base that the user gave; a path is made
+    absolute. If `given` is None, returns that of the user's default knowledge base: knowledge.db in the data
+    folder."""
     where = str(given or settings().data / "knowledge.db")
     return where if is_url(where) else str(Path(where).absolute())
 
 
 def lacks_password(recorded: str) -> bool:
-    """Whether a run recorded this address with the password left out: a database URL that has *** in its
-    place."""
+    """True if `recorded` is a database URL that has *** in place of its password, as runs record it."""
     return is_url(recorded) and HIDDEN in recorded
 
 
 def opened(recorded: str, given: str | None = None) -> str:
-    """The address to open a knowledge base by, from the one that a run recorded, where *** stands for a
-    password. `given` is the address with its password, if the user gives it again; without it the password is
-    left out, and libpq takes it from PGPASSWORD or ~/.pgpass. Raises KnowledgeError if `given` is another
-    knowledge base."""
+    """Returns the address by which a knowledge base can be opened. `recorded` is the address that a run
+    recorded, in which *** stands for a password. `given` is the address with its password, if the user gives
+    it again. If it is None, the address has no password, and libpq takes it from PGPASSWORD or ~/.pgpass.
+    Raises KnowledgeError if `given` is another knowledge base than `recorded`."""
     if given is not None:
         if shown(given) != recorded:
             raise KnowledgeError(f"the run was begun with the knowledge base {recorded}, not {shown(given)}.")

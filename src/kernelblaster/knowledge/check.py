@@ -1,4 +1,5 @@
-"""Checks a whole knowledge base, and rebuilds its other tables from the events where they are damaged."""
+"""Checks a whole knowledge base; if its tables of states and optimizations are damaged, makes them again from
+the events."""
 
 from pathlib import Path
 
@@ -17,9 +18,9 @@ MOST_LISTED = 20  # problems of one kind
 
 
 def problems(where: str | Path) -> list[str]:
-    """Everything found wrong with the knowledge base at this address, one line each: damaged rows (at most 20
-    of a table), or tables that differ from what the events give when they are applied again. Empty if nothing
-    is wrong."""
+    """Returns everything that is wrong with the knowledge base at the address `where`, one line each; empty
+    if nothing is. A line names a damaged row (at most 20 of a table). If no row is damaged, a line may say
+    that the tables of states and optimizations are not what the events give when they are applied again."""
     try:
         database = Database(where, create=False, trusting=True)
     except KnowledgeError as error:
@@ -40,9 +41,10 @@ def problems(where: str | Path) -> list[str]:
 
 
 def repair(where: str | Path) -> Path | None:
-    """Rebuild all tables of a knowledge base but that of events, from the events. A SQLite file is replaced,
-    and the path where the damaged one is kept is returned; a PostgreSQL database is changed in place (None).
-    No other process may use it meanwhile. Raises KnowledgeError if events are damaged too."""
+    """Makes the tables of states and optimizations of a knowledge base again from its events. A SQLite file
+    is replaced by a new one; returns the path to which the damaged one was renamed. A PostgreSQL database is
+    changed in place; returns None. No other process may use the knowledge base meanwhile. Raises
+    KnowledgeError if events are damaged too."""
     database = Database(where, create=False, trusting=True)
     try:
         with database.reading() as connection:
@@ -69,8 +71,8 @@ def _of(connection: Connection, table: Table) -> list[str]:
 
 
 def _together(where: str | Path) -> list[str]:
-    """Whether the tables of a knowledge base, whose rows are whole each, fit together: one line if states and
-    optimizations are not what follows from the events; empty if they are."""
+    """Returns one line if the tables of states and optimizations of a knowledge base are not what follows
+    from its events; empty if they are. Each row by itself must be undamaged."""
     try:
         with KnowledgeBase(where, create=False) as knowledge:
             made, kept = knowledge.rebuilt(), knowledge.content()

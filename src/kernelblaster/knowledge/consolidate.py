@@ -1,5 +1,6 @@
-"""Proposes changes that keep a knowledge base small and balanced: merging states, retiring techniques,
-lowering the weight of evidence. They are recorded as events, so each can be reverted."""
+"""Proposes changes that keep a knowledge base small and balanced: near-equal states are merged, techniques
+that do not pay are retired, and evidence of much-tried techniques gets less weight. The changes are recorded
+as events, so each can be reverted."""
 
 from dataclasses import dataclass
 from math import log
@@ -14,11 +15,12 @@ from kernelblaster.records.recipe import is_recipe
 
 @dataclass(frozen=True)
 class KnowledgeLimits:
-    """When consolidation changes something. Two states closer than the distance `same` are merged. A
-    technique in a state is retired after `attempts` attempts if its mean speedup plus two standard deviations
-    is still below `worth`, or its chance of a valid candidate plus two standard deviations below `valid` (0
-    to 1). Of the entries with many attempts, a random fraction `reweigh` has its counts of attempts
-    multiplied by `factor`, so that old results weigh less."""
+    """When consolidation changes something. Two states whose distance is below `same` are merged. A technique
+    with at least `attempts` attempts in a state is retired if its expected speedup plus two standard
+    deviations is below `worth`, or its chance of a valid candidate (0 to 1) plus two standard deviations is
+    below `valid`. Of the techniques with more attempts than that and than the median of their state, a random
+    fraction `reweigh` is chosen; the counts in their evidence are multiplied by `factor`, so that old results
+    weigh less."""
 
     same: float = 0.08
     attempts: float = 8.0
@@ -29,9 +31,10 @@ class KnowledgeLimits:
 
 
 def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[Change]:
-    """The changes that would keep a knowledge base's content small and balanced, in order: merges of states,
-    retirements of techniques, lowered weights of evidence. `content` itself is not changed. Merges and
-    retirements are determined by the evidence; `seed` only chooses whose weight is lowered."""
+    """Returns the changes that would keep a knowledge base's content small and balanced, in the order in
+    which they are to be made: merges of states, retirements of techniques, lowered weights of evidence.
+    `content` itself is not changed. Merges and retirements follow from the evidence; `seed` determines only
+    which techniques are chosen at random to have the weight of their evidence lowered."""
     tidied = content.copy()
     merges = _merges(content, limits)
     for merge in merges:

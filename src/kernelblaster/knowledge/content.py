@@ -1,8 +1,7 @@
-"""The content of a knowledge base at one version: states, and the techniques of each state.
+"""The content of a knowledge base at one version: its states, and the techniques of each state.
 
-Entries are immutable: a change replaces an entry by a new one, so a copy of the content is cheap and does not
-change as learning goes on.
-"""
+Entries are immutable: a change replaces an entry by a new one. So copying a content is cheap, and a copy does
+not change when the original does."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -39,9 +38,10 @@ from kernelblaster.records.step import parse_result
 
 class StateEntry(Record):
     """What the knowledge base has about one performance state (what bounds a kernel, with its metrics).
-    `discovered`: a search added it; it was not in the seed or an import. `notes` are remarks for people and
-    models. `merged_into` names the state that it was merged into; None if it was not. `exemplars` are sources
-    of the best candidates of searches that began in this state, the best first."""
+    `discovered`: a search added it, while others come from the seed or an import. `notes` are remarks for
+    people and models. `merged_into` names the state that this one was merged into, None if it was not merged.
+    `exemplars` are the sources of the best candidates of searches that began in this state, the one nearest
+    to the roofline floor first."""
 
     state: State
     discovered: bool = False
@@ -51,9 +51,10 @@ class StateEntry(Record):
 
 
 class OptimizationEntry(Record):
-    """What the knowledge base has about one technique in one state: how it is described, and what is known of
-    its gain. `prior` is the natural log of the speedup expected before any attempt, which counts as `weight`
-    observations; `evidence` are the results of all attempts; `retired` says why the technique is no longer
+    """What the knowledge base has about one technique in one state: its description, and what is known of its
+    gain. `preconditions` say what the technique needs. `prior` is the natural logarithm of the speedup
+    expected before any attempt; it counts as much as `weight` observations. `evidence` has the results of all
+    attempts. `notes` are remarks for people and models. `retired` says why the technique is no longer
     offered, None if it is offered."""
 
     state: str
@@ -70,18 +71,19 @@ class OptimizationEntry(Record):
     def prediction(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> Prediction:
-        """The prediction for one more attempt on a GPU architecture, after the techniques `applied`, in a
-        family of tasks (like "scan"); None stands for any. Without an architecture, attempts timed on a GPU
-        and attempts timed by a model are not mixed: see `Evidence.of_one_clock`."""
+        """Returns the prediction for one more attempt at the technique on the GPU `architecture` (such as
+        `sm_90a`), after the techniques `applied`, in a `family` of tasks (such as `scan`). None stands for
+        any architecture or family. Without an architecture, only attempts timed on GPUs are used, or those
+        timed by a model if there are no others (see `Evidence.of_one_clock`)."""
         evidence = self.evidence.of_one_clock if architecture is None else self.evidence
         return predict(self.prior, self.weight, evidence, architecture, applied, family)
 
     def scored(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> "Scored":
-        """The technique with its predicted gain on a GPU `architecture` (None: any), after the techniques
-        `applied`, in a `family` of tasks (None: any). `payoff`, which depends on other techniques, is left at
-        0."""
+        """Returns the technique with its prediction for one more attempt on a GPU `architecture` (None: any),
+        after the techniques `applied`, in a `family` of tasks (None: any). Its `payoff` is 0, since that
+        depends on other techniques and is computed elsewhere."""
         prediction = self.prediction(architecture, applied, family)
         optimization = Optimization.model_construct(
             technique=self.technique,
@@ -93,15 +95,16 @@ class OptimizationEntry(Record):
         return Scored(optimization, prediction, self.notes)
 
     def untried(self) -> "OptimizationEntry":
-        """A copy of what is known about a technique in a state without the results of attempts, as if it had
-        never been tried."""
+        """Returns a copy of this entry without evidence, as if the technique had never been tried in this
+        state."""
         return self.model_copy(update={"evidence": Evidence()})
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A technique with its prediction for an architecture, a task family and the techniques applied before.
-    `payoff` is the log speedup that it is worth in addition, because other techniques gain more after it."""
+    """A technique with its prediction, made for a GPU architecture, a family of tasks and the techniques
+    applied before. `notes` are the knowledge base's remarks on it. `payoff` is a natural logarithm of a
+    speedup: what the technique is worth beyond its own gain, because other techniques gain more after it."""
 
     optimization: Optimization
     prediction: Prediction
@@ -110,8 +113,8 @@ class Scored:
 
     @property
     def promise(self) -> float:
-        """The log speedup that an attempt is expected to bring: the expected gain of its prediction plus its
-        payoff."""
+        """The natural logarithm of the speedup that an attempt is expected to bring: `prediction.gain` plus
+        `payoff`."""
         return self.prediction.gain + self.payoff
 
 
@@ -121,22 +124,23 @@ Key = tuple[str, str | None]
 
 @dataclass
 class Content:
-    """All that a knowledge base has at one `version` (the number of the latest event, that is of the latest
-    recorded change). `states` are by name; `entries`, what is known about techniques, are by name of the
-    state, then of the technique. States that were merged into others are kept, with `merged_into` set."""
+    """All that a knowledge base has at one `version`, the number of its latest event (recorded change).
+    `states` has what is known about each state, by the state's name. `entries` has what is known about each
+    technique, by the name of the state and then of the technique. States that were merged into others are
+    still there, with `merged_into` set."""
 
     version: int = 0
     states: dict[str, StateEntry] = field(default_factory=dict)
     entries: dict[str, dict[str, OptimizationEntry]] = field(default_factory=dict)
 
     def copy(self) -> "Content":
-        """A second content with the same states and techniques, which can be changed without changing this
+        """Returns a content with the same states and techniques that can be changed without changing this
         one."""
         return Content(self.version, dict(self.states), dict(self.entries))
 
     def resolve(self, state: str) -> str:
-        """The name under which a state is kept: its own, or, if it was merged into another state, that one's.
-        Raises KnowledgeError if it is unknown."""
+        """Returns the name under which a state is kept: `state` itself, or the name of the state that it was
+        merged into. Raises KnowledgeError if the knowledge base has no state of this name."""
         if state not in self.states:
             near = get_close_matches(state, sorted(self.states), n=3)
             advice = f"did you mean {' or '.join(near)}?" if near else "`kernelblaster kb show` lists all."
@@ -146,8 +150,9 @@ class Content:
         return state
 
     def entry(self, state: str, technique: str) -> OptimizationEntry:
-        """What is known about a technique in a state; if that state was merged into another, in that one.
-        Raises KnowledgeError if the state or the technique in it is unknown."""
+        """Returns what is known about `technique` in `state`, or in the state that `state` was merged into.
+        Raises KnowledgeError if the knowledge base does not have the state or does not have the technique in
+        it."""
         name = self.resolve(state)
         if technique not in self.entries.get(name, {}):
             near = get_close_matches(technique, sorted(self.entries.get(name, {})), n=3)
@@ -162,9 +167,10 @@ class Content:
         applied: tuple[str, ...] = (),
         family: str | None = None,
     ) -> list[Scored]:
-        """The techniques of a state that are not retired, with their predictions for an architecture,
-        after the techniques `applied`, in a family of tasks (None: any); largest expected gain first.
-        Raises KnowledgeError if the state is unknown."""
+        """Returns the techniques of a state that are not retired, with their predictions for a GPU
+        `architecture`, after the techniques `applied`, in a `family` of tasks (None: any architecture or
+        family). The largest expected gain comes first. Raises KnowledgeError if the knowledge base has no
+        such state."""
         entries = self.entries.get(self.resolve(state), {}).values()
         scored = [e.scored(architecture, applied, family) for e in entries if e.retired is None]
         return sorted(scored, key=lambda item: (-item.prediction.gain, item.optimization.technique))
@@ -182,9 +188,10 @@ class Content:
             yield from self.entries.get(living.state.name, {}).values()
 
     def apply(self, change: Change, provenance: Provenance) -> set[Key]:
-        """Apply a change in place. Returns the keys of the entries that it changed (a state, or a state and a
-        technique); none if it adds nothing new. `provenance` gives the GPU architecture and task family of
-        observed results. Raises KnowledgeError if the change refers to an unknown state or technique."""
+        """Applies a change to this content, in place. Returns the keys of what changed; none if the change
+        adds nothing new. A key is (state, technique), or (state, None) for the state itself. `provenance`
+        gives the GPU architecture and the task family of an observed result. Raises KnowledgeError if the
+        change refers to a state or technique that the content does not have."""
         touched: set[Key] = set()
         match change:
             case StateAdded():
@@ -312,8 +319,8 @@ def _with(notes: tuple[str, ...], *more: str) -> tuple[str, ...]:
 
 
 def content_of(events: Iterable[KnowledgeEvent]) -> Content:
-    """The content after applying these events, in order, to an empty one, without those that were rolled
-    back or reverted."""
+    """Returns the content that results from applying these events in order, beginning with an empty content.
+    Events that were rolled back or reverted are left out."""
     recorded = list(events)
     content = Content()
     for event in effective(recorded):

@@ -1,5 +1,5 @@
-"""The rows that changed between two versions of a knowledge base, by which a `Content` in memory, or in a
-process without access to the database, is brought up to date."""
+"""The rows of a knowledge base that changed after some version. With them, a `Content` that was read earlier
+is brought up to date, in this process or in one without access to the database."""
 
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
@@ -13,8 +13,9 @@ from kernelblaster.knowledge.rows import Damaged, Values, checked, optimization_
 
 
 class ContentChanges(NamedTuple):
-    """The row of kb_about (latest version and counts of rows), and the rows of states and of optimizations
-    that changed since some version; all of them if the tables were rebuilt since."""
+    """What brings a content of some version up to date. `about` is the row of the table kb_about, with the
+    latest version and the counts of rows. `states` and `optimizations` are the rows of these tables that
+    changed since that version, or all rows if the tables were written anew since."""
 
     about: Values
     states: Sequence[Values]
@@ -22,8 +23,8 @@ class ContentChanges(NamedTuple):
 
 
 def changed_rows(connection: Connection, about: Any, since: int) -> ContentChanges:
-    """The rows that changed after version `since`; all rows if the tables were rebuilt since. `about` is the
-    row of kb_about."""
+    """Returns the rows that changed after version `since`; all rows if the tables were written anew after it.
+    `about` is the row of the table kb_about."""
     known = 0 if about.rebuilt > since else since
     found = (
         connection.execute(select(table).where(table.c.version > known))
@@ -34,8 +35,9 @@ def changed_rows(connection: Connection, about: Any, since: int) -> ContentChang
 
 
 def updated(content: Content, changes: ContentChanges) -> Content:
-    """A copy of `content` brought up to date with the rows that changed since its version. Raises DamagedRow
-    if a row's checksum is wrong, Damaged if the number of rows is not the one written."""
+    """Returns a copy of `content` brought up to date by the rows that changed since its version. Raises
+    DamagedRow if a row's checksum is wrong, and Damaged if the content then has another number of states or
+    techniques than kb_about says."""
     about = checked(tables.about, SimpleNamespace(**changes.about))  # type: ignore[arg-type]
     latest = Content() if about.rebuilt > content.version else content.copy()
     latest.version = about.version
@@ -55,7 +57,7 @@ def updated(content: Content, changes: ContentChanges) -> Content:
 
 
 def optimizations_in(content: Content) -> int:
-    """How many techniques this content has: a technique counts once for each state that offers it."""
+    """Returns the number of techniques in this content; a technique counts once in each state that has it."""
     return sum(map(len, content.entries.values()))
 
 

@@ -1,5 +1,5 @@
-"""The tables of states and optimizations, which hold the latest content: read, updated and rewritten in a
-transaction of the caller."""
+"""Reads, updates and rewrites the tables of states and optimizations, which hold the latest content. All
+functions work in a transaction that the caller has opened."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,9 +14,9 @@ from kernelblaster.knowledge.rows import Damaged, Values, checked, optimization_
 
 
 def about_row(connection: Connection) -> Any:
-    """The row of kb_about: the format, the latest version, the version at which all rows were last written
-    anew (`rebuilt`), and the counts of the other tables. Raises Damaged if it is missing or its checksum is
-    wrong."""
+    """Returns the single row of the table kb_about: the format of the tables, the latest version, the version
+    at which all rows were last written anew (`rebuilt`), and the numbers of rows of the other tables. Raises
+    Damaged if the row is missing or its checksum is wrong."""
     row = connection.execute(select(tables.about)).first()
     if row is None:
         raise Damaged("kb_about is empty")
@@ -24,8 +24,9 @@ def about_row(connection: Connection) -> Any:
 
 
 def refreshed(connection: Connection, known: Content) -> Content:
-    """The content at the latest version: `known` itself if that is the latest, else a copy of it, updated
-    with the rows that changed since. Raises Damaged if rows are damaged or missing."""
+    """Returns the content at the latest version. `known` is a content read earlier: it is returned itself if
+    its version is the latest, else a copy of it that is updated with the rows that changed since. Raises
+    Damaged if rows are damaged or missing."""
     about = about_row(connection)
     if about.version == known.version:
         return known
@@ -33,14 +34,13 @@ def refreshed(connection: Connection, known: Content) -> Content:
 
 
 def save(connection: Connection, content: Content, keys: set[Key]) -> None:
-    """Write the rows of `content` for these keys (states, or techniques in them), replacing older ones, and
-    the new version and counts."""
+    """Writes the rows of `content` for these keys, in place of older rows. A key is (state, technique), or
+    (state, None) for the state itself. Also writes the content's version and the new numbers of rows."""
     _save(connection, content, keys, about_row(connection).rebuilt)
 
 
 def rewrite(connection: Connection, content: Content) -> None:
-    """Deletes all rows of the tables of states and optimizations and writes those of `content`, in the
-    caller's transaction."""
+    """Deletes all rows of the tables of states and optimizations, and writes those of `content` instead."""
     connection.execute(tables.states.delete())
     connection.execute(tables.optimizations.delete())
     keys: set[Key] = {(name, None) for name in content.states}
@@ -66,8 +66,8 @@ def _save(connection: Connection, content: Content, keys: set[Key], rebuilt: int
 
 
 def replace_rows(connection: Connection, table: Table, rows: Sequence[Values]) -> None:
-    """Writes these rows to `table`; a row whose primary key is there already replaces that one. Does nothing
-    without rows."""
+    """Writes these rows to `table`. A row with a primary key that the table has already takes the place of
+    the old one. Does nothing if `rows` is empty."""
     if not rows:
         return
     insert = insert_into(connection, table)
@@ -78,13 +78,14 @@ def replace_rows(connection: Connection, table: Table, rows: Sequence[Values]) -
 
 
 def about_values(version: int, rebuilt: int, states: int, optimizations: int) -> Values:
-    """The values of the row of kb_about: the latest version, the version at which all rows were last written
-    anew (`rebuilt`), and the counts of the other tables."""
+    """Returns the values of the row of the table kb_about, with its checksum: the latest version, the version
+    at which all rows were last written anew (`rebuilt`), and the numbers of rows of the tables of states and
+    optimizations."""
     counts = {"states": states, "optimizations": optimizations}
     return summed(tables.about, {"format": tables.FORMAT, "rebuilt": rebuilt, "version": version, **counts})
 
 
 def save_about(connection: Connection, values: Values) -> None:
-    """Replaces the values of kb_about, a table with a single row: format, version and counts of the knowledge
-    base."""
+    """Replaces the values in the single row of the table kb_about, which has the format, version and numbers
+    of rows of the knowledge base."""
     connection.execute(tables.about.update().values(**values))

@@ -26,16 +26,18 @@ T = TypeVar("T")
 
 
 class Database:
-    """An open database of a knowledge base, created or migrated as needed. `name` is its address for
-    messages, without a password; `file` is the path of a SQLite file, else None. Raises KnowledgeError
-    if it cannot be opened or is damaged."""
+    """The open database of a knowledge base: SQLite in a file, or PostgreSQL. Opening creates its tables if
+    need be, and converts those of an older format. `name` is its address without a password, for messages.
+    `file` is the path of a SQLite file, None for other databases. Raises KnowledgeError if it cannot be
+    opened or is damaged."""
 
     def __init__(
         self, where: str | Path, create: bool, trusting: bool = False, reading_only: bool = False
     ) -> None:
-        """`where` is a path or a database URL. `create`: make a database if there is none. `trusting`: skip
-        the checks that the file is whole and ends at the last version written. `reading_only`: change
-        nothing, neither the format of an older database nor the files beside it; implies `trusting`."""
+        """Opens the database at `where`, a path or a database URL. `create`: make a database if there is
+        none. `trusting`: skip the checks that the file is whole and ends at the last version written.
+        `reading_only`: change nothing, neither the format of an older database nor the files beside it;
+        implies `trusting`."""
         trusting = trusting or reading_only
         self._reading_only = reading_only
         url = str(where) if "://" in str(where) else f"sqlite:///{where}"
@@ -110,8 +112,8 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A context with a connection that sees one consistent snapshot. Database errors become
-        KnowledgeError."""
+        """A context that gives a connection on which all reads see the same state of the database. Errors of
+        the database are raised as KnowledgeError."""
         engine = self.engine
         if not self.sqlite:
             engine = engine.execution_options(isolation_level="REPEATABLE READ")
@@ -120,8 +122,9 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A context with a connection in one transaction, committed at its end and rolled back on an
-        exception. Only one writer at a time, also across processes, so reads in it see the latest version."""
+        """A context that gives a connection with an open transaction, which is committed at the context's end
+        and rolled back on an exception. Only one process can be in such a context at a time, so what is read
+        in it is the latest version."""
         with (
             self._speaking("written"),
             self.engine.execution_options(kb_writing=True).begin() as connection,
@@ -131,9 +134,10 @@ class Database:
             yield connection
 
     def record_in_entries(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Records the changes `fresh`, each of which concerns one technique in one state, in a transaction of
-        its own, and returns the new version. Returns None, with nothing written, if a change needs more of
-        the content than `known`, an earlier one (see entry_rows.py)."""
+        """Records the changes `fresh`, each with its provenance and identity, in a transaction of its own,
+        and returns the new version. Each change must concern one technique in one state. `known` is a content
+        read earlier. Writes nothing and returns None if more must be read than the entries that are changed,
+        as entry_rows.py explains."""
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)
@@ -143,23 +147,23 @@ class Database:
             return record_in_entries(connection, known, fresh)
 
     def settle(self, version: int) -> None:
-        """Wait until what was read, up to this version, is on the PostgreSQL server's disk, because writers
-        commit first and wait for the disk after that (pipelined.py). Does nothing for files, where writers
-        wait before they commit."""
+        """Waits until everything up to this version, which was read just before, is on the PostgreSQL
+        server's disk. Writers there commit first and wait for the disk afterwards (pipelined.py), so a reader
+        may see what is not yet safe. Does nothing for SQLite files, where writers wait before they commit."""
         if not self.sqlite and version > self._settled:
             with self._speaking("read"), self.engine.begin() as connection:
                 connection.execute(text(DURABLE))
             self._settled = version
 
     def patiently(self, attempt: Callable[[bool], T]) -> T:
-        """Calls `attempt`, whose argument is True the first time, and returns its result. While the database
-        server cannot be reached, it is called again, for a limited time (patience.py). Raises
-        KnowledgeUnreachable after that."""
+        """Calls `attempt` and returns its result. While the database server cannot be reached, calls it
+        again, for a limited time (patience.py); raises KnowledgeUnreachable after that. The argument of
+        `attempt` is True at the first call and False at later ones."""
         return patiently(attempt, KnowledgeUnreachable)
 
     def reached(self, version: int) -> None:
-        """Note in a file beside a SQLite file that this version has been written (see head.py); does nothing
-        for other databases."""
+        """Writes into the small file beside a SQLite file that this version has been written (see head.py).
+        Does nothing for other databases."""
         if self._head is not None:
             self._head.reach(version)
 
@@ -230,7 +234,8 @@ class Database:
             REVISIONS.upgrade(connection)
 
     def damaged(self, what: str) -> KnowledgeError:
-        """The KnowledgeError to raise for damage, `what` in words; its message says how to recover."""
+        """Returns the KnowledgeError to raise for damage that `what` describes; its message adds how to
+        recover."""
         what = " ".join(what.split())
         return KnowledgeError(f"{self.name}: is damaged: {what}. {RESTORE}")
 

@@ -1,4 +1,4 @@
-"""The difference between two contents of a knowledge base: states added and removed, techniques changed."""
+"""Compares two contents of a knowledge base: states added and removed, techniques whose entries differ."""
 
 from math import exp
 
@@ -7,10 +7,10 @@ from kernelblaster.records.record import Record
 
 
 class Score(Record):
-    """What a knowledge base predicts for a technique in a state, on any GPU architecture and for any task:
-    the expected `speedup` of a valid candidate, the chance that an attempt gives one (`valid_chance`, 0 to
-    1), and the number of attempts behind both. `modelled`: the times of all attempts come from a model of a
-    GPU."""
+    """What a knowledge base predicts for a technique in a state, for all GPU architectures and tasks
+    together. `speedup` is that of a valid candidate, `valid_chance` (0 to 1) the chance that an attempt gives
+    one, and `attempts` the number of attempts behind both. `modelled`: there were attempts, and the times of
+    all come from a model of a GPU."""
 
     speedup: float
     valid_chance: float
@@ -19,9 +19,10 @@ class Score(Record):
 
 
 class Changed(Record):
-    """A technique in a state whose entry differs between two contents. `before` and `after` are its scores,
-    None for a content that does not have the technique; `notes` are the new ones, `retired` is the reason if
-    it is retired afterwards."""
+    """A technique in a state whose entry differs between two contents. `before` is its score in the first
+    content and `after` that in the second; None in a content that does not have the technique. `notes` are
+    those that only the second content has. `retired` is the reason if the technique is retired in the
+    second."""
 
     state: str
     technique: str
@@ -32,8 +33,8 @@ class Changed(Record):
 
 
 class Difference(Record):
-    """What differs between two contents: names of states that only one has, and techniques whose entries
-    differ."""
+    """How a second content differs from a first one: names of states that only the second has
+    (`states_added`) or only the first (`states_removed`), and techniques whose entries differ."""
 
     states_added: tuple[str, ...]
     states_removed: tuple[str, ...]
@@ -45,8 +46,9 @@ class Difference(Record):
 
 
 def difference(before: Content, after: Content) -> Difference:
-    """Compares two contents of a knowledge base, as of two versions or of two files: which states only one
-    has, and which techniques differ. States that were merged into others count as absent."""
+    """Compares two contents, of two versions of a knowledge base or of two knowledge bases. Returns which
+    states only one of them has, and which techniques differ. A state that was merged into another counts as
+    absent."""
     old = {entry.state.name for entry in before.living}
     new = {entry.state.name for entry in after.living}
     changed = []
@@ -81,8 +83,8 @@ def _changed(
 
 
 def score(entry: OptimizationEntry) -> Score:
-    """Summarizes what is known about a technique in a state (`entry`) in three numbers: predicted speedup,
-    chance of a valid candidate and number of attempts, over all GPU architectures and kinds of tasks."""
+    """Returns the three numbers that sum up what is known about a technique in a state: predicted speedup,
+    chance of a valid candidate and number of attempts, over all GPU architectures and families of tasks."""
     prediction = entry.prediction(None)
     return Score(
         speedup=exp(prediction.mean),

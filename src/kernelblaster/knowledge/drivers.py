@@ -1,4 +1,4 @@
-"""Settings of SQLite and PostgreSQL connections, and what their errors mean for the user."""
+"""Settings of SQLite and PostgreSQL connections, and what errors of these databases mean for the user."""
 
 import logging
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ NO_MEMORY = ("SQLITE_NOMEM", "SQLITE_IOERR_NOMEM", "SQLITE_IOERR_SHMMAP")
 
 
 def sentence(error: Exception, verb: str) -> str:
-    """What went wrong with the database, by the driver's `error`, and what to do, in words for the user.
-    `verb` is what was being done to it: "read" or "written"."""
+    """Returns what went wrong with the database and what to do about it, in words for the user. `error` is
+    the driver's exception. `verb` says what was being done to the database: "read" or "written"."""
     cause = getattr(error, "orig", None) or error
     reason = " ".join(str(cause).split())
     words, name = reason.lower(), getattr(cause, "sqlite_errorname", "")
@@ -70,15 +70,17 @@ def sentence(error: Exception, verb: str) -> str:
 
 
 def connecting(given: Mapping[str, object]) -> dict[str, object]:
-    """Arguments for connecting to PostgreSQL: time limits, in seconds to connect and in milliseconds for
-    unacknowledged bytes. Those that the URL's query (`given`) sets are left out."""
+    """Returns the time limits for a PostgreSQL connection, as arguments of the driver: 30 s to connect, and
+    120,000 ms for sent bytes that are not acknowledged. A limit that the URL's query (`given`) sets is left
+    out."""
     limits: dict[str, object] = {"connect_timeout": CONNECT_S, "tcp_user_timeout": 1000 * SILENT_S}
     return {name: limit for name, limit in limits.items() if name not in given}
 
 
 def prepare_postgres(engine: Engine) -> None:
-    """Have every new connection wait at most 60 s for a lock (BUSY_MS), and run a statement for at most 600 s
-    (STATEMENT_MS). Silences the driver's warnings on lost connections, because `patiently` reports these."""
+    """Sets up the engine so that every new connection waits at most 60 s for a lock (BUSY_MS) and runs a
+    statement for at most 600 s (STATEMENT_MS). Also silences the driver's warnings on lost connections, which
+    `patiently` reports itself."""
     logging.getLogger("psycopg").setLevel(logging.ERROR)
 
     @event.listens_for(engine, "connect")
@@ -91,9 +93,9 @@ def prepare_postgres(engine: Engine) -> None:
 
 
 def prepare_sqlite(engine: Engine, *, reading_only: bool = False) -> None:
-    """Have every new connection wait up to 60 s for locks (BUSY_MS) and use write-ahead logging, and begin
-    writing transactions with BEGIN IMMEDIATE, so that they never fail halfway for a lock. With `reading_only`
-    a connection can write nothing."""
+    """Sets up the engine so that every new connection waits up to 60 s for a lock (BUSY_MS), and uses
+    write-ahead logging. Writing transactions begin with BEGIN IMMEDIATE, so that they cannot fail halfway for
+    want of a lock. `reading_only`: connections cannot write."""
 
     @event.listens_for(engine, "connect")
     def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:

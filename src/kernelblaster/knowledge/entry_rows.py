@@ -1,6 +1,6 @@
-"""Records changes that each concern one technique in one state without reading the rest of a knowledge base's
-content. Most of what searches record is of this kind, and searches that share a knowledge base wait for each
-other while one writes."""
+"""Records changes of single entries (what is known about one technique in one state) without reading the rest
+of a knowledge base's content. Most of what searches record is of this kind, and searches that share a
+knowledge base wait for each other while one of them writes."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -30,9 +30,10 @@ EntryKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntriesRead:
-    """What is read from the database before entries (what is known about techniques in states) are changed:
-    `about`, the row of kb_about; `latest_state`, the version at which any state was last changed; `entries`,
-    the rows to change; `recorded`, the identities of those changes that are recorded already."""
+    """What is read from the database before entries (what is known about one technique in one state) are
+    changed. `about` is the row of the table kb_about; `latest_state` is the version at which any state was
+    last changed; `entries` are the rows to change; `recorded` are the identities of those changes that the
+    database has recorded already."""
 
     about: Any
     latest_state: int
@@ -42,8 +43,8 @@ class EntriesRead:
 
 @dataclass(frozen=True)
 class EntriesWritten:
-    """What is written to change entries (techniques in states): rows of events and optimizations, and the row
-    of kb_about."""
+    """The rows to write when entries (what is known about one technique in one state) are changed: new ones
+    of the table of events, replacements in the table of optimizations, and the row of kb_about."""
 
     events: list[Values]
     entries: list[Values]
@@ -51,9 +52,10 @@ class EntriesWritten:
 
 
 def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
-    """The (state, technique) pairs that the changes `fresh` are about. States that were merged are replaced
-    by what they were merged into, by `known`, an earlier content. None if a change concerns more than one
-    pair (is not of a type in SINGLE), or its state is not in `known`."""
+    """Returns the (state, technique) pairs that the changes `fresh` (each with its provenance and identity)
+    are about. A state that was merged into another is replaced by that one, as `known`, a content read
+    earlier, says. None if a change is of a type that may concern more than one pair (not in SINGLE), or if
+    `known` does not have its state."""
     keys: set[EntryKey] = set()
     for change, _, _ in fresh:
         if not isinstance(change, SINGLE) or change.state not in known.states:
@@ -65,9 +67,11 @@ def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
 def change_entries(
     known: Content, keys: set[EntryKey], fresh: Sequence[Fresh], read: EntriesRead
 ) -> EntriesWritten | None:
-    """Applies the changes `fresh` to the entries that were `read`, those of `keys`, and returns the rows to
-    write. None if those entries are not enough: states were added or merged since `known`, an entry is
-    missing, or a change was recorded before. Raises Damaged if a row's checksum is wrong."""
+    """Returns the rows to write for the changes `fresh` (each with its provenance and identity). `keys` are
+    the (state, technique) pairs that they are about, and `read` has the rows of these; `known` is a content
+    read earlier. None if this is not enough to apply the changes: a state was added, changed or merged after
+    `known` was read, an entry is missing, or one of the changes is recorded already. Raises Damaged if a
+    row's checksum is wrong."""
     about = checked(tables.about, read.about)
     if read.recorded or max(about.rebuilt, read.latest_state) > known.version:
         return None
@@ -92,9 +96,10 @@ def change_entries(
 
 
 def record_in_entries(connection: Connection, known: Content, fresh: Sequence[Fresh]) -> int | None:
-    """Records and applies the changes `fresh` in the caller's transaction, and returns the new version. Does
-    nothing and returns None if `known`, an earlier content, and the rows of the changed entries are not
-    enough to do so."""
+    """Records and applies the changes `fresh` (each with its provenance and identity) in the caller's
+    transaction, and returns the new version. `known` is a content read earlier. Does nothing and returns None
+    if the rows of the entries that are changed, together with `known`, are not enough to apply them (see
+    `change_entries`)."""
     keys = entry_keys(known, fresh)
     if not keys:
         return None

@@ -1,4 +1,5 @@
-"""Reads and appends rows of the table of events, in a transaction of the caller."""
+"""Reads and appends rows of the table of events. All functions work in a transaction that the caller has
+opened."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,8 +17,9 @@ Fresh = tuple[Change, Provenance, str]
 
 
 def read_events(connection: Connection, since: int = 0, until: int | None = None) -> list[KnowledgeEvent]:
-    """The events after version `since`, up to and including `until` (None: the latest), reverted ones
-    included. Raises Damaged if some are missing or not what was written."""
+    """Returns the events after version `since`, up to and including version `until` (None: the latest), in
+    order. Events that were reverted or rolled back later are among them. Raises Damaged if an event is
+    missing or its checksum is wrong."""
     events = [event_of(row) for row in event_rows(connection, since, until)]
     expected = range(since + 1, since + 1 + len(events))
     if [event.version for event in events] != list(expected):
@@ -26,8 +28,8 @@ def read_events(connection: Connection, since: int = 0, until: int | None = None
 
 
 def event_rows(connection: Connection, since: int, until: int | None) -> Sequence[Row[Any]]:
-    """The rows of the events after version `since`, up to and including `until` (None: the latest), in
-    order; not checked."""
+    """Returns the rows of the events after version `since`, up to and including version `until` (None: the
+    latest), in order. Their checksums are not verified."""
     table = tables.events
     query = select(table).where(table.c.version > since).order_by(table.c.version)
     if until is not None:
@@ -36,14 +38,14 @@ def event_rows(connection: Connection, since: int, until: int | None) -> Sequenc
 
 
 def append_events(connection: Connection, rows: Sequence[Values]) -> None:
-    """Add rows to the table of events; their versions must follow the latest one."""
+    """Adds rows to the table of events. Their versions must continue from the latest one without a gap."""
     if rows:
         connection.execute(tables.events.insert(), list(rows))
 
 
 def uncounted(connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:
-    """Those of the changes `known` (each with an identity) that are not in effect in this database: never
-    recorded, or recorded and later reverted or rolled back."""
+    """Returns those of the changes `known` (each with its provenance and identity) that have no effect in
+    this database at present: they were never recorded, or were recorded and later reverted or rolled back."""
     uids = [uid for _, _, uid in known]
     recorded: set[str] = set()
     for start in range(0, len(uids), AT_ONCE):
@@ -56,8 +58,8 @@ def uncounted(connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:
 
 
 def check_revertible(connection: Connection, version: int, name: str) -> None:
-    """Checks that the event of this version can be taken back: raises KnowledgeError, with the knowledge
-    base's `name`, if there is none or it is a rollback."""
+    """Raises KnowledgeError if the event of this version cannot be reverted: there is none, or it is a
+    rollback. `name` is the knowledge base's, for the message."""
     events = read_events(connection, version - 1, version)
     if not events or isinstance(events[0].change, RolledBack):
         raise KnowledgeError(

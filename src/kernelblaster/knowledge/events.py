@@ -1,5 +1,5 @@
-"""The events of a knowledge base: the changes that made it, each a class. Its content is the result of
-applying them in order."""
+"""The events of a knowledge base: the changes that it was made by, one class for each kind of change. What a
+knowledge base contains is the result of applying its events in order."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,8 +18,9 @@ Result = FiniteFloat | Failure
 
 
 class Provenance(Record):
-    """Where a change comes from: the run and step, the candidate's code, the GPU with its architecture,
-    the task with its family. None where unknown."""
+    """Where a change of a knowledge base comes from: the name of the run, the number of the step, the
+    candidate's code (16 hexadecimal digits), the GPU and its architecture, the task and its family (kind of
+    computation). A field is None where this is unknown."""
 
     run: str | None = None
     step: int | None = None
@@ -39,7 +40,8 @@ class StateAdded(Record):
 
 
 class OptimizationAdded(Record):
-    """A technique became known in a state. Its predicted speedup counts as `weight` observations."""
+    """A technique was added to a state. The speedup that is predicted for it counts as much as `weight`
+    observations."""
 
     kind: Literal["optimization_added"] = "optimization_added"
     state: str
@@ -48,8 +50,8 @@ class OptimizationAdded(Record):
 
 
 class PriorSet(Record):
-    """What is expected of a technique before any attempt was replaced: the `predicted` speedup now counts as
-    `weight` observations. The results of attempts are kept."""
+    """What is expected of a technique in a state before any attempt was replaced. The new expectation is the
+    speedup `predicted`, and counts as much as `weight` observations. The results of attempts are kept."""
 
     kind: Literal["prior_set"] = "prior_set"
     state: str
@@ -59,8 +61,8 @@ class PriorSet(Record):
 
 
 class Observed(Record):
-    """A technique was applied in a state, after the techniques in `before` had been applied; `result` is
-    the log speedup or the kind of failure."""
+    """A technique was tried in a state; the techniques in `before` had been applied earlier. `result` is the
+    natural logarithm of the speedup, or the kind of failure."""
 
     kind: Literal["observed"] = "observed"
     state: str
@@ -70,8 +72,8 @@ class Observed(Record):
 
 
 class EvidenceAdded(Record):
-    """Results from elsewhere were added to the evidence of a technique, as sums (imported documents do not
-    list single attempts)."""
+    """Results from elsewhere were added to the evidence of a technique in a state. They are sums over
+    attempts, because imported documents do not list single attempts."""
 
     kind: Literal["evidence_added"] = "evidence_added"
     state: str
@@ -80,8 +82,8 @@ class EvidenceAdded(Record):
 
 
 class Noted(Record):
-    """A remark for people and models was added to a state or, if `technique` is given, to that technique in
-    the state."""
+    """A remark for people and models was added: to a technique in a state, or to the state itself if
+    `technique` is None."""
 
     kind: Literal["noted"] = "noted"
     state: str
@@ -90,8 +92,9 @@ class Noted(Record):
 
 
 class Revised(Record):
-    """The words on a state were replaced or, if `technique` is given, those on that technique in it: its
-    `description`, `preconditions` (of a technique) and `notes`. None leaves them as they are."""
+    """Texts on a technique in a state were replaced, or texts on the state itself if `technique` is None.
+    Each of `description`, `preconditions` (only techniques have these) and `notes` is the new text, or None
+    if it stays as it is."""
 
     kind: Literal["revised"] = "revised"
     state: str
@@ -111,7 +114,8 @@ class Exemplified(Record):
 
 
 class StatesMerged(Record):
-    """The state `state` was merged into `into`: its name now stands for that state."""
+    """The state named `state` was merged into the state named `into`. From then on, both names stand for the
+    latter."""
 
     kind: Literal["states_merged"] = "states_merged"
     state: str
@@ -119,7 +123,7 @@ class StatesMerged(Record):
 
 
 class Retired(Record):
-    """A technique is no longer offered in a state; `reason` is for people."""
+    """A technique is no longer offered in a state. `reason` says why, in words for people."""
 
     kind: Literal["retired"] = "retired"
     state: str
@@ -128,8 +132,8 @@ class Retired(Record):
 
 
 class Reweighed(Record):
-    """The attempts counted in the evidence of these (state, technique) pairs are multiplied by `factor`
-    (below 1), so that the evidence weighs less."""
+    """The counts of attempts in the evidence of these (state, technique) pairs were multiplied by `factor`,
+    which is below 1, so that this evidence weighs less."""
 
     kind: Literal["reweighed"] = "reweighed"
     entries: tuple[tuple[str, str], ...]
@@ -137,15 +141,16 @@ class Reweighed(Record):
 
 
 class RolledBack(Record):
-    """The knowledge base is as it was at `version`: all events recorded after that one, up to this one, no
-    longer count."""
+    """The knowledge base was set back to what it was at `version`: the events recorded after that version and
+    before this event no longer count."""
 
     kind: Literal["rolled_back"] = "rolled_back"
     version: int
 
 
 class Reverted(Record):
-    """The event of this `version` no longer counts, as if it had never been recorded; later ones still do."""
+    """The event of this `version` no longer counts, as if it had never been recorded. Events after it still
+    count."""
 
     kind: Literal["reverted"] = "reverted"
     version: int
@@ -181,9 +186,9 @@ KNOWLEDGE = (
 
 
 class KnowledgeEvent(Record):
-    """A recorded change of a knowledge base. `version` is its position among all events of this knowledge
-    base, from 1; `uid` is its identity, the same in every knowledge base that it is copied to; `provenance`
-    says which search made it."""
+    """A recorded change of a knowledge base. `version` is its number among all events of this knowledge base,
+    from 1. `uid` identifies it, and stays the same in every knowledge base to which it is copied.
+    `provenance` says which search made the change."""
 
     version: int
     uid: str
@@ -193,8 +198,8 @@ class KnowledgeEvent(Record):
 
 
 def effective(events: Sequence[KnowledgeEvent]) -> list[KnowledgeEvent]:
-    """The events that count, in order: without those that were rolled back or reverted. A reverted revert
-    has no effect."""
+    """Returns the events that count, in order: those that were neither rolled back nor reverted. If an event
+    that reverts another one is itself reverted, that other one counts again."""
     for index in range(len(events) - 1, -1, -1):
         change = events[index].change
         if isinstance(change, RolledBack):

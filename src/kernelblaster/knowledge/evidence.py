@@ -20,16 +20,16 @@ T = TypeVar("T")
 
 
 def platform(architecture: str, *, modelled: bool) -> str:
-    """The name under which evidence from GPUs of an architecture is kept: the architecture itself (`sm_90a`)
-    where times were measured, and `sm_90a (modelled)` where they come from a model of the GPU."""
+    """Returns the name under which results from GPUs of an architecture are kept: the architecture itself
+    (`sm_90a`) where times were measured, and `sm_90a (modelled)` where they come from a model of the GPU."""
     return architecture + MODELLED if modelled else architecture
 
 
 class Evidence(Record):
-    """The results of all attempts at one technique in one state, as sums. `gains`: by GPU architecture, with
-    modelled attempts apart from measured ones (see `platform`), then by task family. `after`: attempts made
-    when another technique had been applied before, by that technique, then by architecture; each of these is
-    also in `gains`. `failures`: counts by kind of failure."""
+    """The results of all attempts at one technique in one state, as sums. `gains` has them by GPU
+    architecture (as `platform` names it, so modelled ones are apart from measured ones), then by task family.
+    `after` has those attempts before which another technique had been applied, by that technique, then by
+    architecture; they are also in `gains`. `failures` counts failed attempts by kind."""
 
     gains: Cells = Field(default_factory=dict)
     after: Cells = Field(default_factory=dict)
@@ -38,8 +38,9 @@ class Evidence(Record):
     def with_result(
         self, result: StepResult, architecture: str | None, family: str | None, before: tuple[str, ...]
     ) -> "Evidence":
-        """The evidence with one more attempt, which gave `result`; `before` are the techniques that had been
-        applied. An `architecture` or `family` of None is counted under "unknown"."""
+        """Returns the evidence with one more attempt. `result` is what it gave, and `before` are the
+        techniques that had been applied earlier. An `architecture` or `family` of None is counted under
+        "unknown"."""
         one = Tally(failed=1.0) if isinstance(result, Failed) else Tally(1.0, result.log_speedup)
         architecture = architecture or UNKNOWN
         return self.plus(
@@ -51,7 +52,8 @@ class Evidence(Record):
         )
 
     def plus(self, other: "Evidence") -> "Evidence":
-        """Adds the results of other attempts at the same technique. No attempt may be in both."""
+        """Returns the evidence from the attempts of this one and of `other` together. No attempt may be in
+        both."""
         failures = dict(self.failures)
         for kind, count in other.failures.items():
             failures[kind] = failures.get(kind, 0.0) + count
@@ -62,8 +64,8 @@ class Evidence(Record):
         )
 
     def times(self, factor: float) -> "Evidence":
-        """Evidence that weighs more or less: all counts of attempts multiplied by `factor`; mean log speedups
-        stay."""
+        """Returns the evidence with all counts of attempts multiplied by `factor`, so that it weighs more or
+        less. The mean log speedups stay the same."""
         return Evidence(
             gains=_scaled(self.gains, factor),
             after=_scaled(self.after, factor),
@@ -72,8 +74,9 @@ class Evidence(Record):
 
     @cached_property
     def by_architecture(self) -> dict[str, Tally]:
-        """The attempts on each GPU architecture, tasks of all families together. Modelled attempts have a
-        name of their own, like `sm_90a (modelled)`."""
+        """A tally of the attempts on each GPU architecture, tasks of all families together, by the name of
+        the architecture. Attempts with modelled times have a name of their own, such as `sm_90a
+        (modelled)`."""
         return {architecture: total(cells.values()) for architecture, cells in self.gains.items()}
 
     @cached_property
@@ -99,8 +102,9 @@ class Evidence(Record):
 
     @cached_property
     def of_one_clock(self) -> "Evidence":
-        """The evidence for a figure over all architectures: only the measured attempts, or the modelled ones
-        if none was measured. `failures` are those of all attempts."""
+        """The part of the evidence from which a figure over all architectures is computed, so that measured
+        and modelled times are not mixed: the measured attempts, or the modelled ones if none was measured.
+        Its `failures` are still those of all attempts."""
         if not (self.measured and self.modelled):
             return self
         return Evidence.model_construct(
@@ -111,22 +115,22 @@ class Evidence(Record):
 
     @cached_property
     def preparation(self) -> str | None:
-        """The technique whose earlier application changes the gain of this one, or its chance of a valid
-        candidate, most; None if none does significantly."""
+        """The technique that, applied earlier, changes most what this one gains, or how often it gives a
+        valid candidate. None if no technique changes that significantly."""
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
-        """The attempts on an architecture at tasks of one family, as a tally. None if families are not to be
-        told apart: because `family` is None, or because results depend on a preparation (another technique
-        applied before), by which attempts are divided already."""
+        """Returns the attempts on `architecture` at tasks of the family `family`, as a tally. None if
+        predictions should not treat families separately: `family` is None, or there is a preparation (another
+        technique applied before changes the results), by which the attempts are divided already."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())
 
     @cached_property
     def sides(self) -> "tuple[Side, Side]":
-        """The attempts divided by whether the preparation was applied before: (without it, after it). The
-        preparation is the earlier technique that changes results most; if there is none, both are all
+        """The attempts in two parts: those without and those with the preparation applied before. The
+        preparation is the earlier technique that changes results most. If there is none, each part has all
         attempts."""
         if self.preparation is None:
             everything = Side(self.by_architecture, self.total, Tally())
@@ -138,9 +142,9 @@ class Evidence(Record):
 
 
 class Side(NamedTuple):
-    """The attempts made without a preparation (a technique applied before that changes results), or those
-    made after it. `by_architecture` and `total` are their tallies; `across` is the total of the other
-    side."""
+    """The attempts that were made without a preparation (an earlier technique that changes results), or those
+    that were made after it. `by_architecture` and `total` are tallies of these attempts; `across` is the
+    tally of the others."""
 
     by_architecture: dict[str, Tally]
     total: Tally

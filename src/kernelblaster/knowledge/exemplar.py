@@ -10,10 +10,11 @@ KEPT = 4  # exemplars of one state
 
 
 class Exemplar(Record):
-    """The best candidate of a search: its `source`, the `techniques` that led to it from the first candidate,
-    the `family` of its kernel (None: unknown), and its `reach`: the roofline floor (the least time that the
-    GPU's bandwidth and peak rates allow) divided by its time, 1 at the floor. `architecture` is as in
-    `Evidence`, `task` names what it computes; `summary` is its author's, may be empty."""
+    """The best candidate of a search, kept as an example: its `source`, the `techniques` that led to it from
+    the first candidate, the `family` of its kernel (None: unknown), the GPU's `architecture` (named as by
+    `platform`) and the name of the `task`. `reach` is the roofline floor (the least time that the GPU's
+    bandwidth and peak rates allow) divided by the candidate's time: 1 at the floor, less for a slower one.
+    `summary` is what its author says of it, or empty."""
 
     source: str
     techniques: tuple[str, ...]
@@ -25,9 +26,9 @@ class Exemplar(Record):
 
 
 def with_exemplar(kept: Sequence[Exemplar], new: Exemplar) -> tuple[Exemplar, ...]:
-    """The exemplars of a state (example sources) with a new one added. Kept are only the fastest for each
-    task and architecture, each source once, and at most four in all (KEPT), those that reach the largest
-    fraction of the roofline floor's speed; best first."""
+    """Returns the exemplars (example sources) of a state after `new` was added to `kept`. Only the fastest
+    stays for each task and architecture, each source stays only once, and at most four stay in all (KEPT):
+    those with the largest `reach`, largest first."""
     best: dict[tuple[str, str], Exemplar] = {}
     for one in (*kept, new):
         key = (one.task, one.architecture)

@@ -23,11 +23,12 @@ def guesses(
     architecture: str | None,
     family: str | None = None,
 ) -> dict[str, float]:
-    """Guesses the log speedup of techniques in a `state` where they were not tried: for each one the mean of
-    its predictions in all states of `content`, weighted by the states' nearness and the attempts behind them,
-    and mixed with a default. Predictions are for a GPU architecture and a family of tasks (None: any). For a
-    recipe (several techniques in one step) it is the log of the speed relative to the roofline floor, from
-    other recipes weighted by their similarity to it."""
+    """Returns a guess of what each of the `techniques` gains in a `state` where it was not tried, as the
+    natural logarithm of a speedup. It is the mean of the technique's predictions in all states of `content`,
+    weighted by how near these states are and by how many observations are behind each, and mixed with a
+    default value. Predictions are for a GPU `architecture` and a `family` of tasks (None: any). For a recipe
+    (several techniques in one step) it is instead the logarithm of its speed relative to the roofline floor,
+    and recipes that resemble it count too."""
     recipes = {t: recipe for t in techniques if (recipe := Recipe.parse(t)) is not None}
     means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
     for living in content.living:

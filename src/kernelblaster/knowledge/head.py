@@ -1,9 +1,8 @@
-"""Stores which version a knowledge base in a file has reached, beside the file, while SQLite's log exists.
+"""Keeps a small file beside a knowledge base in a SQLite file, which says what version has been written last.
 
-The latest writes are in that log (`-wal`) until the last process closes the file. If a process is killed the
-log stays, and SQLite silently drops everything in it that follows a damaged record. This file then tells
-which version should be there.
-"""
+SQLite keeps the latest writes in its log (`-wal`) until the last process closes the database. If a process is
+killed, the log stays, and SQLite silently drops everything in it that follows a damaged record. The small
+file then tells which version should be there."""
 
 import contextlib
 import fcntl
@@ -16,22 +15,23 @@ BESIDE = ("-wal", "-shm", "-journal", "-head")
 
 
 class Head:
-    """A note beside a SQLite file, `file`: which version of the knowledge base was written last. By it, a
-    later opening notices that SQLite has silently dropped changes."""
+    """A small file beside the SQLite file `file`, which says what version of the knowledge base was written
+    last. When the knowledge base is opened later, it reveals that SQLite has silently dropped changes."""
 
     def __init__(self, file: Path) -> None:
         self._path, self._log = Path(f"{file}-head"), Path(f"{file}-wal")
 
     def read(self) -> int:
-        """The latest version that is known to have been written; 0 if there is no note or it is damaged."""
+        """Returns the latest version that is known to have been written; 0 if the small file is missing or
+        damaged."""
         try:
             return _version(self._path.read_bytes())
         except OSError:
             return 0
 
     def reach(self, version: int) -> None:
-        """Note that this version has been written, unless a later one is noted. I/O errors are ignored:
-        without the note only the check for lost writes is weaker."""
+        """Writes down that this version has been written, unless a later one is written down already. I/O
+        errors are ignored: without this file only the check for lost writes is weaker."""
         with contextlib.suppress(OSError):
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
@@ -42,14 +42,14 @@ class Head:
                 os.close(handle)
 
     def forget(self) -> None:
-        """Delete the note if SQLite's write-ahead log is gone: then everything is in the database file
-        itself."""
+        """Deletes the small file if SQLite's write-ahead log no longer exists, since everything is then in
+        the database file itself."""
         if not self._log.exists():
             self.drop()
 
     def drop(self) -> None:
-        """Deletes the file with the note, as for a knowledge base that is replaced; not being able to is
-        ignored."""
+        """Deletes the small file, for example because the knowledge base is replaced. That it cannot be
+        deleted, or does not exist, is ignored."""
         with contextlib.suppress(OSError):
             self._path.unlink()
 

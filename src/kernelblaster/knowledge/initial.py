@@ -19,17 +19,17 @@ EMPTY, SEED = "empty", "seed"
 
 
 def recorded_start(start: str) -> str:
-    """How a run's plan records which knowledge base it started with: `empty` and `seed` as they are, a URL
-    without its password, a path made absolute."""
+    """Returns how a run records the knowledge base that it started with: `empty` and `seed` as they are, a
+    URL without its password, a path made absolute."""
     return shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute())
 
 
 def start_knowledge(start: str, target: str | Path) -> None:
-    """Create the knowledge base at `target`, a file or a URL. `start` is `empty`, `seed` (the shipped
-    knowledge), or the file or URL of one to copy; a confined process, which has no access to that, has it
-    copied by the keeper (the process that has). A file that exists is left as it is. A call that was
-    interrupted can be repeated: it leaves no file behind, and at a URL only what the next call completes.
-    Raises KnowledgeError if `start` cannot be read or `target` cannot be written."""
+    """Creates the knowledge base at `target`, a path or a database URL. `start` says what is in it: `empty`
+    (nothing), `seed` (the shipped knowledge), or the path or URL of a knowledge base to copy. If only the
+    keeper process may read that one, the keeper copies it. A `target` file that exists is left as it is. If a
+    call is interrupted it can be repeated: it leaves no half-written file, and at a URL only what the next
+    call completes. Raises KnowledgeError if `start` cannot be read or `target` cannot be written."""
     if is_url(str(target)):
         with KnowledgeBase(target) as knowledge:
             _fill(knowledge, start)
@@ -40,8 +40,8 @@ def start_knowledge(start: str, target: str | Path) -> None:
 
 
 def start_here(start: str, path: Path) -> None:
-    """Creates the knowledge base in the file `path` as `start_knowledge` does, in this process instead of the
-    keeper (the process with access to the user's knowledge base)."""
+    """Creates the knowledge base in the file `path`, with the same `start` as `start_knowledge`, but always
+    in this process and never by the keeper. Does nothing if the file exists."""
     if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):
@@ -63,8 +63,9 @@ def _fill(knowledge: KnowledgeBase, start: str) -> None:
 
 
 def copy_knowledge(source: str | Path, target: Path) -> None:
-    """Copies the knowledge base file `source` to `target` consistently, also while others write to it. Raises
-    KnowledgeError if there is none, or it is damaged or cannot be copied."""
+    """Copies the knowledge base in the file `source` to the file `target`. The copy is consistent even while
+    other processes write to `source`. Raises KnowledgeError if there is no such file, it is damaged, or it
+    cannot be copied."""
     if not Path(source).is_file():
         raise KnowledgeError(f"{source}: there is no such knowledge base.")
     KnowledgeBase(source, create=False).close()  # raises if it is damaged

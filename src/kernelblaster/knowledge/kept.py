@@ -1,6 +1,6 @@
-"""A knowledge base that another process, the keeper, opens on behalf of a confined one. The confined process
-has neither the knowledge base's file nor its password; it can only read the content and record changes, which
-the keeper checks."""
+"""Access to a knowledge base through the keeper, another process that has it open. A confined process has
+neither the knowledge base's file nor its password; it can only read the content and record changes, which the
+keeper checks."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -26,22 +26,25 @@ _changes: TypeAdapter[Change] = TypeAdapter(Change)
 
 
 def open_knowledge(where: str | Path, create: bool = True) -> KnowledgeBase:
-    """The knowledge base at a path or URL: opened by the keeper (the process that has the access) if it was
-    told of this address, else by this process. `create`: make it if there is none."""
+    """Returns the knowledge base at a path or URL. If the keeper process was told of this address, the keeper
+    opens the knowledge base and this process asks it; else this process opens it. `create`: make it if there
+    is none."""
     if keeper.keeps(str(where)):
         return KeptKnowledge(str(where), create)
     return KnowledgeBase(where, create)
 
 
 def copy_kept(where: str, target: Path) -> None:
-    """Have the keeper (the process that has the access) copy the knowledge base at a path or URL to the file
-    `target`, which must have been announced to it. Raises KnowledgeError if the keeper cannot do so."""
+    """Makes the keeper (another process) copy the knowledge base at the path or URL `where` to the file
+    `target`, which the keeper must have been told of before. Raises KnowledgeError if the keeper cannot do
+    so."""
     _asked(where, "copy", to=str(target))
 
 
 class KeptKnowledge(KnowledgeBase):
-    """A knowledge base at a path or URL that the keeper (another process) has open. Rolling back, reverting,
-    withdrawing, consolidating and rebuilding are not possible from here: they raise KnowledgeError."""
+    """A knowledge base at a path or URL that the keeper (another process) has open for this one. Its content
+    can be read and changes recorded; rolling back, reverting, withdrawing, consolidating and rebuilding raise
+    KnowledgeError."""
 
     def __init__(self, where: str, create: bool = True) -> None:
         self._where = where
@@ -90,8 +93,8 @@ class KeptKnowledge(KnowledgeBase):
 
 
 class KnowledgeKeeper:
-    """The keeper's side: answers requests of `KeptKnowledge` in other processes for the knowledge base at
-    `where`, one at a time."""
+    """The part that runs in the keeper process: it carries out the requests that `KeptKnowledge` sends from
+    other processes for the knowledge base at `where`, one at a time."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -99,8 +102,8 @@ class KnowledgeKeeper:
         self._lock = threading.Lock()
 
     def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Does what a request of another process asks (`message`, JSON data) and returns the reply as JSON
-        data. Raises KnowledgeError, also for a malformed or unknown request."""
+        """Carries out a request of another process and returns the reply. Both are JSON data; the request's
+        `call` says what to do. Raises KnowledgeError if that fails or the request is malformed or unknown."""
         calls: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "open": self._opened,
             "changes": lambda asked: {"rows": self._base().changes(int(asked["since"]))},

@@ -1,4 +1,4 @@
-"""`KnowledgeBase`: which techniques helped in which performance state; searches look this up and add their
+"""`KnowledgeBase`: which techniques helped in which performance state. Searches look this up and add their
 results."""
 
 from uuid import uuid4
@@ -28,8 +28,9 @@ from kernelblaster.records import Optimization, State
 
 
 class KnowledgeBase(VersionedContent):
-    """A knowledge base in a file (SQLite) or at a URL (PostgreSQL), usable by many processes at once.
-    `VersionedContent` stores it; the methods here look up techniques and record what was learned."""
+    """A knowledge base in a file (SQLite) or at a URL (PostgreSQL), which many processes can use at once. The
+    methods here look up techniques and record what was learned; those of `VersionedContent` read and write
+    its versions."""
 
     # Retrieval
 
@@ -40,14 +41,16 @@ class KnowledgeBase(VersionedContent):
         applied: tuple[str, ...] = (),
         family: str | None = None,
     ) -> list[Scored]:
-        """The techniques of a state that are not retired, with their predictions for a GPU architecture,
-        after the techniques `applied`, in a family of tasks (None: any); largest expected gain first."""
+        """Returns the techniques of a state that are not retired, with their predictions for a GPU
+        `architecture`, after the techniques `applied`, in a `family` of tasks (None: any architecture or
+        family). The largest expected gain comes first. Raises KnowledgeError if the knowledge base has no
+        such state."""
         return self.content().optimizations(state, architecture, applied, family)
 
     def match(self, state: State, provenance: Provenance = NOBODY, within: float = MATCH) -> str:
-        """The name of the known state that counts as `state`: the one of the same name, else the nearest
-        within the distance `within`. If there is none, `state` is added as discovered, with this provenance,
-        and its name returned."""
+        """Returns the name of the known state that `state` is taken to be: the state of the same name (or the
+        one that it was merged into), else the nearest one within the distance `within`. If there is none,
+        `state` is added as discovered, with this provenance, and its own name is returned."""
         known = known_state(self.content(), state, within)
         if known is None:
             self.add_state(state, provenance, discovered=True)
@@ -56,16 +59,17 @@ class KnowledgeBase(VersionedContent):
     # Teaching
 
     def add_state(self, state: State, provenance: Provenance = NOBODY, discovered: bool = False) -> None:
-        """Adds a performance state under its name; does nothing if a state of that name is known.
-        `discovered`: a search met it; it is not from the seed or an import."""
+        """Adds a performance state under its name; does nothing if there is a state of that name.
+        `discovered`: a search found it, while others come from the seed or an import."""
         if state.name not in self.content().states:
             self.record([StateAdded(state=state, discovered=discovered)], provenance)
 
     def add_optimization(
         self, state: str, optimization: Optimization, weight: float = 1.0, provenance: Provenance = NOBODY
     ) -> None:
-        """Adds a technique (`optimization`) to a known state; one that is there is not changed. Its predicted
-        speedup counts as `weight` observations."""
+        """Adds a technique (`optimization`) to the state named `state`; does nothing if the state has that
+        technique. The speedup that is predicted for it counts as much as `weight` observations. Raises
+        KnowledgeError if there is no such state."""
         content = self.content()
         if optimization.technique not in content.entries.get(content.resolve(state), {}):
             added = OptimizationAdded(state=state, optimization=optimization, weight=weight)
@@ -79,9 +83,10 @@ class KnowledgeBase(VersionedContent):
         provenance: Provenance = NOBODY,
         before: tuple[str, ...] = (),
     ) -> int:
-        """Record the result of one attempt at `technique` in `state`, after the techniques `before`.
-        `result` is the log speedup of a correct candidate, or the kind of failure. Returns the new
-        version. Raises KnowledgeError if the technique is not known in that state."""
+        """Records the result of one attempt at `technique` in `state`, after the techniques `before` had been
+        applied. `result` is the natural logarithm of the speedup of a correct candidate, or the kind of
+        failure. Returns the new version of the knowledge base. Raises KnowledgeError if it does not have the
+        technique in that state."""
         try:
             change = Observed(state=state, technique=technique, result=result, before=before)
         except ValidationError as error:
@@ -92,20 +97,21 @@ class KnowledgeBase(VersionedContent):
     def note(
         self, state: str, note: str, technique: str | None = None, provenance: Provenance = NOBODY
     ) -> None:
-        """Adds a remark to a state or, if `technique` is given, to that technique in the state. Raises
-        KnowledgeError if either is unknown."""
+        """Adds a remark to a technique in a state, or to the state itself if `technique` is None. Raises
+        KnowledgeError if the knowledge base does not have that state or technique."""
         self.record([Noted(state=state, technique=technique, note=note)], provenance)
 
     def merge(self, other: "KnowledgeBase") -> int:
-        """Import the events of another knowledge base that this one does not have; returns how many. Its
-        tidying (merged states, retired techniques, weights) is not imported."""
+        """Copies to this knowledge base the events of another one that it does not have; returns how many.
+        What the other did to tidy itself (merged states, retired techniques, lowered weights) is not
+        copied."""
         theirs = [event for event in effective(other.log()) if isinstance(event.change, KNOWLEDGE)]
         return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
 
     def consolidate(self, seed: int, limits: KnowledgeLimits | None = None) -> list[Change]:
-        """Tidies the knowledge base within `limits` (None: the usual ones): merges near-equal states, retires
-        techniques that do not pay, lowers the weight of evidence; returns the changes made. `seed` chooses
-        whose weight is lowered."""
+        """Tidies the knowledge base and returns the changes made: merges near-equal states, retires
+        techniques that do not pay, and lowers the weight of some evidence. `limits` says when (None: the
+        usual limits). `seed` determines which of the much-tried techniques get less weight."""
         done: list[Change] = []
 
         def tidy(_: Connection, content: Content) -> list[Fresh]:

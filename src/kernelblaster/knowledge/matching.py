@@ -14,17 +14,17 @@ NEAR = 0.25
 
 @dataclass(frozen=True)
 class NearState:
-    """A state of the knowledge base and how different it is from the state that was looked for (`distance`,
-    as of the function `distance`)."""
+    """A state of the knowledge base, with its `distance` from the state that was looked for, computed by the
+    function `distance`: 0 is equal, and below 2 always."""
 
     state: State
     distance: float
 
 
 def distance(one: State, other: State) -> float:
-    """How different two performance states are, from 0 (equal) to below 2. A different primary bottleneck
-    adds 1, so that such states never match. Added to that is the mean of the differences of tags and of
-    shared metrics (tags alone if no metric is shared)."""
+    """Returns how different two performance states are, from 0 (equal) to below 2. It is the mean of how much
+    their tags differ and how much the metrics differ that both have (of the tags alone if they share no
+    metric), and 1 more if their primary bottlenecks differ, so that such states never match."""
     apart = 0.0 if one.primary == other.primary else 1.0
     parts = [_tags(one, other)]
     shared = (one.metrics.keys() & other.metrics.keys()) - {HEADROOM}
@@ -34,21 +34,21 @@ def distance(one: State, other: State) -> float:
 
 
 def nearness(distance: float) -> float:
-    """The weight (0 to 1) with which a result from another state counts in this one, by the distance of the
-    two states: 1 at distance 0, a half at 0.25 (NEAR), towards 0 beyond."""
+    """Returns the weight with which a result from one state counts in another, from the `distance` of the two
+    states: 1 at distance 0, a half at 0.25 (NEAR), falling towards 0 for larger distances."""
     return NEAR / (NEAR + distance)
 
 
 def nearest(state: State, known: Iterable[State]) -> NearState | None:
-    """The state among `known` with the smallest distance from `state`; of several, the first by name. None if
-    `known` is empty."""
+    """Returns the state among `known` with the smallest distance from `state`, and the first of these by name
+    if there are several. None if `known` is empty."""
     distances = [NearState(other, distance(state, other)) for other in known]
     return min(distances, key=lambda near: (near.distance, near.state.name), default=None)
 
 
 def _tags(one: State, other: State) -> float:
-    """The share of tags that only one state has, with 1 added to the denominator so that a single tag does
-    not decide."""
+    """Returns the number of tags that only one of the states has, divided by 1 plus the number of tags that
+    either has. The 1 keeps a single tag from deciding."""
     mine, theirs = set(one.secondary), set(other.secondary)
     return len(mine ^ theirs) / (1 + len(mine | theirs))
 

@@ -15,11 +15,12 @@ def payoffs(
     applied: tuple[str, ...],
     family: str | None = None,
 ) -> dict[str, float]:
-    """What each technique is worth beyond its own gain, as a log speedup, because another technique gains
-    more after it: half (LATER) of the log speedup that the other is expected to gain more with it than
-    without it, the largest if there are several others. `entries` are the techniques of one state; those that
-    no other depends on are not in the result, those already in `applied` are ignored. Predictions are for a
-    GPU architecture and a family of tasks (None: any)."""
+    """Returns what techniques are worth beyond their own gain because another technique gains more after
+    them, as natural logarithms of speedups, by technique. The value is half (LATER) of how much more the
+    other technique is expected to gain after this one than without it; if several others gain more, the
+    largest such value. `entries` are the techniques of one state. The result has only techniques on which
+    another one depends, and none that are in `applied`. Predictions are for a GPU `architecture` and a
+    `family` of tasks (None: any)."""
     best: dict[str, float] = {}
     for entry in entries.values():
         preparation = entry.evidence.preparation

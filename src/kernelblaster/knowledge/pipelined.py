@@ -1,10 +1,9 @@
-"""Records changes of single techniques on PostgreSQL. It holds the lock that other writers wait for as
-shortly as possible: for two round trips to the server, without waiting for the disk.
+"""Records changes of single entries (one technique in one state) on PostgreSQL. Other writers wait for a
+lock, which is held as shortly as possible: for two round trips to the server, without waiting for the disk.
 
-The transaction is committed without waiting for the disk. After it, a message is written to the server's log
-by a second transaction, whose commit does wait; when that returns, everything before it is on the disk too.
-So several writers wait for the disk at the same time.
-"""
+The transaction is committed without waiting for the disk. A second transaction then writes a message to the
+server's log, and its commit does wait; when it returns, everything before it is on the disk too. So several
+writers can wait for the disk at the same time."""
 
 from collections import namedtuple
 from collections.abc import Sequence
@@ -64,17 +63,18 @@ _EntryRow = namedtuple("_EntryRow", [column.name for column in tables.optimizati
 
 
 class PipelinedWriter:
-    """Records changes of single entries (techniques in states) through a connection of its own, which `close`
-    ends. Raises SQLAlchemy's and psycopg's errors."""
+    """Records changes of single entries (one technique in one state) through a connection of its own, which
+    is opened at the first use and ended by `close`. Errors of SQLAlchemy and psycopg are raised as they
+    are."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._opened: Any = None
 
     def record(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Records the changes `fresh` in a transaction of its own, which is on the server's disk when this
-        returns, and returns the new version. Does nothing and returns None where `record_in_entries` would;
-        `known` is an earlier content."""
+        """Records the changes `fresh` (each with its provenance and identity) in a transaction of its own and
+        returns the new version; they are then on the server's disk. `known` is a content read earlier. Does
+        nothing and returns None in the cases in which `record_in_entries` does."""
         keys = entry_keys(known, fresh)
         if not keys:
             return None

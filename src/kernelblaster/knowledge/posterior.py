@@ -1,13 +1,12 @@
-"""Predicts what a technique will gain, from evidence: specific evidence counts most, general evidence fills
-in.
+"""Predicts what a technique will gain, from evidence: evidence from attempts like the one in question counts
+most, and other evidence where there is little of it.
 
-Evidence is combined in order of how close it is to the attempt in question. First comes the prior. If another
-technique applied before (a preparation) changes results, attempts with it instead of without it, or the
-reverse, come next. Then come attempts on other GPU architectures, those on this architecture in other task
-families, and those in the same family. Everything from further away counts for at most four observations
-(`TRANSFER`; from attempts that differ in the preparation, one: `CONTRAST`), so that close evidence soon
-outweighs it.
-"""
+Evidence is combined step by step, the least similar first. The prior comes first. Next, if another technique
+applied before (a preparation) changes results, come the attempts that differ from this one in the
+preparation. Then come attempts on other GPU architectures, those on this architecture in other task families,
+and last those in the same family. At each step, everything before it counts for at most four observations
+(`TRANSFER`; for one, if it differs in the preparation: `CONTRAST`), so that a few attempts that are more
+similar soon outweigh it."""
 
 from dataclasses import dataclass
 from math import erf, exp, inf, pi, sqrt
@@ -26,10 +25,11 @@ VALID_PRIOR = (1.5, 0.5)
 
 @dataclass(frozen=True)
 class Prediction:
-    """A prediction for one attempt at a technique. For the log speedup of a valid candidate: the `mean`, the
-    standard deviation `spread` of that mean, and the `weight` behind it in observations. `valid` and
-    `invalid` are the parameters of the beta distribution of the chance of a valid candidate. `after` is the
-    technique whose earlier application, or its lack, was taken into account; None if none matters."""
+    """A prediction for one attempt at a technique. `mean` is the expected natural logarithm of the speedup of
+    a valid candidate, `spread` the standard deviation of that mean, and `weight` the number of observations
+    that it is worth. The chance of a valid candidate has a beta distribution with the parameters `valid` and
+    `invalid`. `after` is an earlier technique on which the result depends, so that the prediction depends on
+    whether it was applied; None if there is none."""
 
     mean: float
     spread: float
@@ -56,14 +56,15 @@ class Prediction:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The range in which the speedup of a valid candidate is expected: (lower, upper), two standard
-        deviations of its log below and above the mean."""
+        """The range in which the speedup of a valid candidate is expected, (lower, upper): the mean of its
+        logarithm minus and plus two standard deviations of that mean, as speedups."""
         return exp(self.mean - 2 * self.spread), exp(self.mean + 2 * self.spread)
 
     @property
     def gain(self) -> float:
-        """Expected log speedup of an attempt whose result is kept only if valid and faster; at least 0.
-        Uncertainty raises it, so that little-tried techniques are tried."""
+        """The expected natural logarithm of the speedup of an attempt, at least 0, if a candidate that is
+        invalid or slower is thrown away and counts as 0. A larger `spread` makes it larger, so that
+        little-tried techniques are tried."""
         z = self.mean / self.spread
         density = exp(-0.5 * z * z) / sqrt(2 * pi)
         below = 0.5 * (1 + erf(z / sqrt(2)))
@@ -78,9 +79,10 @@ def predict(
     applied: tuple[str, ...] = (),
     family: str | None = None,
 ) -> Prediction:
-    """The prediction for one more attempt on `architecture`, after the techniques `applied`, in a task of
-    `family`; None stands for any. `prior_mean` is the log speedup expected before any attempt, which counts
-    as `prior_weight` observations; `evidence` are the results of all attempts so far."""
+    """Returns the prediction for one more attempt at a technique on the GPU `architecture`, after the
+    techniques `applied`, in a task of the `family`; None stands for any. `prior_mean` is the natural
+    logarithm of the speedup expected before any attempt; it counts as much as `prior_weight` observations.
+    `evidence` has the results of all attempts so far."""
     preparation = evidence.preparation
     side = evidence.sides[preparation in applied]
     here = side.by_architecture.get(architecture or "", Tally())

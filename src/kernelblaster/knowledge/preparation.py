@@ -1,5 +1,5 @@
-"""Tests whether a technique pays only after another one, by comparing attempts made with and without that one
-before."""
+"""Tests whether a technique gains more or less after another one, by comparing the attempts before which the
+other was applied with those before which it was not."""
 
 from math import sqrt
 
@@ -14,17 +14,18 @@ DECISIVE_Z = 2.0
 
 
 def variance(one: Tally, other: Tally) -> float:
-    """The variance of a single log speedup, estimated from two sets of attempts, each around its own mean. So
-    that few attempts do not look certain, an assumed variance of 0.15 squared (NOISE) is averaged in as if it
-    were four further observations (NOISE_WEIGHT)."""
+    """Returns the variance of a single log speedup, estimated from two sets of attempts; deviations are taken
+    from the mean of each set. An assumed variance of 0.15 squared (NOISE) is averaged in as if it were four
+    further observations (NOISE_WEIGHT), so that few attempts do not look certain."""
     squares = NOISE_WEIGHT * NOISE * NOISE + one.squares + other.squares
     return squares / (NOISE_WEIGHT + one.seen + other.seen)
 
 
 def decisive(after: dict[str, Tally], everything: Tally) -> str | None:
-    """The technique in `after` whose earlier application changes the gain or the chance of a valid candidate
-    most; None if no change is larger than two standard errors (DECISIVE_Z). `after` are the attempts made
-    after each technique, `everything` all attempts."""
+    """Returns the technique that, applied earlier, changes most what an attempt gains or how often it gives a
+    valid candidate, in units of standard errors. None if none changes either by more than two standard errors
+    (DECISIVE_Z). `after` has the attempts that were made after each technique; `everything` is the tally of
+    all attempts."""
     best, best_z = None, DECISIVE_Z
     for technique, tally in after.items():
         if min(tally.attempts, everything.attempts - tally.attempts) < 2:

@@ -1,16 +1,15 @@
-"""Which recipes are learned and offered: sets of techniques that paid together on one path of a search
-(`records/recipe.py`).
+"""Which recipes (sets of techniques that paid together on one path of a search) are learned, and which are
+offered. The class is in records/recipe.py.
 
 A search that knows a recipe applies it in one step and has only the result judged, instead of a candidate for
 every technique on the path. A recipe is a set: the policy chooses the order of application, and paths that
 differ only in order teach the same recipe. Its result depends more on the kind of computation than on the
 state of the first kernel, so recipes of a family are offered in every state.
 
-A recipe's gain depends most on how slow the first candidate was, which says nothing about the recipe. So what
-is kept for it is its reach instead: the roofline floor (the least time that the GPU's bandwidth and peak
-rates allow) divided by the candidate's time, 0.8 for a candidate that takes 1.25 times the floor. The gain
-over a given candidate is computed from that.
-"""
+A recipe's gain depends most on how slow the first candidate was, which says nothing about the recipe. So the
+knowledge base keeps its reach instead: the roofline floor (the least time that the GPU's bandwidth and peak
+rates allow) divided by the time of the candidate at the path's end, 0.8 for one that takes 1.25 times the
+floor. The gain over a given candidate is computed from that."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import log
@@ -26,8 +25,9 @@ UNKNOWN_REACH = log(0.5)  # of a recipe that nothing is known of
 
 
 def recipe_of(gains: Sequence[tuple[str, float]]) -> Recipe | None:
-    """The recipe of these techniques, each given with its log speedup. If its text would have more than 200
-    characters (LONGEST), the techniques that gained least are left out. None if fewer than two are left."""
+    """Returns the recipe of these techniques; each is given as (name, log speedup). If the recipe's text
+    would have more than 200 characters (LONGEST), those that gained least are left out. None if fewer than
+    two techniques are left."""
     total: dict[str, float] = {}
     for technique, gained in gains:
         total[technique] = total.get(technique, 0.0) + gained
@@ -37,15 +37,16 @@ def recipe_of(gains: Sequence[tuple[str, float]]) -> Recipe | None:
 
 
 def reach(timing: Timing) -> float:
-    """The natural log of the roofline floor (the least time that the GPU's bandwidth and peak rates allow)
-    divided by the candidate's time: 0 at the floor, negative for a slower candidate."""
+    """Returns the natural logarithm of the roofline floor (the least time that the GPU's bandwidth and peak
+    rates allow) divided by the candidate's time: 0 for a candidate at the floor, negative for a slower
+    one."""
     return log(timing.floor_us / timing.candidate_us)
 
 
 def format_prediction(technique: str, value: float, *, modelled: bool = False) -> str:
-    """A prediction as text for people. `value` is a speedup, or for a recipe the speed relative to the
-    roofline floor (1: as fast as the GPU's bandwidth and peak rates allow); `modelled`: nothing behind it was
-    measured."""
+    """Returns a prediction for a technique or recipe as text for people. `value` is a speedup (2.5: "2.50x"),
+    or for a recipe its speed as a fraction of the roofline floor's (0.8: "0.80 of the floor's speed").
+    `modelled` adds ", modelled": no attempt behind the prediction was timed on a GPU."""
     text = f"{value:.2f} of the floor's speed" if is_recipe(technique) else f"{value:.2f}x"
     return f"{text}, modelled" if modelled else text
 
@@ -53,15 +54,15 @@ def format_prediction(technique: str, value: float, *, modelled: bool = False) -
 def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
 ) -> list[Recipe]:
-    """At most six recipes (sets of techniques for one step, OFFERED) for a kernel in the performance state
-    `state`, best first. Candidates for this are recipes that were tried on kernels of this `family` (kind of
-    computation) in any state, and those that are known in this state and were never tried.
+    """Returns at most six recipes (sets of techniques for one step, OFFERED) for a kernel of the `family`
+    (kind of computation) in the performance state `state`, best first. They are recipes that gave valid
+    candidates in this family, in any state, and recipes that are known in this state but were never tried.
 
-    First comes the recipe of the family's usual techniques, then the recipe with the best result in this
-    state, then the others by an optimistic prediction (mean plus one standard deviation, lowered where
-    attempts fail); results in this state override those in others. Recipes that would add fewer than two
-    techniques to `applied` are left out. `content` is the knowledge base's, `architecture` the GPU's.
-    """
+    The order is: first the recipe of the family's usual techniques (see `usual_recipe`), then the recipe with
+    the best result in this state, then the others by an optimistic prediction: the mean plus one standard
+    deviation, lowered by failures. For a recipe that was tried in this state, only its results there count.
+    Recipes that would add fewer than two techniques to `applied` are left out. `content` is the knowledge
+    base's; predictions are for the GPU `architecture`."""
     hoped: dict[Recipe, float] = {}
     here: dict[Recipe, float] = {}
     seen: dict[Recipe, float] = {}
@@ -94,8 +95,9 @@ def _recipes(content: Content) -> Iterator[tuple[Recipe, OptimizationEntry]]:
 
 
 def usual_recipe(seen: Mapping[Recipe, float]) -> Recipe | None:
-    """The recipe of all techniques that occur in more than 30 % of these recipes (USUAL), where each recipe
-    counts as often as it was seen (`seen`, by recipe); None if there are fewer than two such techniques."""
+    """Returns the recipe of all techniques that more than 30 % of the given recipes have (USUAL). `seen` says
+    of each recipe how many attempts at it there were; it counts that often. None if fewer than two techniques
+    are that common."""
     shares: dict[str, float] = {}
     for recipe, times in seen.items():
         for technique in recipe.techniques:

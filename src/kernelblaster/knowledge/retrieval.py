@@ -1,5 +1,5 @@
-"""Retrieval: the techniques, notes and example sources that a knowledge base has for a kernel, from its own
-performance state and from similar ones."""
+"""Retrieves the techniques, notes and example sources that a knowledge base has for a kernel, from the
+kernel's own performance state and from similar ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,9 @@ OTHER_BOTTLENECK = 1.0  # the least distance of a state with another primary bot
 
 
 def known_state(content: Content, state: State, within: float = MATCH) -> str | None:
-    """The name of the known state that `state` counts as: the one of the same name (or the state that it was
-    merged into), else the nearest within the distance `within` (see `distance`). None if there is none."""
+    """Returns the name of the known state that `state` is taken to be: the state of the same name (or the one
+    that it was merged into), else the nearest one, if its `distance` is at most `within`. None if there is
+    none."""
     if state.name in content.states:
         return content.resolve(state.name)
     near = nearest(state, [entry.state for entry in content.living])
@@ -29,8 +30,8 @@ def known_state(content: Content, state: State, within: float = MATCH) -> str | 
 
 @dataclass(frozen=True)
 class Precedent:
-    """What is known about a technique in one state of the knowledge base, and how far that state is from the
-    kernel's own (`distance`; 0: it is the same)."""
+    """What is known about a technique in one state of the knowledge base (`entry`), and the distance of that
+    state from the state of the kernel in question: 0 if it is the same, below 2 always."""
 
     entry: OptimizationEntry
     distance: float
@@ -38,8 +39,8 @@ class Precedent:
 
 @dataclass(frozen=True)
 class Retrieved:
-    """A technique for the state that is asked about: its score there, and its entries (`precedents`) in that
-    state and in others, the nearest first."""
+    """A technique that was retrieved for a kernel's state. `scored` has its prediction in that state;
+    `precedents` has what is known about it in that state and in others, the nearest state first."""
 
     scored: Scored
     precedents: tuple[Precedent, ...]
@@ -51,8 +52,8 @@ class Retrieved:
 
 @dataclass(frozen=True)
 class RetrievedExemplar:
-    """An exemplar (the source of a search's best candidate), the known state in which its search began, and
-    the distance of that state from the one that is asked about."""
+    """An exemplar (the source of a search's best candidate) that was retrieved for a kernel's state. `state`
+    is the known state in which its search began, and `distance` how far that is from the kernel's state."""
 
     exemplar: Exemplar
     state: str
@@ -60,8 +61,9 @@ class RetrievedExemplar:
 
 
 class Neighbourhood:
-    """What a knowledge base knows around one kernel's state. `name` is the known state that it counts as,
-    None if there is none. Results from other states count for less the further these are (see `nearness`)."""
+    """What a knowledge base has on the state of one kernel and on similar states. `name` is the known state
+    that the kernel's state is taken to be, None if there is none. Results in other states count less, the
+    further these states are (see `nearness`)."""
 
     def __init__(self, content: Content, state: State) -> None:
         self._content = content
@@ -70,8 +72,8 @@ class Neighbourhood:
 
     @cached_property
     def distances(self) -> dict[str, float]:
-        """The distance of every known state from the kernel's state, by name, the nearest first; 0 for the
-        known state that it counts as."""
+        """The distance of every known state from the kernel's state, by the name of the known state, the
+        nearest first. The state that the kernel's is taken to be has distance 0."""
         found = {
             entry.state.name: 0.0 if entry.state.name == self.name else distance(self._state, entry.state)
             for entry in self._content.living
@@ -79,15 +81,16 @@ class Neighbourhood:
         return dict(sorted(found.items(), key=lambda item: (item[1], item[0])))
 
     def precedents(self, technique: str) -> list[Precedent]:
-        """What is known about `technique` in each state that offers it, the nearest state first."""
+        """Returns what is known about `technique` in each state in which it is offered (not retired), the
+        nearest state first."""
         known = ((self._content.entries.get(name, {}), far) for name, far in self.distances.items())
         entries = ((entries.get(technique), far) for entries, far in known)
         return [Precedent(entry, far) for entry, far in entries if entry and entry.retired is None]
 
     def completed(self, entry: OptimizationEntry) -> OptimizationEntry:
-        """The entry of a technique in this state; if it was not tried here, results from other states are
-        added to its evidence, weighted by nearness. Recipes (several techniques in one step) are returned as
-        they are."""
+        """Returns `entry`, what is known about a technique in the kernel's state. If the technique was not
+        tried in that state, its results in other states, weighted by nearness, are added to the entry's
+        evidence. Recipes (several techniques in one step) are returned unchanged."""
         if entry.evidence.total.attempts >= 1 or is_recipe(entry.technique):
             return entry
         others = [p for p in self.precedents(entry.technique) if p.entry.state != entry.state]
@@ -100,10 +103,11 @@ class Neighbourhood:
     def techniques(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> list[Retrieved]:
-        """Techniques that are known in this state, in states with the same primary bottleneck, or that gained
-        something in any other; the largest expected gain first. Recipes (several techniques in one step) and
-        techniques retired in this state are left out. Predictions are for a GPU architecture and a family of
-        tasks (None: any), after the techniques `applied`."""
+        """Returns the techniques that are known in the kernel's state, in states with the same primary
+        bottleneck, or that gained something in any other state; the largest expected gain first. Recipes
+        (several techniques in one step) and techniques retired in the kernel's state are left out.
+        Predictions are for a GPU `architecture` and a `family` of tasks (None: any), after the techniques
+        `applied`."""
         own = self._content.entries.get(self.name or "", {})
         names = dict.fromkeys(name for name in self._names() if name not in own or own[name].retired is None)
         unknown = [name for name in names if name not in own]
@@ -117,17 +121,17 @@ class Neighbourhood:
         return sorted(retrieved, key=lambda one: (-one.scored.prediction.gain, one.technique))
 
     def notes(self) -> list[tuple[str, str]]:
-        """(state, note) of this state and of those with the same primary bottleneck, the nearest state and
-        its latest note first."""
+        """Returns (state, note) for the notes on the kernel's state and on those with the same primary
+        bottleneck: the nearest state first, and the latest note of each state first."""
         near = [name for name, far in self.distances.items() if far < OTHER_BOTTLENECK]
         return [(name, note) for name in near for note in reversed(self._content.states[name].notes)]
 
     def exemplars(
         self, family: str | None, techniques: Sequence[str], unlike: Sequence[str] = ()
     ) -> list[RetrievedExemplar]:
-        """Exemplars (sources of searches' best candidates) that have the family, the primary bottleneck or
-        one of the `techniques` in common with the kernel in question, those with most in common first.
-        Sources in `unlike` are left out."""
+        """Returns the exemplars (sources of searches' best candidates) that have something in common with the
+        kernel in question: its `family`, its primary bottleneck, or one of the `techniques`. Those with most
+        in common come first. Exemplars whose source is in `unlike` are left out."""
         ranked: list[tuple[float, RetrievedExemplar]] = []
         for name, far in self.distances.items():
             for one in self._content.states[name].exemplars:

@@ -1,5 +1,5 @@
-"""Converts events and entries to database rows with checksums and back: reading gives what was written, or an
-error that names the row."""
+"""Converts events and entries to database rows with checksums, and back. What is read is what was written, or
+an error names the damaged row."""
 
 import hashlib
 from collections.abc import Callable
@@ -20,12 +20,12 @@ Values = dict[str, Any]
 
 
 class Damaged(KnowledgeError):
-    """Raised if the tables of a knowledge base are not what was written to them; the message says how,
-    without the knowledge base's name."""
+    """The tables of a knowledge base are not as they were written. The message says what is wrong, without
+    the knowledge base's name."""
 
 
 class DamagedRow(Damaged):
-    """A row whose checksum does not fit its values; the message names the table and the row's key."""
+    """A row's checksum does not fit its values. The message names the table and the row's key."""
 
     def __init__(self, table: Table, row: Row[Any]) -> None:
         key = ", ".join(f"{column.name} {getattr(row, column.name)!r}" for column in table.primary_key)
@@ -33,12 +33,12 @@ class DamagedRow(Damaged):
 
 
 def summed(table: Table, values: Values) -> Values:
-    """Completes the values of a row: returns them with the checksum of all others under the key `sum`."""
+    """Returns the values of a row of `table` together with their checksum, which has the key `sum`."""
     return values | {"sum": _sum(table, values)}
 
 
 def checked(table: Table, row: Row[Any]) -> Row[Any]:
-    """Returns the row after verifying its checksum. Raises DamagedRow if that is wrong."""
+    """Returns the row itself if its checksum is right; raises DamagedRow if not."""
     values = {column.name: getattr(row, column.name) for column in table.columns if column.name != "sum"}
     if row.sum != _sum(table, values):
         raise DamagedRow(table, row)
@@ -46,8 +46,9 @@ def checked(table: Table, row: Row[Any]) -> Row[Any]:
 
 
 def event_row(version: int, change: Change, provenance: Provenance, uid: str) -> Values:
-    """A new event as the values of a row of the table of events, with its checksum and the present time.
-    `version` is its number, `uid` its identity, `provenance` says which search made the change."""
+    """Returns a new event as the values of a row of the table of events, with a checksum and the present
+    time. `version` is the event's number, `uid` its identity; `provenance` says which search made the
+    change."""
     values = {
         "version": version,
         "uid": uid,
@@ -60,7 +61,7 @@ def event_row(version: int, change: Change, provenance: Provenance, uid: str) ->
 
 
 def event_of(row: Row[Any]) -> KnowledgeEvent:
-    """Parses a row of the table of events. Raises DamagedRow if its checksum is wrong."""
+    """Returns the event in a row of the table of events. Raises DamagedRow if the row's checksum is wrong."""
     checked(tables.events, row)
     return KnowledgeEvent(
         version=row.version,
@@ -72,26 +73,27 @@ def event_of(row: Row[Any]) -> KnowledgeEvent:
 
 
 def state_row(name: str, version: int, entry: StateEntry) -> Values:
-    """What is known about the state `name` as the values of a row, with its checksum. `version` is that of
-    the event that changed it last."""
+    """Returns what is known about the state `name` as the values of a row, with a checksum. `version` is the
+    number of the event that changed the state last."""
     return summed(tables.states, {"name": name, "version": version, "body": entry.model_dump_json()})
 
 
 def state_of(row: Row[Any]) -> StateEntry:
-    """Parses a row of the table of states. Raises DamagedRow if its checksum is wrong."""
+    """Returns what a row of the table of states says about its state. Raises DamagedRow if the row's checksum
+    is wrong."""
     return StateEntry.model_validate_json(checked(tables.states, row).body)
 
 
 def optimization_row(state: str, technique: str, version: int, entry: OptimizationEntry) -> Values:
-    """What is known about a technique in a state as the values of a row, with its checksum. `version` is that
-    of the event that changed it last."""
+    """Returns what is known about a technique in a state as the values of a row, with a checksum. `version`
+    is the number of the event that changed it last."""
     values = {"state": state, "technique": technique, "version": version, "body": entry.model_dump_json()}
     return summed(tables.optimizations, values)
 
 
 def optimization_of(row: Row[Any]) -> OptimizationEntry:
-    """Parses a row of the table of optimizations, one technique in one state. Raises DamagedRow if its
-    checksum is wrong."""
+    """Returns what a row of the table of optimizations says about its technique in its state. Raises
+    DamagedRow if the row's checksum is wrong."""
     return OptimizationEntry.model_validate_json(checked(tables.optimizations, row).body)
 
 

@@ -1,5 +1,5 @@
-"""The initial content of a new knowledge base, from `seed.toml`: techniques with expected speedups, which
-results of attempts soon overrule."""
+"""The initial content of a new knowledge base, from `seed.toml`: states, and techniques with the speedups
+expected of them. Results of attempts soon outweigh these expectations."""
 
 import json
 import tomllib
@@ -14,13 +14,13 @@ SOURCE = Path(__file__).parent / "seed.toml"
 
 @cache
 def shipped_techniques() -> set[str]:
-    """The names of all techniques in the seed."""
+    """Returns the names of all techniques in the shipped knowledge (seed.toml)."""
     return {*tomllib.loads(SOURCE.read_text())["techniques"]}
 
 
 def seed_document() -> str:
-    """The shipped knowledge (states, techniques, expected speedups) as a JSON document that `import_changes`
-    takes."""
+    """Returns the shipped knowledge (states, techniques, expected speedups) as a JSON document, which
+    `import_changes` can read."""
     data = tomllib.loads(SOURCE.read_text())
     states = {}
     for name, state in data["states"].items():
@@ -34,6 +34,6 @@ def seed_document() -> str:
 
 
 def plant(knowledge_base: KnowledgeBase) -> int:
-    """Import the seed into a knowledge base; returns how many events were recorded, 0 if they all were there
-    before."""
+    """Adds the shipped knowledge to a knowledge base; returns how many events that took, 0 if it was there
+    already."""
     return knowledge_base.take_over(import_changes(seed_document(), SOURCE.name))

@@ -1,5 +1,5 @@
-"""Selection rules: draw the techniques to try next at random, from a seeded generator. docs/knowledge.md
-explains them."""
+"""Selection rules: they draw the techniques to try next at random, from a random generator whose seed makes
+draws repeatable. docs/knowledge.md explains them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import log
@@ -15,18 +15,18 @@ LEAST = 1e-3
 def weighted_choice(
     options: Sequence[Scored], count: int, random: Random, sharpness: float = 1.0
 ) -> list[Scored]:
-    """Draw up to `count` options without replacement, in the order drawn, with probabilities proportional to
-    max(promise, 0.001) ** sharpness, where the promise is an option's expected log speedup. With sharpness 1,
-    many techniques that promise little together outweigh one that pays; a larger one favours the best. (The
-    largest values of log(u) / weight, with u uniform in 0 to 1, make such a draw.)"""
+    """Draws up to `count` of the options at random, without drawing one twice, and returns them in the order
+    drawn. An option's chance is proportional to max(promise, 0.001) ** sharpness, where `Scored.promise` is
+    the log speedup that is expected of it. With sharpness 1, many techniques that promise little together
+    outweigh one that promises much; a larger sharpness favours the best."""
     keys = [log(1 - random.random()) / max(option.promise, LEAST) ** sharpness for option in options]
     return _top(options, keys, count)
 
 
 def thompson(options: Sequence[Scored], count: int, random: Random, sharpness: float = 1.0) -> list[Scored]:
-    """Thompson sampling: for each option one random draw from its posterior distributions (chance of a valid
-    candidate times log speedup, plus its payoff); returns the `count` options with the largest draws, largest
-    first. `sharpness` is not used."""
+    """Thompson sampling: returns the `count` options with the largest random draws, largest first. An
+    option's draw is a random chance of a valid candidate times a random log speedup, each from the
+    distribution that its prediction gives, plus its payoff. `sharpness` is not used."""
     keys = []
     for option in options:
         prediction = option.prediction

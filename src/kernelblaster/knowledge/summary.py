@@ -1,4 +1,4 @@
-"""Statistics of a knowledge base, and search for techniques by words."""
+"""Statistics of a knowledge base, and a search for techniques by words."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,9 +10,10 @@ from kernelblaster.records.record import Record
 
 
 class Payoff(Record):
-    """The mean speedup of a technique in a state when another technique (`after`) had been applied before it,
-    and without that (None if never observed). `count` is the number of valid attempts behind the former;
-    `modelled`: their times come from a model of a GPU, and no attempt at this technique was measured."""
+    """How a technique in a state does after another one. `speedup` is its mean speedup in attempts before
+    which the technique `after` had been applied, and `speedup_without` that in other attempts (None if there
+    are none). `count` is the number of valid attempts behind `speedup`. `modelled`: all times come from a
+    model of a GPU, because none was measured."""
 
     state: str
     technique: str
@@ -24,9 +25,12 @@ class Payoff(Record):
 
 
 class KnowledgeSummary(Record):
-    """How much a knowledge base has. States that were merged do not count. `retired` and `untried` count
-    techniques; `failures` counts attempts by kind of failure, `evidence` by architecture, `families` by task
-    family; `payoffs` are pairs of techniques with the largest speedups of one after the other, best first."""
+    """How much a knowledge base has at `version`. States that were merged into others do not count.
+    `discovered` counts states that searches added; `optimizations` counts techniques, once in each state;
+    `retired` and `untried` count those of them that are no longer offered or were never tried. `attempts`
+    counts attempts; `failures` the failed ones by kind, `evidence` all by GPU architecture, and `families`
+    all by task family. `payoffs` are pairs of techniques where one gained much after the other, the largest
+    speedup first."""
 
     version: int
     states: int
@@ -42,8 +46,9 @@ class KnowledgeSummary(Record):
 
 
 def search(content: Content, words: str) -> list[OptimizationEntry]:
-    """Techniques for which every one of the words occurs in the state's name or description, or the
-    technique's name, title, description, preconditions or notes, in upper or lower case."""
+    """Returns the entries (techniques in states) whose texts contain every one of the words, in upper or
+    lower case. The texts are the name, tags and description of the state, and the name, title, description,
+    preconditions and notes of the technique."""
     wanted = words.lower().split()
     matching = []
     for entry in _entries(content):
@@ -56,8 +61,8 @@ def search(content: Content, words: str) -> list[OptimizationEntry]:
 
 
 def summarize(content: Content, payoffs: int = 5) -> KnowledgeSummary:
-    """The statistics of a content, with at most `payoffs` pairs of techniques of which one was applied after
-    the other."""
+    """Returns the statistics of a knowledge base's content. `payoffs` is how many pairs of techniques are
+    listed at most, in which one was tried after the other."""
     entries = list(_entries(content))
     failures: defaultdict[str, float] = defaultdict(float)
     architectures: defaultdict[str, float] = defaultdict(float)

@@ -1,4 +1,5 @@
-"""The database tables of a knowledge base. Every row has a checksum of its other columns (rows.py)."""
+"""The database tables of a knowledge base. Every row has a checksum of its other columns, which rows.py
+computes."""
 
 from pathlib import Path
 

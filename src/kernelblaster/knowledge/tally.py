@@ -1,5 +1,5 @@
-"""`Tally`: counts, mean and variance of the log speedups of attempts, as sums that can be added and
-subtracted."""
+"""`Tally`: number, mean and variance of the log speedups of attempts, kept as sums so that tallies can be
+added and subtracted."""
 
 from collections.abc import Collection
 from typing import Annotated, NamedTuple
@@ -10,9 +10,9 @@ NonNegative = Annotated[FiniteFloat, Field(ge=0)]
 
 
 class Tally(NamedTuple):
-    """Sums over attempts: the number `seen` of valid ones, the `mean` of their log speedups and the sum of
-    squared deviations from it (`squares`), and the number that `failed`. Counts are fractions after their
-    weight was lowered."""
+    """What a set of attempts gave, as sums: `seen` is the number of valid ones, `mean` the mean of their log
+    speedups, `squares` the sum of the squared deviations from that mean; `failed` is the number of failed
+    ones. The numbers need not be whole, since old evidence is given less weight."""
 
     seen: NonNegative = 0.0
     mean: FiniteFloat = 0.0
@@ -24,7 +24,7 @@ class Tally(NamedTuple):
         return self.seen + self.failed
 
     def plus(self, other: "Tally") -> "Tally":
-        """Counts, mean and variance of both sets of attempts together."""
+        """Returns the tally of the attempts of this tally and of `other` together."""
         count = self.seen + other.seen
         if count == 0:
             return Tally(failed=self.failed + other.failed)
@@ -37,7 +37,8 @@ class Tally(NamedTuple):
         )
 
     def minus(self, part: "Tally") -> "Tally":
-        """Counts, mean and variance of the attempts that are not in `part`, which must be a subset."""
+        """Returns the tally of the attempts that are not in `part`, whose attempts must all be in this
+        tally."""
         count = self.seen - part.seen
         failed = max(0.0, self.failed - part.failed)
         if count < 1e-9:
@@ -48,14 +49,14 @@ class Tally(NamedTuple):
         return Tally(count, mean, max(0.0, squares), failed)
 
     def times(self, factor: float) -> "Tally":
-        """The same mean and variance with all counts multiplied by `factor`, so that they weigh more or
-        less."""
+        """Returns the tally with the same mean and variance, and all numbers of attempts multiplied by
+        `factor`, so that it weighs more or less."""
         return Tally(self.seen * factor, self.mean, self.squares * factor, self.failed * factor)
 
 
 def total(tallies: Collection[Tally]) -> Tally:
-    """The tally of all attempts together, computed in one pass, because predictions spend most of their
-    time here."""
+    """Returns the tally of the attempts of all these tallies together. It is computed in one pass, because
+    predictions spend most of their time here."""
     if len(tallies) == 1:
         return next(iter(tallies))
     count = sums = squares = failures = 0.0

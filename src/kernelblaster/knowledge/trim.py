@@ -1,5 +1,5 @@
-"""Shortens an exported knowledge base (a JSON document) to fit a prompt, by leaving out what matters
-least."""
+"""Shortens an exported knowledge base (a JSON document) so that it fits into a prompt, by leaving out the
+least important parts."""
 
 import json
 from typing import Any
@@ -11,14 +11,15 @@ NEEDLESS = (("evidence", "prior_speedup", "prior_weight"), ("notes", "retired"),
 
 
 def dumped(document: dict[str, Any]) -> str:
-    """The document as JSON text with an indent of one space."""
+    """Returns the document as JSON text, indented by one space a level."""
     return json.dumps(document, indent=1, ensure_ascii=False)
 
 
 def trimmed(document: dict[str, Any], limit_bytes: int) -> str:
-    """The document as JSON of at most `limit_bytes`; `document` is changed. First the evidence is left
-    out, then notes, then titles, then the techniques with the lowest predictions; each state keeps its
-    best the longest. Raises KnowledgeError if that is not enough."""
+    """Returns the document as JSON text of at most `limit_bytes`. Until it fits, these are left out in order:
+    evidence and priors, then notes, then titles, then the techniques with the lowest expected gains; the best
+    technique of each state goes last. `document` itself is changed. Raises KnowledgeError if the text cannot
+    be made to fit."""
     text = dumped(document)
     items = [item for state in document["states"].values() for item in state["optimizations"]]
     for names in NEEDLESS:

@@ -1,5 +1,5 @@
-"""A knowledge base's content in a database: every change is an event, and every earlier version can be
-read."""
+"""The content of a knowledge base in a database. Every change is an event, and the content at every earlier
+version can be read."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,11 +38,10 @@ T = TypeVar("T")
 
 class VersionedContent:
     """The content of a knowledge base in a file (SQLite) or at a URL (PostgreSQL), with the events that made
-    it; usable by many processes at once. `create`: make it if there is none. `reading_only`: it is only
-    looked at, and nothing about it changes. Methods raise KnowledgeError if it is damaged or cannot be
-    reached.
+    it. Many processes can use it at once. `create`: make it if there is none. `reading_only`: nothing in it
+    or beside it is changed. Methods raise KnowledgeError if it is damaged or cannot be reached.
 
-    The content is held in memory; before each read, only what other processes have changed is fetched."""
+    The content is kept in memory; each read first fetches what has changed in the database since."""
 
     def __init__(self, where: str | Path, create: bool = True, *, reading_only: bool = False) -> None:
         self._database = Database(where, create and not reading_only, reading_only=reading_only)
@@ -50,12 +49,13 @@ class VersionedContent:
 
     @property
     def name(self) -> str:
-        """The address as it is shown to people, without a password."""
+        """The address of the knowledge base (a path or URL), without a password, as it is shown to people."""
         return self._database.name
 
     @property
     def version(self) -> int:
-        """How many changes were recorded: the number of the latest event, 0 if there is none."""
+        """The number of changes that were recorded, which is the number of the latest event; 0 if there is
+        none."""
         return self.content().version
 
     def close(self) -> None:
@@ -70,15 +70,15 @@ class VersionedContent:
     # Reading
 
     def content(self) -> Content:
-        """The content after all recorded changes, as a snapshot that later ones do not affect. Only what
-        changed since the last call is read from the database."""
+        """Returns the content after all changes that are recorded now. It is a snapshot: changes recorded
+        later do not alter it. Only what changed since the last call is read from the database."""
         self._content = self._read(lambda connection: refreshed(connection, self._content))
         self._database.settle(self._content.version)
         return self._content
 
     def at(self, version: int) -> Content:
-        """The content as it was when `version` was the latest event. Raises KnowledgeError if there is no
-        such version."""
+        """Returns the content as it was when the event number `version` was the latest one. Raises
+        KnowledgeError if there is no such version."""
 
         def read(connection: Connection) -> Content:
             if version == self._latest(connection, version):
@@ -91,27 +91,27 @@ class VersionedContent:
         return content
 
     def log(self, since: int = 0, until: int | None = None) -> list[KnowledgeEvent]:
-        """The events after version `since`, up to and including `until` (None: the latest), reverted ones
-        included."""
+        """Returns the events after version `since`, up to and including version `until` (None: the latest).
+        Events that were reverted or rolled back later are among them."""
         return self._read(lambda connection: read_events(connection, since, until))
 
     def rows_of_log(self, since: int, until: int | None) -> list[Values]:
-        """The events after version `since`, up to and including `until` (None: the latest), as plain rows of
-        the table of events, to be sent to a process that has no access to the database."""
+        """Returns the rows of the events after version `since`, up to and including version `until` (None:
+        the latest), as plain data that can be sent to a process without access to the database."""
         return self._read(
             lambda connection: [dict(row._mapping) for row in event_rows(connection, since, until)]
         )
 
     def changes(self, since: int) -> ContentChanges:
-        """The rows that differ from the content at version `since`, for a process that has no access to the
-        database."""
+        """Returns the rows of the tables that changed after version `since`, with which a process without
+        access to the database brings its content up to date."""
         rows = self._read(lambda connection: changed_rows(connection, about_row(connection), since))
         self._database.settle(int(rows.about["version"]))
         return rows
 
     def rebuilt(self) -> Content:
-        """The content computed anew by applying all events in order, for comparison with the stored tables,
-        which are not read."""
+        """Returns the content computed anew by applying all events in order. It can be compared with the
+        content in the stored tables, which are not read for it."""
         return self._read(lambda connection: content_of(read_events(connection)))
 
     def _read(self, read: Callable[[Connection], T]) -> T:
@@ -127,8 +127,8 @@ class VersionedContent:
     # Writing
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
-        """Records these changes, each as an event, in one transaction: on an error, none of them.
-        `provenance` says which search made them. Returns the new version."""
+        """Records these changes, each as an event, in one transaction: if there is an error, none is
+        recorded. `provenance` says which search made them. Returns the new version."""
         fresh = [(change, provenance, uuid4().hex) for change in changes]
 
         def attempt(first: bool) -> int:
@@ -140,9 +140,9 @@ class VersionedContent:
         return self._database.patiently(attempt)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Records changes that come from elsewhere with identities of their own (`known`), except those that
-        are in effect here already; returns how many were recorded. One that was recorded and then reverted is
-        recorded again."""
+        """Records changes that were recorded elsewhere, each with its provenance and identity (`known`);
+        returns how many were recorded. A change with an identity that is here already is left out, unless it
+        was reverted or rolled back here."""
         taken: list[Fresh] = []
 
         def unknown(connection: Connection, _: Content) -> list[Fresh]:
@@ -158,16 +158,18 @@ class VersionedContent:
         return self._database.patiently(attempt)
 
     def rollback(self, version: int) -> int:
-        """Disregard all events after `version`. They stay recorded: rolling back to a later version
-        brings them back. Returns the new version."""
+        """Sets the content back to what it was at `version`. Records that as a new event, whose version is
+        returned. The events after `version` no longer count but stay recorded: a later rollback to the
+        version of one of them brings it back, with those before it."""
         with self._database.writing() as connection:
             self._latest(connection, version)
             content = self._disregard(connection, [RolledBack(version=version)])
         return self._keep(content)
 
     def revert(self, version: int) -> int:
-        """Disregard the one event of this version and keep later ones. Returns the new version. Raises
-        KnowledgeError if later events build on it."""
+        """Takes back the event number `version` alone, while later events still count. Records that as a new
+        event, whose version is returned. Raises KnowledgeError if later events build on the one taken
+        back."""
         with self._database.writing() as connection:
             self._latest(connection, version)
             check_revertible(connection, version, self.name)
@@ -183,8 +185,8 @@ class VersionedContent:
         return self._keep(content)
 
     def withdraw(self, concerned: Callable[[KnowledgeEvent], bool]) -> int:
-        """Disregard every observation for which `concerned` is true and keep all else; returns how many.
-        They stay recorded, as after `revert`."""
+        """Takes back every event that records an attempt's result and for which `concerned` returns True; all
+        others still count. Returns how many were taken back. They stay recorded, as after `revert`."""
         with self._database.writing() as connection:
             counted = effective(read_events(connection))
             chosen = [e for e in counted if isinstance(e.change, Observed) and concerned(e)]
@@ -195,8 +197,8 @@ class VersionedContent:
         return len(chosen)
 
     def rebuild(self, events: Sequence[Values] = ()) -> None:
-        """Append these rows to the table of events (usually none), and rewrite the other tables from all
-        events."""
+        """Writes the tables of states and optimizations anew from all events. `events` are rows to add to the
+        table of events before (usually none)."""
         with self._database.writing() as connection:
             append_events(connection, events)
             content = content_of(read_events(connection))

@@ -1,7 +1,7 @@
-"""Language models: one interface (`Model.ask`) for all providers, with an account of what calls cost.
+"""Language models: one interface (`Model.ask`) for all providers, and a ledger of what calls cost.
 
-Searches without a model need nothing of this; the libraries of the servers are imported when one is opened.
-"""
+Searches without a model need none of this. The libraries for calling servers are imported only when a model
+is opened."""
 
 from kernelblaster.models.factory import Service, open_models
 from kernelblaster.models.failures import (

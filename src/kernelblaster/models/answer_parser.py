@@ -1,4 +1,5 @@
-"""Parses a model's answer to a validated object, however the JSON is wrapped."""
+"""Parses a model's answer to a validated object, whether the JSON stands alone, in a fenced block or within
+other text."""
 
 import json
 import re
@@ -18,8 +19,9 @@ SHOWN_ERRORS = 8
 
 
 def read(request: Request[T], answer: ModelAnswer) -> T:
-    """The object in a model's answer, validated by the request's schema. Raises `Refused`, `TooLong` (cut at
-    the output limit), `Empty`, or `Malformed` if no JSON object in it fits."""
+    """Returns the object in a model's answer, validated by the request's schema. Raises `Refused` if the
+    model refused, `TooLong` if the answer was cut at the output limit, `Empty` if it has no text, and
+    `Malformed` if no JSON object in it fits the schema."""
     if answer.stop == "refusal":
         raise Refused(f"{answer.model} refused ({request.role}): {_start(answer.text)}", answer)
     if answer.stop == "length":

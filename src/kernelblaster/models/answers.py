@@ -1,5 +1,5 @@
-"""Stores models' answers on disk, one file each, keyed by the digest of the request: as a cache, and as a
-recording that can be replayed."""
+"""Stores models' answers on disk, one file each, named by the digest of the request. The files serve as a
+cache, and as a recording that can be replayed."""
 
 import os
 import tempfile
@@ -17,8 +17,9 @@ from kernelblaster.records.record import Record
 
 
 class Recorded(Record):
-    """A request and its answer as stored in a file. The answer is used again, and role, task and step are
-    used by `Replay`; the messages are only for people who read the file."""
+    """A request and its answer as stored in a file. An equal request gets the same `answer` again. `role`,
+    `task` and `step` are what `Replay` looks for if no equal request is stored. `messages` are only for
+    people who read the file."""
 
     role: str
     task: str
@@ -28,15 +29,15 @@ class Recorded(Record):
 
 
 class Answers:
-    """A folder of models' stored answers, one file for each request, named by the request's digest. Usable by
-    many processes at once."""
+    """A folder of models' stored answers, one file for each request, named by the request's digest. Many
+    processes can use it at once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def find(self, request: Request[T]) -> ModelAnswer | None:
-        """The stored answer to a request; None if there is none or its file is damaged. Raises ModelError
-        if the folder cannot be read."""
+        """Returns the stored answer to an equal request; None if there is none or its file is damaged. Raises
+        ModelError if the file cannot be read."""
         try:
             text = self._file(request).read_bytes()
         except FileNotFoundError:
@@ -49,8 +50,8 @@ class Answers:
             return None
 
     def all(self) -> Iterator[Recorded]:
-        """Yields every stored pair of request and answer in the folder, in the order of file names; damaged
-        files are skipped."""
+        """Yields every request in the folder with its answer, in the order of file names. Damaged files are
+        skipped."""
         for file in sorted(self.folder.glob("*.json")):
             with suppress(ValidationError, OSError):
                 yield Recorded.model_validate_json(file.read_bytes())
@@ -59,8 +60,8 @@ class Answers:
         return self.find(request) is not None
 
     def keep(self, request: Request[T], answer: ModelAnswer) -> None:
-        """Store an answer, in place of an earlier one; the file is complete and flushed to disk on
-        return. Raises ModelError if it cannot be written."""
+        """Stores the answer to a request, in place of an earlier one; on return it is on the disk. Raises
+        ModelError if it cannot be written."""
         record = Recorded(
             role=request.role, task=request.task, step=request.step, messages=request.messages, answer=answer
         )
@@ -82,8 +83,8 @@ class Answers:
 
 
 class RecordingEndpoint:
-    """An endpoint (source of raw answers) that returns the stored answer to a request if there is one;
-    otherwise it asks the inner endpoint and stores the answer before returning it."""
+    """An endpoint (source of raw answers) that returns the stored answer to a request if there is one.
+    Otherwise it asks the inner `endpoint` and stores the answer in `answers` before it returns it."""
 
     def __init__(self, endpoint: Endpoint, answers: Answers) -> None:
         self._endpoint = endpoint
@@ -99,8 +100,9 @@ class RecordingEndpoint:
 
 
 class Once:
-    """An endpoint (source of raw answers) that lets only one of several equal requests at a time through to
-    the inner one: if the inner one stores answers, all but the first are answered from the store."""
+    """An endpoint (source of raw answers) that passes equal requests to the inner `endpoint` one after the
+    other, never at the same time. If the inner one stores answers, only the first of them is really asked,
+    and the others get the stored answer."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -115,9 +117,9 @@ class Once:
 
 
 class Replay:
-    """An endpoint (source of raw answers) that gives recorded answers only. A request that is not recorded
-    word for word gets the answer recorded for the same role (kind of question), task and step, if there is
-    exactly one. Raises NotRecorded for any other."""
+    """An endpoint (source of raw answers) that asks no model and gives recorded answers only. A request gets
+    the answer recorded for an equal one. If there is none, it gets the answer recorded for the same role
+    (kind of question), task and step, if exactly one is."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -126,8 +128,8 @@ class Replay:
             self._by_step[one.role, one.task, one.step].append(one.answer)
 
     def answer(self, request: Request[T]) -> ModelAnswer:
-        """The recorded answer. Raises NotRecorded if there is none for this request, nor exactly one for its
-        role, task and step."""
+        """Returns the recorded answer to this request. Raises NotRecorded if no equal request is recorded,
+        and not exactly one for the same role, task and step."""
         answer = self._answers.find(request) or self._at(request)
         if answer is None:
             raise NotRecorded(

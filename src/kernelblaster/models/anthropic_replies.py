@@ -1,4 +1,4 @@
-"""Sends requests to servers with Anthropic's messages API and parses their replies."""
+"""Sends requests to servers with Anthropic's messages API, and parses their replies."""
 
 from typing import Annotated, Any, Literal
 
@@ -22,8 +22,8 @@ class StopDetails(Shape):
 
 
 class Delta(Shape):
-    """What an event of a streamed reply adds to it: more `text` of the answer, or `stop_reason`, why the
-    model stopped."""
+    """What one event adds to a streamed answer: more of its `text`, or the reason why the model stopped
+    (`stop_reason`, with explanations in `stop_details`)."""
 
     type: str | None = None
     text: str = ""
@@ -36,8 +36,8 @@ class MessageStart(Shape):
 
 
 class StreamEvent(Shape):
-    """One event of a stream. `usage` is not validated here, so that a wrong count does not lose the
-    answer."""
+    """One event of a streamed reply. `usage` has the token counts as they came; they are validated later, so
+    that a wrong count does not lose the answer."""
 
     type: str = ""
     message: MessageStart | None = None
@@ -50,8 +50,9 @@ Count = Annotated[int, Field(ge=0)] | None
 
 
 class AnthropicCounts(BaseModel):
-    """Token counts as the server reports them: `input_tokens` does not include those read from or written
-    to its cache."""
+    """Token counts as an Anthropic server reports them; None where it reports none. `input_tokens` does not
+    include the tokens read from the server's prompt cache or written to it, which have counts of their
+    own."""
 
     model_config = ConfigDict(strict=True)
     input_tokens: Count = None
@@ -65,14 +66,15 @@ class ModelProperties(Shape):
 
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
-    """Send the request `exchange` with this key (None: without one) and read the streamed answer. Raises a
-    `ModelError` if the server refuses, cannot be reached, or gives no whole answer."""
+    """Sends a request for an answer to a server with Anthropic's API and returns the answer, which is read as
+    a stream. `key` is the API key, None for none. Raises a `ModelError` if the server refuses, cannot be
+    reached, or gives no complete answer."""
     return exchanged(exchange, key, lambda response: Said(answer=_streamed(exchange, response, key or "")))
 
 
 def context_of(exchange: Exchange, key: str | None) -> int | None:
-    """The model's context length in tokens; None if the server does not say. `exchange` asks for the model's
-    properties."""
+    """Returns the model's context length in tokens; None if the server does not say. `exchange` is the
+    request for the model's properties; `key` is the API key, None for none."""
     properties = exchanged(
         exchange, key, lambda response: shaped(exchange.name, response.document(), ModelProperties)
     )

@@ -15,9 +15,9 @@ OPTIONS = {"output_config": ("output_config", "output_format", "structured", "sc
 
 
 class AnthropicServer:
-    """An endpoint for one model of Anthropic, or of a server with the same API. The system message is
-    marked for the server's prompt cache, so that the next request of the same role costs less.
-    Temperature and seed are not sent."""
+    """An endpoint (source of raw answers) for one model of Anthropic, or of a server with the same API. The
+    system message is marked for the server's prompt cache, so that the next request of the same role costs
+    less. Temperature and seed of requests are not sent."""
 
     def __init__(self, name: str, model: str, *, url: str, key: str, limits: CallLimits) -> None:
         """`name` is the model's name in messages, `model` the server's name for it. `key` names the
@@ -32,8 +32,8 @@ class AnthropicServer:
         return self.options.asked(lambda: self._body(request), lambda body: self._send(body, request))
 
     def context_length(self) -> int | None:
-        """How many tokens the model takes, prompt and answer together; None if the server does not say. Asks
-        the server."""
+        """Asks the server how many tokens the model takes, prompt and answer together; None if it does not
+        say."""
         return context_length(self._server.asking(f"v1/models/{quote(self._model, safe='')}"), self._model)
 
     def _body(self, request: Request[T]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""One HTTP call with limits on time and bytes, for servers that may be slow, endless or malicious.
+"""Makes one HTTP call with limits on time and bytes, to a server that may be slow, endless or malicious.
 
-Redirects are not followed, so that no other server gets the key. The library limits headers to 100 KB.
-"""
+Redirects are not followed, so that no other server gets the key. Headers are limited to 100 KB by the HTTP
+library."""
 
 import contextlib
 import socket
@@ -24,8 +24,8 @@ DECOMPRESSED_AT_ONCE = 1 << 20
 
 
 class Deadline:
-    """Ends a call `limits.call_s` seconds after this object is made, whatever it waits for, by shutting
-    down its socket. `where` names the server in messages."""
+    """Ends an HTTP call when `limits.call_s` seconds have passed since this object was made, whatever the
+    call is waiting for, by shutting down its socket. `where` is the name of the server in error messages."""
 
     def __init__(self, where: str, limits: CallLimits) -> None:
         self._where = where
@@ -48,12 +48,13 @@ class Deadline:
 
     @property
     def failure(self) -> CallTimedOut:
-        """The exception to raise for a call that was ended because it took too long."""
+        """The exception to raise for a call that was ended because it took longer than `limits.call_s`."""
         return CallTimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
 
     def watch(self, event: str, about: Mapping[str, Any]) -> None:
-        """A trace callback for the HTTP library: remembers the socket once `event` says that it is connected
-        (`about` has it), so that it can be shut down at the deadline."""
+        """A callback that the HTTP library calls with the name of each `event` and what there is to know
+        `about` it. It remembers the socket of a new connection, so that this can be shut down at the
+        deadline."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             with self._lock:
                 self._socket = about["return_value"].get_extra_info("socket")
@@ -61,7 +62,7 @@ class Deadline:
                 self._shut_down()
 
     def cancel(self) -> None:
-        """Ends the watch over the call, which is over: its socket will not be shut down any more."""
+        """Stops watching a call that has ended: its socket will not be shut down any more."""
         self._timer.cancel()
         with self._lock:
             self._socket = None
@@ -74,9 +75,9 @@ class Deadline:
 
 @dataclass(frozen=True)
 class Response:
-    """A response whose status and headers (names in lower case) have arrived; the body is read once, by
-    one of the methods. `where` names the server in messages. Reading raises CutOff if it is too long,
-    CallTimedOut if it takes too long."""
+    """An HTTP response whose status and headers (names in lower case) have arrived. Its body can be read
+    once, by `document`, `complaint` or `events`. `where` is the name of the server in error messages. Reading
+    raises CutOff if the body is longer than the limits allow, and CallTimedOut if it takes too long."""
 
     where: str
     status: int
@@ -87,18 +88,18 @@ class Response:
 
     @property
     def kind(self) -> str:
-        """The media type of the body, like `application/json`, as the server's headers say; empty if they do
-        not."""
+        """The media type of the body, such as `application/json`, as the server's headers give it; empty if
+        they do not."""
         return self.headers.get("content-type", "")
 
     def document(self) -> bytes:
-        """The whole body, for one that is a single JSON document. Raises CutOff above `document_bytes` of the
-        limits."""
+        """Reads and returns the whole body, which should be a single JSON document. Raises CutOff if it has
+        more than `document_bytes` of the limits (8 MiB)."""
         return self._all(self._limits.document_bytes)
 
     def complaint(self) -> bytes:
-        """The first 64 KiB (ERROR_BYTES) of the body, for an error's text; if reading fails, what arrived
-        until then."""
+        """Reads and returns the first 64 KiB (ERROR_BYTES) of the body, for the text of an error. If the body
+        is too long or cannot be decompressed, returns what could be read before."""
         beginning = bytearray()
         with contextlib.suppress(CutOff):
             for piece in self._pieces():
@@ -108,8 +109,8 @@ class Response:
         return bytes(beginning[:ERROR_BYTES])
 
     def events(self) -> Iterator[tuple[str, bytes]]:
-        """Yields the server-sent events of the body, each as (name, data), as soon as it has arrived.
-        Comments are skipped."""
+        """Yields the server-sent events of the body as (name, data), each as soon as it has arrived. Comments
+        are skipped."""
         name, data = "", bytearray()
         for line in self._lines():
             if not line:
@@ -162,9 +163,9 @@ class Response:
 def calling(
     where: str, url: str, headers: Mapping[str, str], body: bytes | None, limits: CallLimits
 ) -> Iterator[Response]:
-    """A context with the response to one HTTP call: POST if there is a body, else GET. `where` names the
-    server in messages. Network errors, also while the body is read, become `ModelError`. `limits` are those
-    on time and bytes."""
+    """A context that makes an HTTP call and gives its response: a POST of `body`, or a GET if that is None.
+    `where` is the name of the server in error messages. Network errors, also those while the body is read
+    within the context, are raised as `ModelError`. `limits` are those on time and bytes."""
     deadline = Deadline(where, limits)
     problem: ModelError
     try:

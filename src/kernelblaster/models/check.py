@@ -36,9 +36,10 @@ TINY = Request(
 
 
 def check_model(text: str, *, limits: CallLimits = LIMITS, prices: Prices | None = None) -> list[Finding]:
-    """Tests the model that the user names `text` with one small call, for `doctor`: whether it answers, and
-    what its server supports, as findings. For a folder (hand-off, replay) nothing is asked. Failures are
-    findings too. `prices` None: the shipped ones."""
+    """Tests the model named `text` (KIND:NAME) with one small call, for `doctor`, and returns findings:
+    whether it answers, and what its server supports. If it cannot be used, that is a finding too, and no
+    exception. Nothing is asked if the name is that of a folder (hand-off, replay). `prices` of None are the
+    shipped ones."""
     try:
         name = parse_name(text)
         return _server(name, limits, prices or read_prices()) if name.server else [_folder(name)]

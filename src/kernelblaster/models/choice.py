@@ -1,4 +1,5 @@
-"""`ModelChoice`: which models a run uses and its budget for them, as recorded in the run; opens them."""
+"""`ModelChoice`: which models a run uses and what it may spend on them. The run records it, and it opens the
+models."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -13,9 +14,10 @@ LEDGER = "usage.jsonl"
 
 
 class ModelChoice(Record):
-    """The language models of a run by name (KIND:NAME): `model` for all roles, `roles` for single ones
-    (`ROLE=KIND:NAME`). `prices` is a file of prices; `record` is a folder to store all answers in, `replay`
-    one from which all answers are taken instead of asking. Paths are absolute. Contains no keys."""
+    """The language models of a run. `model` is the name (KIND:NAME) of the model for all roles, `roles` are
+    texts ROLE=KIND:NAME for single ones; `budget` is what they may cost. `prices` is a file of prices.
+    `record` is a folder in which all answers are stored; `replay` is a folder from which all are taken
+    instead of asking. Paths are absolute, and None where nothing was given. It contains no keys."""
 
     model: str | None = None
     roles: tuple[str, ...] = ()
@@ -25,15 +27,15 @@ class ModelChoice(Record):
     replay: str | None = None
 
     def table(self, roles: Collection[str]) -> ModelTable:
-        """Which model each role (a kind of question that a policy asks) uses. `roles` are the names of all
-        roles. Raises `BadName` for a role that is not among them, and for a model's name that is not
-        KIND:NAME of a known kind."""
+        """Returns which model plays each role (answers that kind of question). `roles` are the names of all
+        roles that there are. Raises `BadName` for a role that is not among them, and for a model's name that
+        is not KIND:NAME with a known kind."""
         named = parse_table([*([self.model] if self.model else []), *self.roles], roles)
         return ModelTable(ModelName("replay", self.replay), {}) if self.replay else named
 
     def ledger(self, folder: Path) -> Ledger:
-        """The ledger of what the models cost, in a file in the run's `folder`; continued if the file
-        exists."""
+        """Returns the ledger of what the models cost. It is a file in the run's `folder`, and is continued if
+        it exists."""
         prices = read_prices(Path(self.prices) if self.prices else None)
         return Ledger(prices, self.budget, folder / LEDGER)
 
@@ -44,10 +46,10 @@ class ModelChoice(Record):
         say: Callable[[str], None],
         answers: Path | None = None,
     ) -> ByRole:
-        """Opens the models of all `roles`; their calls are charged to `ledger`. Raises a `ModelError` if a
-        key is missing or a price unknown, before anything is asked. `say` prints where a hand-off (a person
-        answers in files) waits. Paid answers are stored in the folder shared by all runs, or in `answers` if
-        given."""
+        """Opens the models that play `roles`; their calls are charged to `ledger`. Raises a `ModelError`
+        before anything is asked, if a key is missing, or a price is unknown and the budget is in dollars.
+        `say` is called with a line for the user when a hand-off (a person who answers in files) waits. Paid
+        answers are stored in the folder `answers`, None for the one that all runs share."""
         record = Path(self.record) if self.record else None
         service = Service(record=record, say=say, answers=answers or answer_folder())
         return open_models(self.table(roles), ledger, service)

@@ -1,4 +1,4 @@
-"""Estimates, before a run starts, what it will spend on language models."""
+"""Estimates what a run will spend on language models, before it starts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from kernelblaster.models.request import TokenUsage
 
 @dataclass(frozen=True)
 class Expected:
-    """How often a search will probably ask a role's question (`calls`), and how many tokens prompt and answer
-    of one such call have."""
+    """What a search is expected to ask in one role (kind of question): the number of `calls`, and the tokens
+    of the prompt (`tokens_in`) and of the answer (`tokens_out`) of a single call."""
 
     role: str
     calls: int
@@ -21,8 +21,9 @@ class Expected:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The expected total of a role: its model, calls, tokens of all calls, and cost in US dollars (None
-    if the price is unknown)."""
+    """What a search is expected to spend on one role (kind of question): the role's model, the number of
+    calls, the tokens of all these calls together, and their cost in US dollars (None if the price is
+    unknown)."""
 
     role: str
     model: str
@@ -32,9 +33,9 @@ class Estimate:
 
 
 def estimate(expected: Sequence[Expected], table: ModelTable, prices: Prices) -> list[Estimate]:
-    """Estimates tokens and dollars by role (kind of question), for the roles that have a model in `table`,
-    from how often each will ask (`expected`) and these prices. Folders (hand-off, replay) cost nothing.
-    Assumes no hits in a server's prompt cache."""
+    """Returns the estimated tokens and dollars of each role (kind of question) that has a model in `table`.
+    `expected` says how often each role will ask and with how many tokens; `prices` are those of the models.
+    Folders (hand-off, replay) cost nothing. It is assumed that no server reads from its prompt cache."""
     rows = []
     for item in expected:
         name = table.of(item.role)

@@ -1,4 +1,5 @@
-"""One exchange with a model's server: the request without the key, sending it, and validating the reply."""
+"""One exchange with a model's server: the request, which does not contain the key; sending it; and validating
+the reply."""
 
 import json
 from collections.abc import Callable
@@ -19,9 +20,10 @@ SPARE_TOKENS = 20_000  # what a server may add to a prompt of its own, and think
 
 
 class Exchange(Record):
-    """A request to a server, without the key: POST of `body` to `url`/`path`, or GET if the body is None.
-    `name` is the model's, for messages; `speaks` is the protocol; `key` names the environment variable
-    with the server's key; `bound` is the most tokens that the call should take."""
+    """A request to a server, without the key. It is a POST of `body` to `url`/`path`, or a GET if `body` is
+    None. `name` is the model's name for messages, `speaks` the server's protocol. `key` is the name of the
+    environment variable that has the key. `limits` are those on time and bytes; `bound` is the most tokens
+    that the call should take."""
 
     name: str
     speaks: Literal["openai", "anthropic"]
@@ -35,28 +37,30 @@ class Exchange(Record):
     def asking(
         self, path: str, body: dict[str, Any] | None = None, bound: TokenUsage | None = None
     ) -> "Exchange":
-        """Another request to the same server: the path below its URL, the body (None: GET) and the bound
-        on tokens (None: as here)."""
+        """Returns another request to the same server, for `path` below its URL: a POST of `body`, or a GET if
+        that is None. `bound` is the most tokens that the call should take, None for the same as in this
+        request."""
         return self.model_copy(update={"path": path, "body": body, "bound": bound or self.bound})
 
 
 class Said(Record):
-    """A server's answer to a request. `whole`: it came in one piece although a stream was requested."""
+    """A server's answer to a request. `whole` is True if it came in one piece and not as a stream."""
 
     answer: ModelAnswer
     whole: bool = False
 
 
 class Shape(BaseModel):
-    """Base of the classes that parts of a server's reply are parsed into: declared fields are validated, all
-    others ignored."""
+    """Base of the classes into which parts of a server's reply are parsed. Fields that a class declares are
+    validated, all others are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
 def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Read]) -> Read:
-    """Send the request `exchange` and return what the function `read` makes of the response. Raises a
-    `ModelError`, whose text does not contain the key, if the status is not 200 or anything fails."""
+    """Sends a request and returns what the function `read` makes of the response. `key` is the API key, None
+    for none. Raises a `ModelError` if the status is not 200 or anything fails; its text does not contain the
+    key."""
     key = key or NO_KEY
     headers = {"authorization": f"Bearer {key}"}
     if exchange.speaks == "anthropic":
@@ -71,8 +75,9 @@ def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Re
 
 
 def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
-    """The JSON document `data` of a reply, validated as the class `shape`. Raises CutOff if it is malformed,
-    without repeating its content (pydantic's errors would). `where` names the server in messages."""
+    """Returns the JSON document `data` of a reply as an object of the class `shape`. Raises CutOff if it is
+    malformed; the error does not repeat the content, as one of pydantic's would. `where` is the name of the
+    server in error messages."""
     try:
         return shape.model_validate(parse_json(data))
     except InvalidJson as error:
@@ -85,10 +90,10 @@ def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
 def believed(
     counts: Callable[[], TokenUsage | None], exchange: Exchange, text: str
 ) -> tuple[TokenUsage | None, str]:
-    """Checks the token counts that a server reports. Returns (counts, "") if `counts()` gives counts that are
-    plausible for the request and the answer's `text`; (None, reason) if they are not, or if `counts` raises
-    ValidationError; (None, "") if there are none. Without counts the ledger charges the most that the call
-    may take."""
+    """Checks the token counts that a server reports for a request and its answer (`text`), and returns them
+    with an empty text if they are plausible. `counts()` returns the counts; if they are not plausible, or it
+    raises ValidationError, returns (None, why). If it returns None, there are none: returns (None, ""). The
+    ledger charges a call without counts as much as it may have taken."""
     try:
         usage = counts()
     except ValidationError as error:

@@ -1,4 +1,5 @@
-"""Opens models by name, with retries, caching, recording and accounting around them."""
+"""Opens models by name, and wraps them so that calls are retried, cached, recorded and paid from the
+budget."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
 
 
 def answer_folder() -> Path:
-    """The folder in which paid answers are stored for all runs."""
+    """Returns the folder in which the paid answers of all runs are stored."""
     return settings().data / "answers"
 
 
 @dataclass(frozen=True)
 class Service:
-    """How models are used: `limits` of one call, `patience` with temporary failures, how many calls to one
-    model may be in progress at once, the folder in which paid `answers` are stored, the folder to `record`
-    all answers to (None: nowhere), and `say`, which prints where a hand-off (a person answers in files)
-    waits."""
+    """How models are used. `limits` are those of one call; `patience` says how often temporary failures are
+    tried again; at most `calls_at_once` calls to one model are in progress at a time. Paid answers are stored
+    in the folder `answers`; all answers are also stored in `record`, None for nowhere. `say` is called with a
+    line for the user when a hand-off (a person who answers in files) waits."""
 
     limits: CallLimits = field(default_factory=CallLimits)
     patience: Patience = field(default_factory=Patience)
@@ -46,8 +47,8 @@ class Service:
 
 
 class ByRole:
-    """The models of a run as one `Model`: each request goes to the model that the table gives its role (the
-    kind of question). Raises BadName if the role has none."""
+    """All models of a run as one `Model`: a request goes to the model that `table` has for its role (kind of
+    question). Asking raises BadName if it has none."""
 
     def __init__(self, table: ModelTable, models: Mapping[ModelName, Model]) -> None:
         self._table = table
@@ -61,18 +62,18 @@ class ByRole:
 
 
 def open_models(table: ModelTable, ledger: Ledger, service: Service) -> ByRole:
-    """Opens all models of a table (model by role, a kind of question) as one `Model`, whose calls are charged
-    to `ledger`; `service` says how they are used. Raises a `ModelError` before anything is asked:
-    `NotAllowed` if a key is missing, and another if the ledger's budget is in dollars and a price is
-    unknown."""
+    """Opens the models in `table`, which has one for each role (kind of question), as one `Model`. Calls are
+    charged to `ledger`; `service` says how the models are used. Raises a `ModelError` before anything is
+    asked if they cannot be used: `NotAllowed` if a key is missing, another one if a price is unknown and the
+    budget is in dollars."""
     ledger.check(str(name) for name in table.all if name.server)
     return ByRole(table, {name: open_model(name, ledger, service) for name in table.all})
 
 
 def open_model(name: ModelName, ledger: Ledger, service: Service) -> Model:
-    """Opens one model by its name, with validated answers; its calls are charged to `ledger`. Around a server
-    there are, from outermost to innermost: recording, retries, deduplication of equal requests, concurrency
-    limit, accounting, stored answers."""
+    """Opens one model by its name; its answers are validated, and its calls charged to `ledger`. `service`
+    says how it is used. A server is wrapped, from the outside in, by: recording, retries, merging of equal
+    requests, the limit of calls at once, the ledger, and stored answers."""
     endpoint = _endpoint(name, ledger, service)
     return ValidatingModel(
         RecordingEndpoint(endpoint, Answers(service.record)) if service.record else endpoint
@@ -93,9 +94,10 @@ def _endpoint(name: ModelName, ledger: Ledger, service: Service) -> Endpoint:
 
 
 def open_server(name: ModelName, limits: CallLimits) -> "OpenAIServer | AnthropicServer":
-    """The client of the server that a name stands for, without any wrapper. Its key is looked up at each
-    call, in the environment or in the keeper (the process that holds the keys). Raises a `ModelError` if the
-    name is a folder, a key is missing or a library is not installed."""
+    """Returns a client of the server that a model's name stands for, without retries, ledger or stored
+    answers. The key is looked up at each call, in the environment or in the keeper (the process that holds
+    the keys). Raises a `ModelError` if the name is a folder's, a key is missing, or a library is not
+    installed."""
     kind = name.server
     if kind is None:
         raise BadName(f"{name} is a folder, not a server.")

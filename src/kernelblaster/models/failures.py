@@ -1,5 +1,5 @@
-"""The errors that asking a language model can raise. They concern the model or its server, never a candidate
-kernel."""
+"""The errors that asking a language model can raise. They are about the model or its server, never about a
+candidate."""
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.models.request import ModelAnswer
@@ -10,20 +10,22 @@ class ModelError(KernelBlasterError):
 
 
 class BadName(ModelError):
-    """A text that the user gave as a model or as a role is neither a known kind of model nor a role."""
+    """The user gave a text that names no known kind of model, or no role."""
 
 
 class NotAllowed(ModelError):
-    """The server refuses service: no key, a wrong key, no permission or no credit. Retrying does not help."""
+    """The server refuses service: the key is missing or wrong, or there is no permission or no credit. Asking
+    again does not help."""
 
 
 class Declined(ModelError):
-    """The server cannot handle the request: an unknown model, a prompt that is too long, ..."""
+    """The server cannot handle the request, for example because it does not know the model or the prompt is
+    too long."""
 
 
 class Unavailable(ModelError):
-    """No answer this time; a retry may succeed. `wait_s` is how many seconds the server asks to wait (None:
-    it does not say). `maybe_charged`: the server may charge an unknown number of tokens for the failed
+    """There was no answer, but asking again may help. `wait_s` is how many seconds the server asks to wait,
+    None if it does not say. `maybe_charged`: the server may charge an unknown number of tokens for the failed
     call."""
 
     def __init__(self, message: str, *, wait_s: float | None = None, maybe_charged: bool = False) -> None:
@@ -41,11 +43,12 @@ class CutOff(Unavailable):
 
 
 class BudgetSpent(ModelError):
-    """Raised instead of asking the model, because the call might exceed the run's budget for models."""
+    """The model was not asked, because the call might cost more than is left of the run's budget for
+    models."""
 
 
 class NotRecorded(ModelError):
-    """In a replay, where models are answered for from recorded files, there is no answer for this request."""
+    """A replay, which gives recorded answers instead of asking models, has no answer for this request."""
 
 
 class BadAnswer(ModelError):
@@ -69,8 +72,8 @@ class TooLong(BadAnswer):
 
 
 class Malformed(BadAnswer):
-    """The answer is not JSON, or does not fit the schema; `problem` says where, in words that the model is
-    shown."""
+    """The answer is not JSON, or does not fit the schema. `problem` says where, in words that the model can
+    be shown."""
 
     def __init__(self, problem: str, answer: ModelAnswer) -> None:
         super().__init__(f"{answer.model} gave an answer that cannot be used: {problem}", answer)

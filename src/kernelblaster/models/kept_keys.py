@@ -1,5 +1,5 @@
-"""The keeper's part in calls of model servers. The keeper is the process that holds the keys: it sends them
-only to addresses that the user named."""
+"""Calls model servers for other processes, in the keeper, the process that holds the keys. The keeper sends a
+key only to addresses that the user named."""
 
 import re
 import threading
@@ -18,9 +18,10 @@ PATH = re.compile(r"chat/completions|models|v1/messages|v1/models/[A-Za-z0-9._%-
 
 
 class KeptKeys:
-    """Calls servers for other processes, which never see the keys; `keys` are by environment variable. Only
-    addresses that were claimed (named in the user's command) are called, each with the key of its kind of
-    server; KERNELBLASTER_API_KEY goes to any of them that asks for it."""
+    """Calls model servers for other processes, which never see the keys. `keys` maps environment variables to
+    keys. Only addresses that `claim` allowed are called. The key of a kind of server (such as OPENAI_API_KEY)
+    goes only to that kind's own address; KERNELBLASTER_API_KEY goes to any allowed address for which it is
+    asked."""
 
     def __init__(self, keys: Mapping[str, str]) -> None:
         self._keys = dict(keys)
@@ -28,15 +29,16 @@ class KeptKeys:
         self._lock = threading.Lock()
 
     def claim(self, url: str) -> None:
-        """Allow calls to the address `url`: with the key of the kind of server that has this address, or with
-        KERNELBLASTER_API_KEY."""
+        """Allows calls to the address `url`, which the user has named: with the key of the kind of server
+        that has this address, if one has, or with KERNELBLASTER_API_KEY."""
         with self._lock:
             self._claimed |= {(kind.key, url) for kind in KINDS.values() if kind.url == url}
             self._claimed.add((OWN_KEY, url))
 
     def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply, as JSON data, to a message {"do": "answer" | "context", "exchange": ...} of another
-        process. Failures are returned as data too."""
+        """Makes the call that another process asks for and returns the reply, as JSON data; failures are
+        returned as data too. The message is {"do": "answer", "exchange": ...} or {"do": "context",
+        "exchange": ..., "model": ...} (a model's context length)."""
         try:
             exchange = Exchange.model_validate(message.get("exchange"))
             key = self._key(exchange)
@@ -59,8 +61,8 @@ class KeptKeys:
 
 
 def failure_as_data(error: ModelError) -> dict[str, Any]:
-    """An exception as JSON data, to be sent to the process that asked, where `keys.py` raises the same one
-    again."""
+    """Returns an exception as JSON data, which is sent to the process that asked; there keys.py raises the
+    same exception again."""
     data: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
     if isinstance(error, Unavailable):
         data |= {"wait_s": error.wait_s, "maybe_charged": error.maybe_charged}

@@ -1,5 +1,5 @@
-"""Makes calls to model servers: through the keeper (a process that holds the keys) if one is running, else in
-this process."""
+"""Makes calls to model servers: by the keeper (the process that holds the keys) if there is one, else in this
+process."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +23,15 @@ FINAL: dict[str, type[ModelError]] = {kind.__name__: kind for kind in (Declined,
 
 
 def has_key(name: str) -> bool:
-    """Whether the key in the environment variable `name` is set, in this process or in the keeper (the
+    """True if there is a key in the environment variable `name`, of this process or of the keeper (the
     process that holds the keys)."""
     return name in keeper.key_names() or secret(name) is not None
 
 
 def answer(exchange: "Exchange") -> "Said":
-    """Sends a request to a model's server and returns its answer: through the keeper (the process that holds
-    the keys) if there is one, else from this process. Raises a `ModelError`."""
+    """Sends a request to a model's server and returns its answer. The keeper (the process that holds the
+    keys) sends it if there is one, else this process does. Raises a `ModelError` if there is no complete
+    answer."""
     from kernelblaster.models.dispatch import answer_with
     from kernelblaster.models.exchange import Said
 
@@ -40,8 +41,8 @@ def answer(exchange: "Exchange") -> "Said":
 
 
 def context_length(exchange: "Exchange", model: str) -> int | None:
-    """The model's context length in tokens; None if the server does not say or the call fails. `exchange`
-    asks for the model's properties, `model` is the server's name for it."""
+    """Returns the context length in tokens of `model` (the server's name for it); None if the server does not
+    say or the call fails. `exchange` is the request that asks for it."""
     from kernelblaster.models.dispatch import context_with
 
     if not keeper.is_running():

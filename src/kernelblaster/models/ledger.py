@@ -1,4 +1,4 @@
-"""The ledger of a run: what each call to a model cost, and whether the next one fits the budget."""
+"""The ledger of a run: what each call to a model has cost, and whether the budget allows another."""
 
 import contextlib
 import json
@@ -22,9 +22,9 @@ NOTHING = TokenUsage(tokens_in=0, tokens_out=0)
 
 
 class Reservation(Record):
-    """A call to a model that is about to be made (`number`, counted from 0): its role, task and step, and the
-    most that it may cost, in tokens (`bound`) and in US dollars (`most_usd`, None if the model's price is
-    unknown). `request` is its digest."""
+    """A call to a model that is about to be made. `number` counts the calls of the ledger, from 0; `request`
+    is the request's digest; `role`, `task` and `step` say what is asked. `bound` is the most that the call
+    may take in tokens, and `most_usd` in US dollars, None if the model's price is unknown."""
 
     kind: Literal["reserved"] = "reserved"
     number: int
@@ -38,10 +38,11 @@ class Reservation(Record):
 
 
 class Settlement(Record):
-    """What the call with this `number` cost, in tokens and US dollars (None if the model's price is unknown).
-    `told`: the server reported the tokens, or they are estimated; otherwise the most that was reserved is
-    charged, and `doubt` says why if the server's report was implausible. `estimated`: no server counts them,
-    and they are estimated from the texts. `seconds` is how long the call took; None if it is not known."""
+    """What the call with this `number` cost, in tokens (`usage`) and in US dollars (`usd`, None if the price
+    is unknown). `told`: the tokens were counted by the server or estimated; if False, the most that was
+    reserved is charged. `doubt` says why the server's count was not believed, if it was not. `estimated`: no
+    server counts tokens here, so they are estimated from the texts. `seconds` is how long the call took, None
+    if not known."""
 
     kind: Literal["used"] = "used"
     number: int
@@ -54,8 +55,8 @@ class Settlement(Record):
 
 
 class ModelBudget(Record):
-    """The most that a run may spend, in tokens (in and out together) and in US dollars; each is None if it
-    is not limited."""
+    """The most that a run may spend on models, in tokens (of prompts and answers together) and in US dollars.
+    None means no limit."""
 
     tokens: int | None = Field(default=None, ge=0)
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -63,9 +64,10 @@ class ModelBudget(Record):
 
 @dataclass(frozen=True)
 class Total:
-    """Sums over some calls: tokens (`usage`) and US dollars; how many calls are `untold` (their tokens are
-    unknown, the most possible is charged), `unpriced` (the model's price is unknown, so they are not in
-    `usd`) and `estimated` (tokens estimated from the texts); and the seconds of all calls that ended."""
+    """What some calls cost together, in tokens (`usage`), US dollars and seconds. `untold` counts calls of
+    which the tokens are unknown, so that the most possible is charged. `unpriced` counts calls to models of
+    unknown price, which are missing in `usd`. `estimated` counts calls whose tokens are estimated from the
+    texts. `seconds` is the sum over calls whose duration is known."""
 
     calls: int
     usage: TokenUsage
@@ -77,10 +79,10 @@ class Total:
 
 
 class Ledger:
-    """What the calls of one run cost, and whether another one fits the budget. Stored in a file if a path is
-    given, and continued from what the file has. A call that was begun and never settled, because the process
-    was killed, counts with the most it may have cost. Thread-safe. Raises ModelError if the file is damaged
-    or cannot be written."""
+    """What the calls of one run to models have cost, and whether another one fits the budget. It is stored in
+    the file `path`, if one is given, and continues what is in it. A call that was begun but has no end,
+    because the process was killed, counts with the most that it may have cost. Threads may share a ledger.
+    Methods raise ModelError if the file is damaged or cannot be written."""
 
     def __init__(self, prices: Prices, budget: ModelBudget, path: Path | None = None) -> None:
         self._prices = prices
@@ -94,8 +96,8 @@ class Ledger:
             self._read(path)
 
     def check(self, models: Iterable[str]) -> None:
-        """Checks before a run that its budget can be kept. Raises ModelError if it is in dollars and the
-        price of one of these models is unknown."""
+        """Raises ModelError if the budget cannot be kept with these models: it is in US dollars, and the
+        price of one of them is unknown."""
         unknown = sorted({model for model in models if self._prices.of(model) is None})
         if self._budget.usd is not None and unknown:
             raise ModelError(
@@ -104,9 +106,10 @@ class Ledger:
             )
 
     def reserve(self, model: str, request: Request[T]) -> Reservation:
-        """Sets aside the most that a call of `model` with this request may cost, before it is made; the
-        reservation must be settled afterwards. If the budget is too small only because of calls in progress,
-        waits for these to be settled. Raises `BudgetSpent` if the call may exceed the budget in any case."""
+        """Sets aside the most that a call of `model` with this request may cost. To be called before the
+        call; `settle` ends the reservation. If the budget is too small only because of other calls in
+        progress, waits until they are settled. Raises `BudgetSpent` if the call may exceed the budget even
+        then."""
         self.check([model])
         rates = self._prices.of(model)
         most_usd = rates.most_usd(request.bound) if rates else None
@@ -118,14 +121,14 @@ class Ledger:
             return self._reserve(model, request, most_usd)
 
     def refuse_if_spent(self, request: Request[T]) -> None:
-        """For calls that cost nothing, before they are made: raises `BudgetSpent`, which names the request,
-        if the calls so far exceed the budget."""
+        """Raises `BudgetSpent`, which names the request, if the calls so far exceed the budget. To be called
+        before a call that costs nothing itself."""
         with self._change:
             if self._exceeds(NOTHING, None):
                 raise BudgetSpent(self._refusal(request, None))
 
     def enter(self, model: str, request: Request[T], usage: TokenUsage, seconds: float) -> None:
-        """Records a call of `model` that was not reserved, such as a person's answer, with its estimated
+        """Records a call of `model` without a reservation, such as a person's answer, with its estimated
         tokens (`usage`) and how many seconds it took."""
         with self._change:
             reservation = self._reserve(model, request, None)
@@ -159,9 +162,9 @@ class Ledger:
         estimated: bool = False,
         seconds: float | None = None,
     ) -> None:
-        """Record what a reserved call cost. If `usage` is None, since the tokens are unknown, the most that
-        was reserved is charged, or more if the answer's `read_bytes` bytes exceed the output limit in tokens
-        (a token has at least one byte). `doubt` is why the server's count was not believed; `estimated` and
+        """Records what a reserved call cost. If `usage` is None, its tokens are unknown and the most that was
+        reserved is charged; if the answer has more bytes (`read_bytes`) than the reserved output tokens, one
+        token a byte is charged for it. `doubt` says why the server's count was not believed. `estimated` and
         `seconds` are as in `Settlement`."""
         told, model, bound = usage is not None, reservation.model, reservation.bound
         if usage is None and read_bytes > bound.tokens_out:
@@ -183,15 +186,15 @@ class Ledger:
             self._change.notify_all()
 
     def knows(self, model: str, request: Request[T]) -> bool:
-        """Whether a call to `model` with an equal request (by digest) was recorded as ended before."""
+        """True if the ledger has a call to `model` with an equal request (by digest) that has ended."""
         with self._change:
             calls = [r for r in self._reserved if r.number in self._settled]
             return any((r.model, r.request) == (model, request.digest) for r in calls)
 
     def settle_late(self, model: str, request: Request[T], usage: TokenUsage | None) -> None:
-        """Record the end of a call that an earlier process began for an equal request and whose answer it
-        stored, before it was killed: `usage` are the tokens of that answer. Does nothing if there is no such
-        call."""
+        """Records the end of a call that an earlier process began and could not record because it was killed,
+        though it had stored the answer. `request` is equal to that call's, `usage` has the tokens of the
+        stored answer. Does nothing if there is no such call."""
         with self._change:
             ended = self._settled.keys() | self._open
             unsettled = [r for r in self._reserved if r.number not in ended]
@@ -200,14 +203,14 @@ class Ledger:
             self.settle(reservation, usage)
 
     def total(self) -> Total:
-        """What all calls of the run cost together: tokens, dollars, seconds. A call in progress counts with
-        the most that it may cost."""
+        """Returns what all calls of the run cost together. A call in progress counts with the most that it
+        may cost."""
         with self._change:
             return _total(self._calls())
 
     def totals(self, by: Literal["role", "task", "step", "model"]) -> dict[str, Total]:
-        """The sums of `total` separately for each role, task, step or model (`by` says which), by its
-        name."""
+        """Returns what the calls of each role, task, step or model cost together, as `by` says; by the name
+        of that role, task, step or model."""
         with self._change:
             groups = defaultdict(list)
             for reservation, settlement in self._calls():
@@ -277,14 +280,15 @@ class Ledger:
 
 
 def recount(path: Path, prices: Prices) -> Total:
-    """What all calls in a ledger's file (`path`) cost at these prices, computed from the recorded tokens.
-    Raises ModelError if the file is damaged, OSError if it cannot be read."""
+    """Returns what all calls in the ledger's file `path` cost together, computed from the recorded tokens
+    with `prices`. Raises ModelError if the file is damaged, OSError if it cannot be read."""
     return _total(_recounted(path, prices))
 
 
 def recount_by_role(path: Path, prices: Prices) -> dict[str, Total]:
-    """What the calls of each role in a ledger's file (`path`) cost at these prices. The file may be one that
-    is being written. Raises ModelError if it is damaged, OSError if it cannot be read."""
+    """Returns what the calls of each role in the ledger's file `path` cost together, computed from the
+    recorded tokens with `prices`. The file may be one that is being written. Raises ModelError if it is
+    damaged, OSError if it cannot be read."""
     groups = defaultdict(list)
     for reservation, settlement in _recounted(path, prices):
         groups[reservation.role].append((reservation, settlement))
@@ -304,8 +308,8 @@ def _recounted(path: Path, prices: Prices) -> list[tuple[Reservation, Settlement
 
 
 def read_ledger(path: Path) -> list[tuple[Reservation, Settlement]]:
-    """Reads all calls of a ledger's file (`path`) in their order, each with what is charged for it. Raises
-    ModelError if the file is damaged, OSError if it cannot be read."""
+    """Returns all calls in the ledger's file `path`, in the order in which they were begun, each with what is
+    charged for it. Raises ModelError if the file is damaged, OSError if it cannot be read."""
     reserved, settled, _ = _parse(path.read_bytes(), path)
     return [(one, settled.get(one.number) or _unknown(one)) for one in reserved]
 

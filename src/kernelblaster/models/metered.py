@@ -1,5 +1,4 @@
-"""Wrappers of endpoints that enter each call in the ledger of costs: reserved before it is made, settled
-after."""
+"""Wrappers of endpoints (sources of raw answers) that enter each call in the ledger of costs."""
 
 import time
 from collections.abc import Callable
@@ -12,9 +11,10 @@ from kernelblaster.models.tokens import tokens_of
 
 
 class Metered:
-    """An endpoint (source of raw answers) whose calls are reserved in the ledger before they are made and
-    settled after, under the name `model`. `free(request)` is true for a request that costs nothing because
-    its answer is stored. Raises BudgetSpent if the call may exceed the budget."""
+    """An endpoint (source of raw answers) that asks the inner `endpoint`, and enters each call in the ledger
+    under the name `model`: the most that it may cost before, what it did cost after. `free(request)` is True
+    for a request that costs nothing because its answer is stored. Raises BudgetSpent if the call may exceed
+    the budget."""
 
     def __init__(
         self, endpoint: Endpoint, model: str, ledger: Ledger, *, free: Callable[[Request[Any]], bool]
@@ -42,10 +42,10 @@ class Metered:
 
 
 class TokenCounted:
-    """An endpoint that costs nothing and for which no server counts tokens, such as a hand-off (a person
-    answers): its tokens are estimated from the texts and entered in the ledger once there is an answer, under
-    the name `model`. An equal request counts once. Raises BudgetSpent, before it asks, if earlier calls
-    exceed the budget."""
+    """An endpoint (source of raw answers) that asks an inner one which costs nothing and counts no tokens,
+    such as a hand-off (a person answers). The tokens are estimated from the texts, and are entered in the
+    ledger under the name `model` once there is an answer; an equal request is entered only once. Raises
+    BudgetSpent, without asking, if the calls so far exceed the budget."""
 
     def __init__(self, endpoint: Endpoint, model: str, ledger: Ledger) -> None:
         self._endpoint = endpoint

@@ -1,4 +1,5 @@
-"""Parses names of models: `openai:gpt-x`, `ollama:qwen3:32b`, `openai:NAME@URL`, `handoff:FOLDER`."""
+"""Parses names of models, such as `openai:gpt-x`, `ollama:qwen3:32b`, `openai:NAME@URL` or
+`handoff:FOLDER`."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -14,8 +15,8 @@ FOLDERS = ("handoff", "replay")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of server: the protocol that it `speaks`, its address, the environment variable with its key
-    (`key`), and whether it needs one."""
+    """A kind of model server: the protocol that it `speaks`, its address, the name of the environment
+    variable that has its key (`key`), and whether it needs a key."""
 
     speaks: Literal["openai", "anthropic"]
     url: str
@@ -38,9 +39,9 @@ KINDS = {
 
 @dataclass(frozen=True)
 class ModelName:
-    """The name of a model, KIND:REST or KIND:REST@URL. `rest` is the server's name for it, or a folder
-    (hand-off, replay). `url` overrides the address of the kind; the key is then KERNELBLASTER_API_KEY,
-    so that no server gets another one's key."""
+    """The name of a model, KIND:REST or KIND:REST@URL. `rest` is the server's name for the model, or a folder
+    for the kinds `handoff` and `replay`. `url` is an address in place of the kind's own; the key is then
+    KERNELBLASTER_API_KEY, so that no server gets the key of another one."""
 
     kind: str
     rest: str
@@ -51,22 +52,23 @@ class ModelName:
 
     @property
     def server(self) -> Kind | None:
-        """The kind of server (protocol, address, key) that the name means, at the name's own address if it
-        has one; None for a model that is a folder."""
+        """The protocol, address and key of the server that the name means, with the name's own address if it
+        has one. None if the name is a folder's (hand-off, replay)."""
         kind = KINDS.get(self.kind)
         return Kind(kind.speaks, self.url, OWN_KEY, False) if kind and self.url else kind
 
 
 @dataclass(frozen=True)
 class ModelTable:
-    """The model of each role (kind of question that a policy asks): its own in `roles`, else the `default`
-    (None: no model)."""
+    """Which model plays each role (answers that kind of question): the role's own one in `roles`, else the
+    `default`. A `default` of None means that roles without one of their own have no model."""
 
     default: ModelName | None
     roles: Mapping[str, ModelName]
 
     def of(self, role: str) -> ModelName | None:
-        """Which model plays this role (answers this kind of question); None if none does."""
+        """Returns the name of the model that plays this role (answers this kind of question); None if none
+        does."""
         return self.roles.get(role, self.default)
 
     @property
@@ -76,8 +78,9 @@ class ModelTable:
 
 
 def parse_name(text: str) -> ModelName:
-    """The model named by a text like `openai:gpt-x`, `vllm:NAME@URL` or `handoff:FOLDER`. Raises BadName
-    if the kind is unknown or the URL is not plain http(s)."""
+    """Returns the name of a model that is written in a text like `openai:gpt-x`, `vllm:NAME@URL` or
+    `handoff:FOLDER`. Raises BadName if the kind is unknown, or if the URL is not http(s) or has a user, a
+    password or a query in it."""
     kind, colon, rest = text.partition(":")
     if not colon or not rest or kind not in (*KINDS, *FOLDERS):
         kinds = ", ".join((*KINDS, *FOLDERS))
@@ -95,8 +98,9 @@ def parse_name(text: str) -> ModelName:
 
 
 def parse_table(texts: Sequence[str], roles: Collection[str]) -> ModelTable:
-    """The table of models by role (kind of question), from command-line texts: `NAME` for all roles,
-    `ROLE=NAME` for one. Raises BadName if that is not one of `roles`, or NAME is no model's name."""
+    """Returns which model plays each role (answers that kind of question), from texts of a command line:
+    `NAME` is the model for all roles, `ROLE=NAME` that for one. Raises BadName if a ROLE is not one of
+    `roles`, or if NAME is no model's name."""
     default = None
     named = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""Sends requests to servers with OpenAI's chat completions API and parses their replies."""
+"""Sends requests to servers with OpenAI's chat completions API, and parses their replies."""
 
 from typing import Any, Literal
 
@@ -16,15 +16,16 @@ DONE = b"[DONE]"
 
 
 class Words(Shape):
-    """The text of a message or of a piece of one; `refusal` instead of `content` if the model refuses."""
+    """The text of a message, or of a piece of a streamed one: `content`, or `refusal` if the model
+    refuses."""
 
     content: str | None = None
     refusal: str | None = None
 
 
 class ReplyChoice(Shape):
-    """One of the answers in a server's reply (usually the only one). A piece of a stream has a `delta`, a
-    whole answer a `message`."""
+    """One of the answers in a server's reply, which usually has only one. A piece of a stream has its text in
+    `delta`, a whole answer in `message`. `finish_reason` says why the model stopped."""
 
     delta: Words | None = None
     message: Words | None = None
@@ -36,8 +37,8 @@ class ReplyChoice(Shape):
 
 
 class Completion(Shape):
-    """A whole answer or a piece of a stream. `usage` is not validated here, so that a wrong count does
-    not lose the answer."""
+    """A server's reply: a whole answer, or a piece of a streamed one. `usage` has the token counts as they
+    came; they are validated later, so that a wrong count does not lose the answer."""
 
     choices: list[ReplyChoice] | None = None
     usage: Any = None
@@ -51,7 +52,8 @@ class Details(BaseModel):
 
 
 class OpenAiCounts(BaseModel):
-    """Token counts as the server reports them: `prompt_tokens` includes cached ones."""
+    """Token counts as a server with OpenAI's API reports them. `prompt_tokens` includes those read from the
+    server's prompt cache."""
 
     model_config = ConfigDict(strict=True)
     prompt_tokens: int = Field(ge=0)
@@ -60,15 +62,16 @@ class OpenAiCounts(BaseModel):
 
 
 class Listed(Shape):
-    """The reply to a question for the server's models: one dictionary of properties for each, some of which
-    have its context length."""
+    """A server's list of its models: for each a dictionary of properties, in which some servers give the
+    context length."""
 
     data: list[dict[str, Any]] = Field(default_factory=list)
 
 
 def answer_of(exchange: Exchange, key: str | None) -> Said:
-    """Send the request `exchange` with this key (None: without one) and read the answer, streamed or whole.
-    Raises a `ModelError` if the server refuses, cannot be reached, or gives no whole answer."""
+    """Sends a request for an answer to a server with OpenAI's API and returns the answer, whether it comes as
+    a stream or whole. `key` is the API key, None for none. Raises a `ModelError` if the server refuses,
+    cannot be reached, or gives no complete answer."""
 
     def read(response: Response) -> Said:
         if "json" in response.kind:
@@ -80,8 +83,8 @@ def answer_of(exchange: Exchange, key: str | None) -> Said:
 
 
 def context_of(exchange: Exchange, key: str | None, model: str) -> int | None:
-    """The context length in tokens of `model`, from the server's list of models, which `exchange` asks for
-    with this key; None if the list does not say."""
+    """Returns the context length in tokens of `model`, from the server's list of its models; None if the list
+    does not say. `exchange` is the request for the list; `key` is the API key, None for none."""
     listed = exchanged(exchange, key, lambda response: shaped(exchange.name, response.document(), Listed))
     properties = next((one for one in listed.data if one.get("id") == model), {})
     meta = properties.get("meta")

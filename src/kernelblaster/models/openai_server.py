@@ -22,8 +22,8 @@ OPTIONS = {
 
 
 class OpenAIServer:
-    """An endpoint for one model of a server with OpenAI's API. Structured outputs, streaming and the
-    other `OPTIONS` are requested; those that the server rejects are left out from then on."""
+    """An endpoint (source of raw answers) for one model of a server with OpenAI's API. It asks for structured
+    output, streaming and the other `OPTIONS`; an option that the server rejects is not sent to it again."""
 
     def __init__(self, name: str, model: str, *, url: str, key: str, limits: CallLimits) -> None:
         """`name` is the model's name in messages, `model` the server's name for it. `key` names the
@@ -41,8 +41,8 @@ class OpenAIServer:
         return self.options.asked(lambda: self._body(request), lambda body: self._send(body, request))
 
     def context_length(self) -> int | None:
-        """How many tokens the model takes, prompt and answer together, by the server's list of models, which
-        this asks for; None if the list does not say."""
+        """Asks the server for its list of models and returns how many tokens this model takes, prompt and
+        answer together; None if the list does not say."""
         return context_length(self._server.asking("models"), self._model)
 
     def _body(self, request: Request[T]) -> dict[str, Any]:

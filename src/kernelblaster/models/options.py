@@ -14,8 +14,9 @@ NOT_ABOUT_OPTIONS = ("context length", "context window", "context_length", "too 
 
 
 class ServerOptions:
-    """Which optional fields of a request a server accepts: each is sent until the server objects to it,
-    and never again. `words` maps each option to the words that identify it in an error message."""
+    """Which optional fields of a request a server accepts. Each is sent until the server objects to it, and
+    not again after that. `words` maps each field to the words by which it is recognized in an error
+    message."""
 
     def __init__(self, words: Mapping[str, tuple[str, ...]]) -> None:
         self._words = dict(words)
@@ -23,19 +24,21 @@ class ServerOptions:
         self._dropped: set[str] = set()
 
     def takes(self, option: str) -> bool:
-        """Whether to put the optional field `option` into a request: false once the server has rejected
-        it."""
+        """True if the optional field `option` should be sent: it is one of the known fields, and the server
+        has not rejected it."""
         return option in self._words and option not in self._dropped
 
     def drop(self, option: str) -> None:
-        """Remembers that this server rejects the field `option`: it is not sent again by this process."""
+        """Remembers that this server rejects the optional field `option`, which is then not sent again by
+        this process."""
         with self._lock:
             self._dropped.add(option)
 
     def asked(self, body: Callable[[], Body], send: Callable[[Body], ModelAnswer]) -> ModelAnswer:
-        """The result of `send(body())`, a request whose body has the optional fields that the server accepts.
-        If the server declines it because of an option, it is sent again without that option. Raises Declined
-        if no option is the reason."""
+        """Sends a request and returns the answer. `body()` makes the request's body with the optional fields
+        that the server accepts, and `send` sends it. If the server declines it because of one of these
+        fields, the request is made and sent again without it. Raises Declined if no optional field is the
+        reason."""
         while True:
             sent = body()
             try:
@@ -45,8 +48,8 @@ class ServerOptions:
                     raise
 
     def heed(self, complaint: str, sent: Mapping[str, object]) -> bool:
-        """Stop sending the first optional field that is in the body `sent` and that the server's error
-        message `complaint` names; returns whether there was one."""
+        """Finds the first optional field of the body `sent` that the server's error message `complaint` is
+        about, and remembers that the server rejects it. Returns whether there is such a field."""
         text = complaint.lower()
         if any(words in text for words in NOT_ABOUT_OPTIONS):
             return False

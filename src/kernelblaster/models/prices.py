@@ -1,4 +1,5 @@
-"""Prices of models' tokens: a shipped table with date and source, which the user's own file can override."""
+"""Prices of models' tokens: a shipped table, with dates and sources, whose entries the user's own file can
+replace."""
 
 import tomllib
 from collections.abc import Mapping
@@ -20,10 +21,10 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class TokenPrices(Record):
-    """Prices of one model in US dollars per million tokens. `cached` tokens are read from the server's
-    prompt cache, `stored` ones written to it; without a price of their own they cost as much as other
-    input. For prompts above `long_from` tokens, prices of input and output are multiplied by
-    `long_input` and `long_output`."""
+    """Prices of one model in US dollars per million tokens, of prompts (`input`) and answers (`output`).
+    `cached` is the price of prompt tokens read from the server's cache, `stored` of those written to it; None
+    means the price of other input. For a prompt of more than `long_from` tokens, the input prices are
+    multiplied by `long_input` and the output price by `long_output`; if it is None, they never are."""
 
     input: Price
     output: Price
@@ -34,8 +35,7 @@ class TokenPrices(Record):
     long_output: Price = 1.0
 
     def usd(self, usage: TokenUsage) -> float:
-        """What a call that used these tokens costs, in US dollars; cached tokens and long prompts have prices
-        of their own."""
+        """Returns what a call that used these tokens costs, in US dollars."""
         fresh = usage.tokens_in - usage.tokens_cached - usage.tokens_stored
         cached = self.input if self.cached is None else self.cached
         stored = self.input if self.stored is None else self.stored
@@ -45,8 +45,8 @@ class TokenPrices(Record):
         return (read * factors[0] + usage.tokens_out * self.output * factors[1]) / 1e6
 
     def most_usd(self, bound: TokenUsage) -> float:
-        """The most, in US dollars, that a call of at most these tokens can cost, whatever the server's cache
-        does."""
+        """Returns the most, in US dollars, that a call of at most these tokens can cost, whatever is read
+        from the server's cache or written to it."""
         dearest = max(self.input, self.stored or self.input)
         return self.model_copy(update={"input": dearest}).usd(bound)
 
@@ -63,8 +63,8 @@ class _Provider(Record):
 
 
 class Prices:
-    """Prices by full name of the model, KIND:NAME as in `openai:gpt-x`; `origins` are their sources and
-    dates."""
+    """Prices of models, by full name KIND:NAME as in `openai:gpt-x`. `rates` are the prices; `origins` says
+    of each where it was found and when."""
 
     def __init__(self, rates: Mapping[str, TokenPrices], origins: Mapping[str, str]) -> None:
         self._rates = rates
@@ -75,25 +75,24 @@ class Prices:
         return sorted(self._rates)
 
     def of(self, model: str) -> TokenPrices | None:
-        """The prices of the model with this full name (KIND:NAME); None if they are unknown. Models that are
-        folders (hand-off, replay) cost nothing."""
+        """Returns the prices of the model with the full name `model` (KIND:NAME); None if they are unknown. A
+        model that is a folder (hand-off, replay) costs nothing."""
         return FREE if model.partition(":")[0] in FOLDERS else self._rates.get(model)
 
     def origin(self, model: str) -> str | None:
-        """Where the prices of the model come from and of which date they are, as text; None if they are
-        unknown."""
+        """Returns where the prices of the model were found and when, as text; None if they are unknown."""
         return self._origins.get(model)
 
     def usd(self, model: str, usage: TokenUsage) -> float | None:
-        """What a call to this model with these tokens costs, in US dollars; None if its prices are
+        """Returns what a call to this model with these tokens costs, in US dollars; None if its prices are
         unknown."""
         rates = self.of(model)
         return None if rates is None else rates.usd(usage)
 
 
 def read_prices(own: Path | None = None) -> Prices:
-    """The shipped table of prices, overridden model by model by the user's file `own`. Raises ModelError if
-    that file cannot be read or is not a table of prices."""
+    """Returns the shipped table of prices, in which models that the user's file `own` lists have the prices
+    from that file. Raises ModelError if the file cannot be read or is not a table of prices."""
     shipped = _read(SHIPPED)
     mine = _read(own) if own else {}
     merged = {**shipped, **mine}

@@ -17,16 +17,17 @@ TOKENS_A_MESSAGE = 16  # what chat templates add around each, at most
 
 
 class ChatMessage(Record):
-    """One message of a conversation with a language model: who speaks (instructions, the user, the model),
-    and the text."""
+    """One message of a conversation with a language model: its text, and who speaks: `system` (the
+    instructions), `user`, or `assistant` (the model)."""
 
     speaker: Literal["system", "user", "assistant"]
     text: str
 
 
 class TokenUsage(Record):
-    """Tokens of one call, as the server counted them. `tokens_in` is the whole prompt; of it, some were
-    read from the server's prompt cache (`tokens_cached`) and some were written to it (`tokens_stored`)."""
+    """The tokens of one call, as the server counted them. `tokens_in` are those of the whole prompt,
+    `tokens_out` those of the answer. Of the prompt's tokens, `tokens_cached` were read from the server's
+    prompt cache and `tokens_stored` were written to it."""
 
     tokens_in: int = Field(ge=0)
     tokens_out: int = Field(ge=0)
@@ -48,10 +49,10 @@ class TokenUsage(Record):
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """One request to a model, whose answer must be a JSON object of `schema`. `output_limit` is in tokens.
-    `temperature` and `seed` are passed on if the server accepts them; another seed makes another request even
-    if the server ignores it. `role` (the kind of question), `task` and `step` are for routing and accounting
-    and not part of the request's `digest`."""
+    """One request to a model, which must answer with a JSON object that fits `schema`. `output_limit` is the
+    longest answer in tokens. `temperature` and `seed` are passed on if the server accepts them; requests with
+    different seeds are different requests even if it does not. `role` (the kind of question), `task` and
+    `step` say what it is for, in the ledger and in recordings; they do not change the request's `digest`."""
 
     role: str
     messages: tuple[ChatMessage, ...]
@@ -68,8 +69,8 @@ class Request(Generic[T]):
 
     @cached_property
     def digest(self) -> str:
-        """16 hexadecimal digits that identify what is asked: messages, schema, limit, temperature and
-        seed."""
+        """16 hexadecimal digits that identify what is asked: a hash of messages, schema, output limit,
+        temperature and seed."""
         question = {
             "messages": [message.model_dump() for message in self.messages],
             "schema": self.json_schema,
@@ -81,17 +82,17 @@ class Request(Generic[T]):
 
     @cached_property
     def bound(self) -> TokenUsage:
-        """An upper bound on the tokens of a call, if the server keeps the output limit. (A token has at
-        least one byte.)"""
+        """The most tokens that a call can take, if the server keeps the output limit. It counts one token for
+        each byte of the prompt, since no token is shorter."""
         texts = [json.dumps(self.json_schema), *(message.text for message in self.messages)]
         size = sum(len(text.encode()) + TOKENS_A_MESSAGE for text in texts)
         return TokenUsage(tokens_in=size, tokens_out=self.output_limit)
 
 
 class ModelAnswer(Record):
-    """The raw result of one call. `stop`: the answer is complete, was cut at the output limit, or is a
-    refusal. `usage` is None if the server reported no token count, or an implausible one: `doubt` then
-    says why."""
+    """The raw result of one call. `stop` says how the answer ended: it is complete (`done`), was cut at the
+    output limit (`length`), or is a `refusal`. `model` is the name of the model. `usage` is None if the
+    server reported no token counts, or implausible ones; `doubt` then says why."""
 
     text: str
     stop: Literal["done", "length", "refusal"]
@@ -102,8 +103,8 @@ class ModelAnswer(Record):
 
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """A validated answer: `value` is the parsed object, `text` the raw answer. `usage` sums the tokens of all
-    `calls` that it took; None if the count of one of them is unknown."""
+    """A validated answer: `value` is the object in it, `text` the raw text. `calls` is how many calls it
+    took, and `usage` the sum of their tokens, None if those of one call are unknown."""
 
     value: T
     text: str
@@ -113,18 +114,18 @@ class Reply(Generic[T]):
 
 
 class Endpoint(Protocol):
-    """A source of raw answers: a server, a folder, or a wrapper around another endpoint."""
+    """Interface of a source of raw answers: a server, a folder, or a wrapper around another endpoint."""
 
     def answer(self, request: Request[T]) -> ModelAnswer:
-        """Asks once and returns the raw answer, whatever its text is. Raises a `ModelError` if there is
-        none."""
+        """Asks once and returns the raw answer, even if its text fits no schema. Raises a `ModelError` if
+        there is no answer."""
         ...
 
 
 class Model(Protocol):
-    """The interface that the roles of a policy use to ask a language model."""
+    """The interface by which a policy asks a language model."""
 
     def ask(self, request: Request[T]) -> Reply[T]:
-        """Asks the model and returns its answer as an object of the request's schema. Raises a `ModelError`
-        if there is no valid answer."""
+        """Asks the model and returns its answer, parsed to an object of the request's schema. Raises a
+        `ModelError` if there is no valid answer."""
         ...

@@ -1,4 +1,5 @@
-"""Wrappers of endpoints: one tries failed calls again, one limits how many calls run at once."""
+"""Wrappers of endpoints (sources of raw answers): one makes failed calls again, one limits how many run at
+once."""
 
 import random
 import threading
@@ -12,10 +13,11 @@ from kernelblaster.models.request import Endpoint, ModelAnswer, Request, T
 
 @dataclass(frozen=True)
 class Patience:
-    """How often a call is tried, and the waits between tries in seconds. The n-th wait is random between half
-    of and the whole of `first_s` * 2**(n-1), at most `longest_s`; if the server hints at a wait, it is that
-    and a little more. No more tries are made once the waits exceed `total_s`. `sleep` and `draw` (a random
-    number from 0 to 1) can be replaced in tests."""
+    """How often a failed call is made again. There are at most `tries` calls in all, with a wait before each
+    further one: the n-th wait is a random time between half of and the whole of `first_s` * 2**(n-1) seconds,
+    at most `longest_s`. If the server asks for a certain wait, it is that and up to `first_s` more. No
+    further call is made once the waits would exceed `total_s` seconds together. `sleep` waits, and `draw`
+    gives a random number from 0 to 1; tests replace them."""
 
     tries: int = 6
     first_s: float = 1.0
@@ -25,17 +27,17 @@ class Patience:
     draw: Callable[[], float] = field(default=random.random)
 
     def wait_s(self, failures: int, hint_s: float | None) -> float:
-        """Seconds to wait before the next try, after `failures` (1 or more) in a row: random between half of
-        and the whole of `first_s` * 2**(failures-1), at most `longest_s`. If the server asked for a time
-        (`hint_s`, else None), that time and up to `first_s` more instead."""
+        """Returns how many seconds to wait after this number of failures (1 or more): a random time between
+        half of and the whole of `first_s` * 2**(failures-1), at most `longest_s`. `hint_s` is the wait that
+        the server asked for, or None; if given, the result is that and up to `first_s` more."""
         doubled: float = min(self.first_s * 2 ** (failures - 1), self.longest_s)
         spread = 0.5 + self.draw() / 2
         return doubled * spread if hint_s is None else hint_s + self.first_s * spread
 
 
 class Retrying:
-    """An endpoint (source of raw answers) that asks the inner one again, after a wait, while that raises
-    `Unavailable`, as often as its `Patience` allows; the last failure is then raised."""
+    """An endpoint (source of raw answers) that asks the inner `endpoint`. While that raises `Unavailable`, it
+    waits and asks again, as often as `patience` allows, and then raises the last failure."""
 
     def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
         self._endpoint = endpoint
@@ -56,8 +58,8 @@ class Retrying:
 
 
 class Limited:
-    """An endpoint (source of raw answers) with at most `calls` calls in progress at once; further ones
-    wait."""
+    """An endpoint (source of raw answers) that asks the inner `endpoint`, with at most `calls` calls in
+    progress at a time. Further calls wait."""
 
     def __init__(self, endpoint: Endpoint, calls: int) -> None:
         self._endpoint = endpoint

@@ -1,4 +1,4 @@
-"""Converts JSON schemas to the form that servers with structured outputs accept."""
+"""Converts JSON schemas to the form that servers accept for structured output."""
 
 import json
 from typing import Any
@@ -9,8 +9,9 @@ KEPT = {"type", "properties", "items", "enum", "const", "anyOf", "$ref", "$defs"
 
 
 def strict(schema: dict[str, Any]) -> dict[str, Any]:
-    """The JSON schema reduced to what all servers know: every property required, no others allowed, no bounds
-    on values. What is left out is checked when the answer is parsed."""
+    """Returns a JSON schema in the form that all servers with structured output accept: every property is
+    required, others are not allowed, and bounds on values are left out. Those bounds are checked when the
+    answer is parsed."""
     kept = {key: value for key, value in schema.items() if key in KEPT}
     if "oneOf" in schema:
         kept["anyOf"] = schema["oneOf"]
@@ -29,8 +30,8 @@ def strict(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def closed(schema: dict[str, Any]) -> bool:
-    """Whether every object in a JSON schema declares properties: servers cannot enforce a schema with
-    free-form objects."""
+    """True if every object in a JSON schema says which properties it has. A server cannot enforce a schema in
+    which an object may have any."""
     parts = [schema, *schema.get("$defs", {}).values()]
     while parts:
         part = parts.pop()
@@ -42,8 +43,8 @@ def closed(schema: dict[str, Any]) -> bool:
 
 
 def in_words(request: Request[T]) -> str:
-    """The sentence for a prompt that asks for an answer as JSON by this request's schema, for servers that
-    cannot enforce it."""
+    """Returns a text for a prompt that asks for an answer as a JSON object by the request's schema, and
+    quotes the schema. It is for servers that cannot enforce a schema."""
     return (
         "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
         f"{json.dumps(request.json_schema, separators=(',', ':'))}"

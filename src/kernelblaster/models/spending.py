@@ -1,4 +1,4 @@
-"""What a run spent on language models, from its ledger: in all, and call by call."""
+"""What a run has spent on language models, in all and call by call. It is read from the run's ledger."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +11,9 @@ from kernelblaster.models.request import TokenUsage
 
 @dataclass(frozen=True)
 class ModelSpending:
-    """Tokens (in and out together) and US dollars that a run spent on models; `usd` is None if a price is
-    unknown. `estimated`: some tokens were not counted by a server but estimated from the texts, as with a
-    hand-off (a person answers)."""
+    """What a run has spent on models: `tokens` (of prompts and answers together) and US dollars (`usd`, None
+    if a price is unknown). `estimated`: some of the tokens were not counted by a server but estimated from
+    the texts, as for a hand-off (a person answers)."""
 
     tokens: int = 0
     usd: float | None = 0.0
@@ -22,10 +22,11 @@ class ModelSpending:
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call to a model: for which role, task and step (the question's key in the run's `question` and
-    `answer` events), to which model, its tokens, dollars (None: the price is unknown) and seconds (None: it
-    never ended). `estimated` as in `ModelSpending`; `request` is the digest of what was asked, by which equal
-    questions of several calls belong together."""
+    """One call to a model: the `role`, `task` and `step` that it was for, where `step` is the key of the
+    question in the run's `question` and `answer` events; the model; its tokens; US dollars (None: the price
+    is unknown); and seconds (None: not known, as for a call that never ended). `estimated`: the tokens were
+    estimated from the texts. `request` is the digest of what was asked; calls that asked the same thing have
+    the same."""
 
     role: str
     task: str
@@ -39,8 +40,8 @@ class ModelCall:
 
 
 def spent_on_models(run: Path, prices: str | None = None) -> ModelSpending:
-    """What the run in this folder spent. `prices` is a file that overrides the shipped prices, if it exists.
-    A run without a ledger spent nothing."""
+    """Returns what the run in this folder has spent on models; nothing if it has no ledger. `prices` is a
+    file of prices that replace the shipped ones; it is ignored if there is no such file."""
     ledger = run / LEDGER
     if not ledger.is_file():
         return ModelSpending()
@@ -50,8 +51,8 @@ def spent_on_models(run: Path, prices: str | None = None) -> ModelSpending:
 
 
 def calls_of(run: Path) -> list[ModelCall]:
-    """The calls to models of the run in this folder, in the order in which they were begun, as they were
-    charged; empty if the run has no ledger."""
+    """Returns the calls to models of the run in this folder, in the order in which they were begun, with what
+    was charged for each. Empty if the run has no ledger."""
     ledger = run / LEDGER
     return [
         ModelCall(

@@ -1,4 +1,4 @@
-"""Estimates the number of tokens of a text, without asking a server."""
+"""Estimates the number of tokens of a text without asking a server."""
 
 import re
 
@@ -6,6 +6,7 @@ PIECE = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|[^\sA-Za-z0-9]{1,2}|\n+[ ]*")
 
 
 def tokens_of(text: str) -> int:
-    """An estimated number of tokens, for English and C++: words count per six letters, numbers per three
-    digits, punctuation in pairs, a newline with the indent after it. Servers count about a tenth less."""
+    """Returns an estimate of the number of tokens of a text in English or C++: one for every six letters of a
+    word, every three digits, every two punctuation characters, and every line break with the indent after it.
+    Servers count about a tenth less."""
     return len(PIECE.findall(text))

@@ -1,4 +1,5 @@
-"""`ValidatingModel`: a model whose answers are validated, with one more try for a malformed one."""
+"""`ValidatingModel`: a model whose answers are validated, and which gets one more try after a malformed
+answer."""
 
 from dataclasses import replace
 
@@ -10,16 +11,16 @@ SHOWN_ANSWER = 20_000  # characters of a malformed answer that are shown to the 
 
 
 class ValidatingModel:
-    """A `Model` on top of any endpoint (source of raw answers): parses the answers and validates them by the
-    request's schema."""
+    """A `Model` made from any endpoint (source of raw answers): it parses the answers and validates them by
+    the request's schema."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
     def ask(self, request: Request[T]) -> Reply[T]:
-        """Asks the model and returns its answer as a validated object. A `Malformed` answer is shown to the
-        model once, with the problem; if the second answer is malformed too, that error is raised. Other
-        failures are raised at once."""
+        """Asks the model and returns its answer as a validated object. If the answer is `Malformed`, the
+        model is shown it with the problem and asked once more; if the second answer is malformed too,
+        `Malformed` is raised. All other failures are raised at once."""
         answer = self._endpoint.answer(request)
         try:
             return _reply(read(request, answer), answer)
@@ -31,8 +32,8 @@ class ValidatingModel:
 
 
 def repair(request: Request[T], answer: ModelAnswer, problem: str) -> Request[T]:
-    """The same request as a longer conversation: followed by the malformed `answer` and the `problem` with
-    it, so that the model corrects it."""
+    """Returns the request for a correction: the same conversation, continued by the malformed `answer` and by
+    a message that says what the `problem` with it is."""
     text = (
         f"That answer cannot be used: {problem}.\n"
         "Answer again with the whole corrected JSON object, and nothing else."

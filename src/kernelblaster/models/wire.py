@@ -1,4 +1,4 @@
-"""What calls to all model servers share: their limits, the errors that HTTP status codes mean, and the
+"""What calls to all model servers have in common: limits, the errors that HTTP status codes mean, and the
 removal of keys from texts."""
 
 import email.utils
@@ -20,8 +20,9 @@ LONGEST_HINT_S = 86_400.0
 
 @dataclass(frozen=True)
 class CallLimits:
-    """Limits of one call. In seconds: to connect, without a byte received (`silence_s`), in total. In
-    bytes after decompression: of the body, and of one JSON document in it."""
+    """Limits of one call to a server. Seconds: `connect_s` to connect, `silence_s` without a byte received,
+    `call_s` for the whole call. Bytes, after decompression: `body_bytes` of the whole reply, `document_bytes`
+    of one JSON document in it."""
 
     connect_s: float = 10
     silence_s: float = 180
@@ -31,8 +32,8 @@ class CallLimits:
 
 
 class Gathering:
-    """Collects the text of one answer as it arrives. `too_long` is true when it is far above `output_limit`
-    tokens, in case a server ignores the limit; `text` is cut there."""
+    """Collects the text of one answer as its pieces arrive. In case the server ignores the limit of
+    `output_limit` tokens, `too_long` becomes True once the text is far longer, and `text` is cut there."""
 
     def __init__(self, output_limit: int) -> None:
         self._most = output_limit * CHARACTERS_A_TOKEN + SPARE_CHARACTERS
@@ -53,8 +54,9 @@ class Gathering:
 
 
 def failure(where: str, status: int, text: str, headers: Mapping[str, str]) -> ModelError:
-    """The exception for an HTTP status other than 200: `Unavailable` if a retry may help, `NotAllowed` for
-    keys and credit, else `Declined`. `text` is what the server says, `where` names the server; `headers` may
+    """Returns the exception for an HTTP status other than 200: `Unavailable` if asking again may help,
+    `NotAllowed` for problems with the key or credit, `CutOff` for a status below 300, else `Declined`. `text`
+    is what the server says of the error, and `where` the name of the server in error messages. `headers` may
     say how long to wait."""
     message = f"{where}: HTTP {status}: {text.strip()[:500] or 'no reason given'}"
     if 300 <= status < 400:
@@ -84,8 +86,8 @@ def _host(headers: Mapping[str, str]) -> str:
 
 
 def complaint(body: bytes) -> str:
-    """The error message in the body of an HTTP error, for people: its fields if it is JSON, else the body as
-    text."""
+    """Returns the error message in the body of an HTTP error, for people: from the fields of the JSON, or the
+    whole body as text if it is no JSON."""
     try:
         return said(parse_json(body), "")
     except InvalidJson:
@@ -93,8 +95,8 @@ def complaint(body: bytes) -> str:
 
 
 def said(body: object, otherwise: str) -> str:
-    """What a server says about an error, from the parsed JSON of its reply, as a text for people; `otherwise`
-    if it says nothing."""
+    """Returns what a server says about an error, as text for people. `body` is the parsed JSON of its reply;
+    `otherwise` is returned if that says nothing."""
     error = body.get("error", body) if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return str(body or otherwise)
@@ -103,8 +105,8 @@ def said(body: object, otherwise: str) -> str:
 
 
 def hinted_wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks to wait, at most a day: from `retry-after-ms`, or `retry-after` as a
-    number or a date. None if it gives no valid hint."""
+    """Returns how many seconds the server asks to wait, at most a day: from the header `retry-after-ms`, or
+    from `retry-after` as a number of seconds or a date. None if neither is valid."""
     for name, factor in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         try:
             wait = float(headers[name]) * factor
@@ -121,5 +123,6 @@ def hinted_wait(headers: Mapping[str, str]) -> float | None:
 
 
 def scrubbed(text: str, key: str) -> str:
-    """The text with the API key replaced by `[key]` wherever it occurs, in case a server has repeated it."""
+    """Returns the text with `[key]` in place of the API key `key` wherever that occurs, in case a server
+    repeats it."""
     return text.replace(key, "[key]") if key and key != NO_KEY else text

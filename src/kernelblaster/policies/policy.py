@@ -1,5 +1,6 @@
-"""The interface between a search and a policy, which writes candidates, names the performance states of
-kernels, and proposes what the knowledge base should learn: `Policy` and the data types of its methods."""
+"""Defines `Policy`, the interface between a search and a policy, which writes candidates, names the
+performance states of kernels, and proposes what the knowledge base should learn; and the data types of its
+methods."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,11 +36,11 @@ Cause = Literal[
 
 @dataclass(frozen=True)
 class Attempt:
-    """A candidate as a policy hands it to the search. `form` is the policy's own representation of it (a
-    plan, a parsed source), which it needs to change the candidate further and nobody else looks into.
-    `changed` are the names of the parent's kernels that were changed; `applied` the techniques that were
-    applied to the parent (of a recipe, only those that could be applied). Both are empty for a first
-    candidate."""
+    """A candidate as a policy hands it to the search. `form` is the policy's own representation of the
+    candidate (a plan, a parsed source), from which the policy changes it further; the search only passes it
+    back. `changed` are the names of those kernels of the parent candidate that were changed; `applied` are
+    the techniques that were applied to the parent (of a recipe, those that could be applied). Both are empty
+    for a first candidate."""
 
     candidate: Candidate
     form: Any
@@ -49,10 +50,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """The gain that the knowledge base expected of a technique in a state, against the measured one, both as
-    natural logarithms of speedups. `measured` is the mean over the valid candidates and `interval` its
-    confidence interval, both None if none was valid. `failures` counts failed attempts by kind; `samples` are
-    all attempts, valid or not."""
+    """How far the measured gain of a `technique` in a `state` is from what the knowledge base expected. Gains
+    are natural logarithms of speedups. `expected` is the knowledge base's; `measured` is the mean over the
+    attempts that gave a valid candidate, and `interval` its confidence interval; both are None if there was
+    none. `failures` counts failed attempts by kind. `samples` are all attempts, failed ones included."""
 
     state: str
     technique: str
@@ -64,13 +65,14 @@ class Discrepancy:
 
     @property
     def count(self) -> int:
-        """The number of attempts that were made, failures included."""
+        """The number of attempts, failed ones included."""
         return len(self.samples)
 
     @property
     def surprising(self) -> bool:
-        """True if no attempt was valid, if more than half of them failed, or if the expected gain lies
-        outside of `interval` and more than 10 % from the measured one."""
+        """True if no attempt gave a valid candidate, if more than half of the attempts failed, or if the
+        expected gain lies outside of `interval` and differs from the measured one by more than 10 % in
+        speedup."""
         if self.measured is None or self.interval is None or sum(self.failures.values()) * 2 > self.count:
             return True
         low, high = self.interval
@@ -89,9 +91,9 @@ class PolicyEvaluation:
 
 @dataclass(frozen=True)
 class Gap:
-    """The explanation of one discrepancy: a `cause` from the fixed list, a `sentence` for people, and the
-    profiler metrics that changed (`moved`), each as (before, after). `lesson` is what the knowledge base is
-    to remember of it, in words; if empty, a standard note on the cause."""
+    """The explanation of one discrepancy. `cause` is one of a fixed list; `sentence` explains it to people.
+    `moved` has the profiler metrics that changed, each as (before, after). `lesson` is what the knowledge
+    base should remember, in words; if it is empty, the knowledge base gets a standard note for the cause."""
 
     discrepancy: Discrepancy
     cause: Cause
@@ -101,70 +103,75 @@ class Gap:
 
     @property
     def recorded(self) -> dict[str, object]:
-        """The JSON data that a run's log keeps of this explanation; the samples behind it are left out."""
+        """The part of this explanation that a run's log keeps, as JSON data: state, technique, cause,
+        sentence, and the metrics that changed."""
         about = {"state": self.discrepancy.state, "technique": self.discrepancy.technique}
         return {**about, "cause": self.cause, "sentence": self.sentence, "moved": dict(self.moved)}
 
 
 class Policy(Protocol):
-    """Interface of what writes candidates, names performance states and proposes what to learn; the search
-    calls it and has its candidates judged. It must be deterministic: the same question has the same answer
-    every time. `depth` is how much the profiler must collect before `targets` is called."""
+    """Interface of a policy: it writes candidates, names performance states and proposes what to learn. The
+    search calls its methods and has its candidates judged. A policy must be deterministic: the same call
+    gives the same result each time. `depth` is how much the profiler must collect for `targets`: `quick`
+    (what states are named from), `usual` (with the profiler's advice) or `detailed` (counts by
+    instruction)."""
 
     depth: Depth
 
     def initial(self, task: Task) -> Attempt:
-        """The first candidate of a search for this task, meant to be correct and not yet fast. Raises
-        KernelBlasterError if the policy has no implementation for the task."""
+        """Returns the first candidate of a search for this task, meant to be correct and not yet fast. Raises
+        KernelBlasterError if the policy cannot write one for the task."""
         ...
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """The kernels of a profiled candidate (`attempt`) that can be optimized, each with its share of the
-        time and its performance state, the one with the largest possible gain first. `floor_bytes` is the
-        least memory traffic, in bytes, that any implementation of the task needs."""
+        """Returns the kernels of the profiled candidate `attempt` that can be optimized, each with its share
+        of the time and its performance state. The kernel with the largest possible gain for the whole call
+        comes first. `floor_bytes` is the least memory traffic, in bytes, of any implementation of the
+        task."""
         ...
 
     def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
-        """Names of the techniques that can be tried on the kernel `target` of a candidate; empty if there are
-        none. `again` counts how often the search has already used up all techniques offered for the kernel; a
-        policy that can think of more then offers more."""
+        """Returns the names of the techniques that can be tried on the kernel `target` of a candidate; empty
+        if there are none. `again` counts how often the search has used up all techniques offered for this
+        kernel; a policy that can think of more (a language model) then offers more."""
         ...
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """The candidates that applying `technique` once to the kernel `target` of the candidate `attempt` can
-        give, the most promising first; none if it does not apply. A candidate is written only when it is
-        taken from the iterator. `technique` may be a recipe (several techniques in one step); a policy that
-        cannot apply several at once then yields nothing."""
+        """Yields the candidates that one application of `technique` to the kernel `target` of the candidate
+        `attempt` can give, the most promising first; nothing if the technique does not apply. Each candidate
+        is written only when the iterator reaches it. `technique` may be a recipe (several techniques in one
+        step); a policy that cannot apply several at once then yields nothing."""
         ...
 
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
-        """A corrected version of `failed`, which applied `technique` to `parent` and got this evaluation (for
-        example a compiler error); None if the policy has none."""
+        """Returns a corrected version of `failed`, the candidate in which `technique` was applied to `parent`
+        and which got this evaluation (for example a compiler error). None if the policy cannot correct it."""
         ...
 
     def summary(self, attempt: Attempt) -> str:
-        """What the author of a candidate says that it does, in a sentence or two; empty if the author says
-        nothing."""
+        """Returns what the author of a candidate says that it does, in a sentence or two; empty if the author
+        says nothing."""
         ...
 
     def evaluate(
         self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
     ) -> PolicyEvaluation:
-        """Policy evaluation: compares what was expected of each (state, technique) pair with the results in
-        `fresh`, the attempts of this iteration, pooled with `earlier`, those of the replay buffer. `theta` is
-        the knowledge base that the predictions came from; `architecture` (such as `sm_90a`) selects its
-        scores."""
+        """Policy evaluation: returns how far the results of each (state, technique) pair are from what was
+        expected. The results are those of `fresh`, the attempts of this iteration, and of `earlier`, the
+        steps of the replay buffer (earlier runs), taken together. `theta` is the knowledge base in which the
+        expectations are looked up, for the GPU `architecture` (such as `sm_90a`)."""
         ...
 
     def explain(self, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
-        """Gap analysis: a cause for each discrepancy in `evaluation` that is surprising, in the same order.
-        `now` is the current knowledge base."""
+        """Gap analysis: returns an explanation for each surprising discrepancy in `evaluation`, in the same
+        order. `now` is the current knowledge base."""
         ...
 
     def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """Parameter update: the changes to make to the knowledge base `now`, so that it keeps what was
-        learned: the lessons of `gaps` and the evaluation's remark as notes, corrected priors (predicted
-        speedups), new and revised entries. The measured gains themselves are recorded elsewhere."""
+        """Parameter update: returns the changes to make to the knowledge base `now` so that it keeps what was
+        learned. They are notes (the lessons of `gaps` and the evaluation's remark), corrected priors
+        (expected speedups), and new and revised entries. The results of the attempts themselves are recorded
+        elsewhere, as evidence."""
         ...

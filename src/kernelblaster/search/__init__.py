@@ -1,2 +1,2 @@
-"""Search strategies: MAIC-RL, which chooses techniques by what the knowledge base expects of them, and those
-that it is compared with."""
+"""Strategies, the ways to search for a faster candidate: MAIC-RL, which chooses techniques by what the
+knowledge base expects of them, and those that it is compared with."""

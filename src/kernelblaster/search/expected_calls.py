@@ -1,4 +1,4 @@
-"""`expected_calls` estimates, before a search starts, how often it will ask a language model, by role."""
+"""`expected_calls` estimates before a search how often it will ask a language model in each role."""
 
 from kernelblaster.models.estimate import Expected
 from kernelblaster.policies.llm.roles import LEARNING, TOKENS, Cast, Role
@@ -12,9 +12,9 @@ ITERATIONS_USED = 0.5  # of those allowed: searches mostly end before
 
 
 def expected_calls(search: Search, strategy: StrategyName, cast: Cast) -> list[Expected]:
-    """Estimates before a search how often it will ask language models: for each role that one plays (by
-    `cast`), the calls and their tokens. A search that ends early asks less; one whose candidates mostly fail
-    asks more."""
+    """Returns, for each role (kind of question) that a language model plays, how many calls a search with
+    these settings should take and how many tokens each call has. `cast` says which roles a model plays. A
+    search that ends early asks less; one in which most candidates fail asks more."""
     counts = _counts(search, strategy)
     if strategy not in REMEMBERS:
         cast = cast.without(LEARNING)

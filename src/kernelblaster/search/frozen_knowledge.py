@@ -1,4 +1,4 @@
-"""`FrozenKnowledge`: a knowledge base that never learns, for strategies without a memory."""
+"""`FrozenKnowledge`: a knowledge base that never learns, for strategies that are to search without memory."""
 
 from collections.abc import Sequence
 
@@ -10,17 +10,16 @@ from kernelblaster.records.recipe import is_recipe
 
 
 class FrozenKnowledge(KnowledgeBase):
-    """A knowledge base that accepts new states and techniques, so that a search can refer to them, but drops
-    outcomes of techniques, notes and recipes: predictions never change."""
+    """A knowledge base whose predictions never change. New states and techniques can be added, so that a
+    search can refer to them. Results of attempts, notes and recipes are dropped."""
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
-        """Records those among `changes` that only make a state or technique known, and drops what would
-        change predictions. Returns the new version."""
+        """Records those of the changes that add a state or a technique, and drops all others (also recipes),
+        since they would change predictions. Returns the new version."""
         return super().record([change for change in changes if _is_name(change)], provenance)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Ignores events of another knowledge base, since this one does not learn. Returns 0, the number
-        taken over."""
+        """Ignores these changes, which were recorded elsewhere, and returns 0, the number recorded."""
         return 0
 
 

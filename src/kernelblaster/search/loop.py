@@ -1,23 +1,22 @@
-"""MAIC-RL, the whole loop: evaluate, profile, extract, match, retrieve, choose, lower, judge, learn.
+"""MAIC-RL, the whole search loop: evaluate, profile, extract, match, retrieve, choose, lower, judge, learn.
 
     for each iteration:
-        theta = the knowledge base, frozen
+        theta = the knowledge base as it is now
         for each step, until every rollout has ended:
-            steer     by what people have asked for meanwhile                   (session.steer)
+            steer     obey what people have asked for meanwhile                 (session.steer)
             profile   the candidates at which the rollouts stand
             extract   the performance states of their kernels                   (policy)
-            match     each to a known state                                     (session.ask)
-            retrieve  what theta expects of techniques there                    (session.ask)
+            match     each state to one that the knowledge base knows           (session.ask)
+            retrieve  what theta expects of techniques in that state            (session.ask)
             choose    techniques at random, in proportion to what they promise
-            lower     each to a candidate                                       (policy)
+            lower     each technique: apply it, which gives a candidate         (policy)
             judge     all candidates of all rollouts together                   (session.tell)
             learn     what each technique gained in its state                   (session.learn)
         learn from the iteration: policy evaluation, gap analysis, parameter update
 
-A rollout walks from candidate to candidate. Several walk side by side and share one batch for the judge.
-Everything random follows from the seed, and everything that was chosen or judged is recorded, so that a
-search which was killed ends as if it had not been.
-"""
+A rollout walks from candidate to candidate. Several walk side by side, and their candidates are judged in one
+batch. Everything random follows from the seed, and everything that was chosen or judged is recorded. So a
+search that was killed and continued ends as if it had not been killed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -64,7 +63,8 @@ RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
 
 
 class MaicRl:
-    """One MAIC-RL search for one task, in one session. `steps` are those made so far."""
+    """One MAIC-RL search for one task, in one session. `policy` writes the candidates. `steps` are the steps
+    made so far."""
 
     def __init__(self, policy: Policy, session: Session) -> None:
         self._policy = policy
@@ -80,9 +80,9 @@ class MaicRl:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Search until the iterations or the budget are spent, the best time is near the floor (the least
-        that the GPU's bandwidth and peak rates allow), or nothing is left to try; returns the fastest correct
-        candidate. Raises KernelBlasterError if the first candidate is not correct."""
+        """Searches until all iterations are done, the budget is spent, the best time is near the floor (the
+        least that the GPU's bandwidth and peak rates allow), or nothing is left to try. Returns the fastest
+        correct candidate. Raises KernelBlasterError if the first candidate is not correct."""
         self._seed = f"{self._search.seed}/{task.name}"
         self._evaluate_first(task)
         for iteration in range(self._search.iterations):
@@ -203,9 +203,9 @@ class MaicRl:
     # Match, retrieve, choose
 
     def _branches(self, rollout: Rollout, at: StepId) -> Iterator[Branch]:
-        """The techniques to try where a rollout stands in step `at`, each with the candidate that applies it.
-        The choice is recorded first, and candidates are always made from the record. If there is none, the
-        rollout ends."""
+        """Yields the techniques to try where a rollout stands in step `at`, each with the candidate that
+        applies it. What was chosen is recorded first, and the candidates are made from the record, so that a
+        continued search makes the same ones. If nothing was chosen, the rollout ends."""
         node, key = rollout.node, f"{at.iteration}/{at.rollout}/{at.number}"
         targets = self._targets(rollout)
         chosen = self._session.log.once("choice", key, lambda: self._choose(node, targets, key))
@@ -252,10 +252,10 @@ class MaicRl:
     def _options(
         self, node: SearchNode, target: Target, advice: Advice, random: Random, by_chance: bool
     ) -> list[dict[str, object]]:
-        """Up to `choices` techniques of the advice that lead to candidates that were not tried yet, as JSON
-        data. Techniques that lead to the same candidate count as one, and all of them learn from it. A recipe
-        of which not all applies counts as what could be applied (`technique`, beside the recipe that was
-        `asked` for), and is passed over where that is offered by itself."""
+        """Returns up to `choices` techniques of the advice, as JSON data, that lead to candidates which were
+        not tried yet. Techniques that lead to the same candidate count as one, and all of them learn from it.
+        If only a part of a recipe can be applied, `technique` is that part and `asked` the recipe; this is
+        passed over if the part is offered by itself."""
         options: list[dict[str, object]] = []
         codes: set[str] = set()
         names = {scored.optimization.technique for scored in advice.options}
@@ -339,9 +339,10 @@ class MaicRl:
     def _new_move(
         self, node: SearchNode, technique: str, target: Target, random: Random
     ) -> tuple[int, Attempt] | None:
-        """A way in which the policy applies this technique to the kernel `target` of the candidate `node` and
-        that was not tried yet, as (number, attempt): usually the first, its best; if several are sampled, the
-        one that the emulator's model finds fastest. None if all were tried."""
+        """Returns a way to apply this technique to the kernel `target` of the candidate `node` that was not
+        tried yet, as (number, attempt); None if all were tried. It is usually the policy's first, which is
+        its best. If several are sampled (`Search.samples`), it is the one that the emulator's timing model
+        finds fastest."""
         moves = enumerate(self._policy.moves(node.attempt, technique, target))
         new = ((n, a) for n, a in moves if a.candidate.code not in self._tried)
         if self._search.samples > 1:

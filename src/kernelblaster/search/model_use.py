@@ -1,5 +1,5 @@
-"""How a language model takes part in a search, as recorded in the run: made from the user's options, checked,
-and opened."""
+"""`ModelUse`: how language models take part in a search. It is made from the user's options, checked, and
+recorded in the run; `open_strategy` opens its models when the search begins."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +27,8 @@ RETRIES_OF_A_MODEL = 2  # of a candidate that fails; a model can use what is sai
 
 
 class ModelUse(Record):
-    """How language models take part in a run: which ones (`choice`), with which strategy, and who plays
-    which role (`roles`, as the user gave them: ROLE=expert, ROLE=llm or ROLE=KIND:NAME)."""
+    """How language models take part in a run: which models (`choice`), in which strategy, and who plays which
+    role. `roles` are texts as the user gave them: ROLE=expert, ROLE=llm or ROLE=KIND:NAME."""
 
     choice: ModelChoice
     roles: tuple[str, ...]
@@ -36,8 +36,8 @@ class ModelUse(Record):
 
     @property
     def cast(self) -> Cast:
-        """For each role in a search (like the proposer) whether a language model plays it, or the built-in
-        expert."""
+        """Who plays each role of a search (kind of question, such as the proposer's): a language model or the
+        built-in expert."""
         return self._cast[0]
 
     @property
@@ -49,27 +49,28 @@ class ModelUse(Record):
 
     @property
     def remembers(self) -> bool:
-        """Whether the search uses and teaches the knowledge base; some strategies have no memory."""
+        """True if the search uses and teaches the knowledge base; False for strategies without memory."""
         return self.strategy in REMEMBERS
 
     @property
     def writes_first(self) -> bool:
-        """Whether a model is named for the role that writes the first candidate, which it does where the
-        expert has no kernels for a task."""
+        """True if a model is named for the role that writes the first candidate. It then writes one at least
+        for tasks for which the expert has no kernels."""
         return self.choice.table(ROLES).of("initial-writer") is not None
 
     def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
-        """The same model use with other limits on what models may cost: US dollars and tokens; None leaves
-        that limit as it is."""
+        """Returns the same model use with other limits on what models may cost, in US dollars and in tokens.
+        None keeps that limit."""
         given = {name: value for name, value in (("usd", usd), ("tokens", tokens)) if value is not None}
         budget = self.choice.budget.model_copy(update=given)
         return self.model_copy(update={"choice": self.choice.model_copy(update={"budget": budget})})
 
 
 def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyName) -> ModelUse | None:
-    """Which models take part in a search, by the user's options: models and budgets (`choice`), roles and
-    strategy; None if they name no model. Raises KernelBlasterError if they contradict each other or a role
-    that needs a model has none."""
+    """Returns how language models take part in a search, by the user's options: models and budget (`choice`),
+    texts on roles such as ROLE=KIND:NAME (`roles`), and the strategy. None if no option asks for a model.
+    Raises KernelBlasterError if options that need a model are given without one, or a role that a model is to
+    play has none."""
     if choice.model is None and choice.replay is None and not any("=" in role for role in roles):
         given = strategy != "maic-rl" or choice != ModelChoice() or roles
         if given:
@@ -88,20 +89,22 @@ def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyNa
 
 
 def retries_with(model_use: ModelUse | None) -> int:
-    """How often a failed candidate is corrected (`Search.retries`): more often with a model, which can use
-    feedback."""
+    """Returns how often a failed candidate may be corrected (`Search.retries`): 2 times with a model, which
+    can use the judge's feedback, and the usual number of `Search` without (`model_use` is None)."""
     return Search().retries if model_use is None else RETRIES_OF_A_MODEL
 
 
 def recorded_model_use(about: dict[str, Any]) -> ModelUse | None:
-    """Which models take part in a run, from `about`, the data of its first event; None if none does."""
+    """Returns how language models take part in a run; None if none does. `about` is the data of the run's
+    first event."""
     kept = about.get("models")
     return ModelUse.model_validate_json(json.dumps(kept)) if kept else None
 
 
 def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> ModelUse | None:
-    """The models that take part in an existing run, with new budgets (dollars, tokens) if given; None if none
-    does. Raises StoreError if the run has no events."""
+    """Returns how language models take part in an existing run; None if none does. `usd` and `tokens` are new
+    budgets for them in US dollars and tokens, None to keep the old ones. Raises StoreError if the run has no
+    events, and a `ModelError` if a model cannot be used."""
     if not run.events:
         raise StoreError(f"{run.folder}: was stopped before it began; remove it, and start again.")
     models = recorded_model_use(run.events[0].data)
@@ -111,23 +114,23 @@ def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> 
 
 
 def absolute_name(model: str) -> str:
-    """Makes the path in a model's name absolute: some kinds in KIND:NAME (hand-off, replay) are folders.
-    Other names are unchanged."""
+    """Returns the model's name KIND:NAME with an absolute path, if the kind is one whose NAME is a folder
+    (hand-off, replay). Other names are returned unchanged."""
     kind, _, rest = model.partition(":")
     return f"{kind}:{Path(rest).absolute()}" if kind in FOLDERS and rest else model
 
 
 def check_models(model_use: ModelUse) -> None:
-    """Raise a `ModelError` if the key of a model is missing, or its price is unknown and the budget is in
-    dollars; no model is asked."""
+    """Raises a `ModelError` if the key of a model is missing, or if the budget is in US dollars and a price
+    is unknown. No model is asked."""
     choice = model_use.choice
     prices = read_prices(Path(choice.prices) if choice.prices else None)
     choice.open(ROLES, Ledger(prices, choice.budget), lambda text: None)
 
 
 def check_ledger(run: Run) -> None:
-    """Raise StoreError if a run in a shared database asked models on another machine: what it spent is
-    recorded in its folder there, so that its budget would be counted from zero here."""
+    """Raises StoreError if a run in a shared database has asked models on another machine. What they cost is
+    recorded only in the run's folder on that machine, so that the budget would be counted from zero here."""
     asked = any(event.kind == "evaluation" for event in run.events)
     if asked and pointer_of(run.folder) is not None and not (run.folder / LEDGER).exists():
         raise StoreError(
@@ -144,10 +147,10 @@ def open_strategy(
     say: Callable[[str], None],
     answers: Path | None = None,
 ) -> Iterator[StrategyMaker]:
-    """A context with a function that makes a run's strategy, its models opened; `folder` is the run's, where
-    spending is recorded. `say` is called with a message when a person or agent must answer for a model
-    (hand-off). Answers are stored in the folder shared by all runs, or in `answers` if given. `expert` plays
-    the roles that no model plays."""
+    """A context that opens a run's models and gives a function that makes the run's strategy. `folder` is the
+    run's; what the models cost is recorded in it. `expert` plays the roles that no model plays. `say` is
+    called with a message when a person or agent must answer for a model (hand-off). Answers are stored in the
+    folder `answers`, None for the one that all runs share."""
     from kernelblaster.search.with_model import Players, strategy_named
 
     ledger = model_use.choice.ledger(folder)

@@ -1,4 +1,4 @@
-"""The names of the strategies; their code is imported when one is used."""
+"""The names of the strategies. The code of a strategy is imported only when it is used."""
 
 from typing import Literal
 

@@ -1,5 +1,5 @@
-"""The strategy `minimal`: the model rewrites the whole source repeatedly, without roles, performance states
-or memory. It gets the full profile."""
+"""The strategy `minimal`: the model rewrites the whole source again and again. There are no roles,
+performance states or memory; the model sees the whole profile."""
 
 from dataclasses import dataclass
 
@@ -28,9 +28,9 @@ class _Rollout:
 
 
 class PlainRewrites:
-    """A search in which each step of a rollout is one rewrite of its candidate by the model, corrected a
-    few times if it fails; the rollout continues from the faster one. Each iteration begins at the
-    fastest of all."""
+    """A search in which each step of a rollout is one rewrite of its candidate by the model. A rewrite that
+    is not correct is corrected by the model a few times (`Search.retries`). The rollout continues from the
+    rewrite if that is faster. Each iteration begins at the fastest candidate of the whole search."""
 
     def __init__(self, policy: MixedPolicy, session: Session) -> None:
         self._policy = policy
@@ -39,9 +39,9 @@ class PlainRewrites:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Search until the iterations or the budget are spent or the time is near the floor (the least that
-        the GPU's bandwidth and peak rates allow); returns the fastest correct candidate. Raises
-        KernelBlasterError if the first candidate is not correct."""
+        """Searches until all iterations are done, the budget is spent, or the best time is near the floor
+        (the least that the GPU's bandwidth and peak rates allow). Returns the fastest correct candidate.
+        Raises KernelBlasterError if the first candidate is not correct."""
         candidate = self._policy.initial(task).candidate
         best = Best(candidate, self._session.judging.judge(candidate))
         if not isinstance(best.evaluation.outcome, CORRECT):
@@ -86,8 +86,8 @@ class PlainRewrites:
             said = feedback(judged, source)
 
     def _learn(self, rollout: _Rollout, at: StepId, tried: Candidate, judged: Evaluation) -> None:
-        """Records that the rollout's best candidate was rewritten to `tried`, which was `judged` so, as step
-        `at`. If it is correct and faster, the rollout continues from it."""
+        """Records step `at`: the rollout's best candidate was rewritten to `tried`, and `judged` is the
+        judge's evaluation of that. If it is correct and faster, the rollout continues from it."""
         parent = rollout.best
         result = compare(judged, parent.evaluation)
         taken = isinstance(result, Gained) and result.log_speedup > 0

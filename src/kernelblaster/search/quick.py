@@ -1,4 +1,5 @@
-"""`optimize --quick`: a result from the best known recipe for what a task computes, without a search."""
+"""The strategy of `optimize --quick`: the best known recipe for what a task computes is applied, without a
+search."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -19,11 +20,11 @@ JUDGED = 3  # of those, until one is correct
 
 
 class Quick:
-    """A search for those who want a result at once, `optimize --quick`. It writes the first candidate without
-    having it judged, and applies whole recipes to it (sets of techniques): those that the knowledge base
-    knows for the families of its kernels, then those that usually pay for such kernels. Of the resulting
-    candidates, the one that the emulator's timing model finds fastest is judged. `steps` stays empty, and
-    nothing is learned."""
+    """The strategy for those who want a result at once (`optimize --quick`). It writes the first candidate,
+    which is not judged, and applies whole recipes (sets of techniques) to it: those that the knowledge base
+    has for the families of its kernels, then those of a fixed list. Of the candidates that this gives, the
+    one that the emulator's timing model finds fastest is judged. `steps` stays empty, and nothing is
+    learned."""
 
     def __init__(self, policy: ExpertPolicy, session: Session) -> None:
         self._policy = policy
@@ -32,8 +33,8 @@ class Quick:
 
     def run(self, task: Task) -> Best:
         """Judges up to three candidates (JUDGED), one after another, until one is correct, and returns that
-        one: first those made by recipes, the fastest by the emulator's timing model first, then the first
-        candidate, to which no recipe was applied. Raises KernelBlasterError if none is correct."""
+        one. First come those made by recipes, the fastest by the emulator's timing model first, then the
+        first candidate, without any recipe. Raises KernelBlasterError if none is correct."""
         first = self._policy.initial(task)
         left = self._ordered(list(islice(self._attempts(first), MODELLED)))
         judging = self._session.judging

@@ -1,4 +1,4 @@
-"""A strategy that has another one's result reviewed by a language model before it is returned."""
+"""A strategy that runs another one and has a language model review the result before it is returned."""
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.llm.policy import MixedPolicy
@@ -11,10 +11,11 @@ REVIEWED = 3  # candidates of a model that are looked at; those that it did not 
 
 
 class Reviewed:
-    """Runs another strategy and, if a language model wrote its result, has that reviewed by the soft
-    verifier, which compares its structure with the reference. If the result is rejected, what it taught is
-    withdrawn from the knowledge base, and the next fastest candidate is reviewed instead, three in all
-    (REVIEWED). A flagged result is returned all the same; the findings are in the run's `review` events."""
+    """Runs another strategy. If a language model wrote the resulting candidate, a language model reviews it
+    (as the soft verifier): it compares the candidate's structure with the reference. If the candidate is
+    rejected, what it taught is taken back from the knowledge base, and the next fastest candidate is reviewed
+    instead; at most three of a model's candidates are reviewed (REVIEWED). A candidate that is only flagged
+    is returned; the findings are in the run's `review` events."""
 
     def __init__(self, strategy: Strategy, policy: MixedPolicy, session: Session) -> None:
         self._strategy = strategy
@@ -26,8 +27,8 @@ class Reviewed:
         return self._strategy.steps
 
     def run(self, task: Task) -> Best:
-        """The strategy's result, or the fastest candidate that passes review. Raises KernelBlasterError
-        if none does."""
+        """Returns the result of the inner strategy if it passes review, else the fastest candidate that
+        passes. Raises KernelBlasterError if none does."""
         best = self._strategy.run(task)
         if self._passes(best.candidate):
             return best

@@ -1,4 +1,4 @@
-"""The interface of strategies: ways to search for a faster candidate."""
+"""The interface of strategies, the ways to search for a faster candidate."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,9 @@ from kernelblaster.sessions.session import Session
 
 @dataclass(frozen=True)
 class Best:
-    """The correct candidate that a search ends with, its evaluation, and the techniques that led to it,
-    in order. `ended` is why the search went no further, in words; empty if that is not known."""
+    """What a search ends with: a correct candidate, its evaluation, and the techniques that led to it from
+    the first candidate, in order (`applied`). `ended` says in words why the search went no further; empty if
+    that is not known."""
 
     candidate: Candidate
     evaluation: Evaluation
@@ -20,15 +21,15 @@ class Best:
 
 
 class Strategy(Protocol):
-    """Interface of one search. `steps` are those made so far; they can be read while it runs and after it was
-    interrupted."""
+    """Interface of one search for one task. `steps` are the steps made so far; they can be read while it
+    runs, and after it was interrupted."""
 
     @property
     def steps(self) -> list[Step]: ...
 
     def run(self, task: Task) -> Best:
-        """Search until the budget is spent or nothing is left to try. Raises KernelBlasterError if there is
-        no correct candidate."""
+        """Searches until the budget is spent or nothing is left to try, and returns the fastest correct
+        candidate. Raises KernelBlasterError if no candidate is correct."""
         ...
 
 
@@ -37,7 +38,7 @@ StrategyMaker = Callable[[Session], Strategy]
 
 
 def path_to(code: str, steps: Sequence[Step]) -> tuple[str, ...]:
-    """The techniques that were applied, in order, to get from the first candidate to the one with this
-    `code`. `steps` are those of the search; empty if none led to it."""
+    """Returns the techniques that led from the first candidate to the one with this `code`, in order; empty
+    if none of the search's `steps` led to it."""
     step = next((step for step in steps if step.child == code and step.failure is None), None)
     return (*step.before, step.technique) if step else ()

@@ -1,5 +1,5 @@
-"""The tree of a search: its nodes are correct candidates, its branches the techniques tried from them, and
-rollouts are walks through it."""
+"""The tree of a search. Its nodes are correct candidates, its branches are techniques tried at a node, and
+rollouts are walks from node to node."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from kernelblaster.sessions.log import Trial
 
 @dataclass(frozen=True)
 class SearchNode:
-    """A correct candidate in the search tree. `path` are the branches (techniques tried) that led to it from
-    the first candidate; `payoff` is the log speedup that its last technique is worth because it prepares
-    others."""
+    """A correct candidate in the search tree. `path` has the branches (techniques tried) that led to it from
+    the first candidate. `payoff` is a natural logarithm of a speedup: what the last of these techniques is
+    worth because it prepares others."""
 
     attempt: Attempt
     evaluation: Evaluation
@@ -30,26 +30,27 @@ class SearchNode:
 
     @property
     def speedup(self) -> float:
-        """How many times as fast as the baseline this candidate is, as the judge estimates it."""
+        """The judge's estimate of this candidate's speedup: the baseline's time divided by its own."""
         assert isinstance(self.evaluation.outcome, CORRECT)
         return self.evaluation.outcome.speedup.estimate
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """The techniques applied on the path, in order; those of a recipe one by one."""
+        """The techniques that led from the first candidate to this one, in order. A recipe is listed as its
+        techniques."""
         return tuple(technique for branch in self.path for technique in branch.applied)
 
     @property
     def worth(self) -> float:
-        """The speedup over the baseline, times what the last technique is worth in addition because it
-        prepares others (exp of `payoff`)."""
+        """The speedup over the baseline times exp(`payoff`): a candidate counts as faster if its last
+        technique prepares others."""
         return self.speedup * exp(self.payoff)
 
 
 @dataclass
 class Rollout:
-    """One walk through the search tree, which is at the candidate `node` now. `fruitless` counts its steps
-    since the last gain; `ended`: it makes no more steps in this iteration."""
+    """One walk through the search tree, now at `node`. `number` is its number within the iteration.
+    `fruitless` counts its steps since the last gain. `ended`: it makes no more steps in this iteration."""
 
     number: int
     node: SearchNode
@@ -59,12 +60,13 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Branch:
-    """A technique tried at a rollout's node. `target` is the kernel that it is applied to; `attempt` the
-    candidate that the policy made by it; `trial` that candidate as it goes to the judge. `asked` is what the
-    policy was asked to apply; if that is a recipe of which only a part could be applied, the trial names that
-    part. `promise` is its expected log speedup, failures and uncertainty included; `payoff` the part of it
-    that only comes with techniques that this one prepares. `certain`: it is tried whatever it promises,
-    because it was drawn by chance or pinned by a person. `evaluation` is None until it is judged."""
+    """A technique tried at the node where a `rollout` stands. `target` is the kernel to which it is applied,
+    `attempt` what the policy made, and `trial` that candidate as it goes to the judge. `asked` is the
+    technique or recipe that the policy was asked for; `trial` names the part of a recipe that could be
+    applied. `promise` is the log speedup expected of it, failures and uncertainty included, and `payoff` the
+    part of that which only comes from techniques that it prepares. `certain`: it is tried whatever it
+    promises, because it was drawn by chance or pinned by a person. `evaluation` is None until it is
+    judged."""
 
     rollout: Rollout
     target: Target
@@ -78,15 +80,14 @@ class Branch:
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """The names of the techniques that this branch applies: the parts of a recipe, or the one
-        technique."""
+        """The names of the techniques that this branch applies: the parts of a recipe, or one technique."""
         return self.attempt.applied or (self.trial.technique,)
 
 
 def done(asked: str, attempt: Attempt, before: Sequence[str]) -> str:
-    """The name of the technique or recipe that `attempt` really applies: `asked`, what the policy was asked
-    for, unless a part of that recipe did not apply; then the part that did (see `Recipe.done`). `before` are
-    the techniques applied earlier."""
+    """Returns the name of what `attempt` really applies: `asked`, the technique or recipe that the policy was
+    asked for; or, if only a part of a recipe could be applied, that part (see `Recipe.done`). `before` are
+    the techniques that had been applied earlier."""
     recipe = Recipe.parse(asked)
     if recipe is None or not attempt.applied or recipe.beyond((*attempt.applied, *before)) == 0:
         return asked
@@ -94,8 +95,8 @@ def done(asked: str, attempt: Attempt, before: Sequence[str]) -> str:
 
 
 def node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
-    """Makes a node of the search tree from a technique tried at `parent`, whose candidate has been judged;
-    None if that is not correct."""
+    """Returns the node of the search tree to which a judged branch leads from the node `parent`; None if the
+    branch's candidate is not correct."""
     assert branch.evaluation is not None
     if not isinstance(branch.evaluation.outcome, CORRECT):
         return None
@@ -103,8 +104,8 @@ def node_behind(branch: Branch, parent: SearchNode) -> SearchNode | None:
 
 
 def step_of(branch: Branch, parent: SearchNode, next_node: SearchNode) -> Step:
-    """The record of a judged branch at `parent`, as a Step. It is `taken` if the branch's candidate is the
-    one of `next_node`, where the rollout is now."""
+    """Returns the record of a branch that was tried at the node `parent` and judged. The step is `taken` if
+    its candidate is that of `next_node`, where the rollout stands now."""
     trial, target = branch.trial, branch.target
     assert branch.evaluation is not None
     return Step(

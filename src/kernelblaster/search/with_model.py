@@ -1,4 +1,4 @@
-"""`strategy_named`: the strategies in which a language model takes part, by name."""
+"""`strategy_named`: makes the strategies in which a language model takes part, by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ _DETAILS: dict[StrategyName, PromptDetail] = {"maic-rl": "digest", "cycles-only"
 
 @dataclass(frozen=True)
 class Players:
-    """Who takes part in a search: the built-in expert, a language model, and which roles the model plays
-    (`cast`)."""
+    """Who takes part in a search: the built-in expert and a language model. `cast` says which of the two
+    plays which role."""
 
     expert: ExpertPolicy
     model: Model
@@ -38,10 +38,10 @@ class Players:
 
 
 def strategy_named(name: StrategyName, players: Players) -> StrategyMaker:
-    """A function that makes the strategy of this name, with its result reviewed (`Reviewed`). In strategies
-    without a memory, the expert plays the roles that learn, and the model is shown whole profiles. In the
-    strategy `cycles-only`, neither the model nor the rules that name states see anything of a profile but
-    times."""
+    """Returns a function that makes the strategy `name` for a session; its result is reviewed (`Reviewed`).
+    In strategies without memory, the expert plays the roles that learn, and prompts show whole profiles. In
+    the strategy `cycles-only`, the model and the rules that name states see only the durations in
+    profiles."""
 
     cast = players.cast if name in REMEMBERS else players.cast.without(LEARNING)
     detail = _DETAILS.get(name, "whole")

@@ -1,4 +1,4 @@
-"""Zero-shot: the model writes the task's kernel from the reference alone, without feedback."""
+"""The strategy `zero-shot`: the model writes the task's kernel from the reference alone, without feedback."""
 
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.policies.llm.initial_writer import ORIGIN, draft
@@ -10,9 +10,8 @@ from kernelblaster.sessions.session import Session
 
 
 class ZeroShot:
-    """A search that asks the model for as many independent answers as there are rollouts and has each
-    judged once; the fastest correct one is the result. The model gets no feedback. `steps` stays
-    empty."""
+    """A search that asks the model for as many independent candidates as there are rollouts, and has each
+    judged once. The model gets no feedback. `steps` stays empty."""
 
     def __init__(self, policy: MixedPolicy, session: Session) -> None:
         self._policy = policy
@@ -20,8 +19,8 @@ class ZeroShot:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Asks the model for one kernel per rollout, has each judged, and returns the fastest correct one.
-        Raises KernelBlasterError if none is correct."""
+        """Asks the model for one candidate for each rollout, has them judged, and returns the fastest correct
+        one. Raises KernelBlasterError if none is correct."""
         scene = self._policy.begin(task)
         sources = [draft(scene, seed) for seed in range(self._session.search.rollouts)]
         drafts = [Candidate(source=source, origin=ORIGIN) for source in dict.fromkeys(sources) if source]

@@ -1,1 +1,2 @@
-"""One search in one run, for whoever writes the loop: ask for advice, tell candidates, learn."""
+"""One search in one run, for whoever writes the search loop: ask for advice, tell candidates, learn from the
+results."""

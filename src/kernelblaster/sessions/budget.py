@@ -1,5 +1,5 @@
-"""`SearchBudget`: the limits of a search, checked before a batch of candidates is judged, so that no batch
-exceeds them."""
+"""`SearchBudget`: the limits of a search. They are checked before a batch of candidates is judged, so that no
+batch exceeds them."""
 
 from kernelblaster.records import Evaluation
 from kernelblaster.sessions.settings import Search
@@ -7,9 +7,10 @@ from kernelblaster.store.steering import SetBudget
 
 
 class SearchBudget:
-    """Counts the `evaluations` and the device time (`gpu_seconds`) spent so far, against the limits in
-    `Search`, which `change` replaces. Wall-clock seconds are passed in by the caller. `spent` is true once a
-    batch of candidates did not fit into the limits, or no evaluation is left."""
+    """Counts the `evaluations` (judged candidates) and the device time in seconds (`gpu_seconds`) that a
+    search has used, against the limits in `search`. Wall-clock time is not counted here; callers pass it.
+    `spent` becomes True when a batch did not fit into the limits, or no evaluation is left; `change` may set
+    it back."""
 
     def __init__(self, search: Search) -> None:
         self._search = search
@@ -18,22 +19,22 @@ class SearchBudget:
         self.spent = False
 
     def spend(self, evaluation: Evaluation) -> None:
-        """Adds an evaluation that was made to what is spent: one candidate, and the seconds that it occupied
-        the device."""
+        """Counts one judged candidate, and the seconds for which it occupied the device."""
         self.evaluations += 1
         self.gpu_seconds += evaluation.device_seconds
         self.spent = self.spent or self.evaluations_left == 0
 
     def change(self, limits: SetBudget) -> None:
-        """Sets the limits that a person changed while the search runs; a limit of None stays. A larger budget
-        makes a spent one usable again."""
+        """Sets the limits that a person has changed while the search runs; those that are None stay. `spent`
+        becomes False if evaluations are left by the new limits."""
         given = limits.model_dump(exclude={"kind"}, exclude_none=True)
         self._search = self._search.model_copy(update=given)
         self.spent = self.evaluations_left == 0
 
     def afford(self, wanted: int, wall_seconds: float) -> int:
-        """How many of `wanted` evaluations fit into all limits, if each takes as long as those so far on
-        average; 1 if there was none yet. `wall_seconds` is the time since the search began."""
+        """Returns how many of `wanted` further evaluations fit into all limits, if each takes as long as the
+        average of those so far; at most 1 if there are none so far. `wall_seconds` is the time since the
+        search began."""
         if not self.evaluations:
             return min(wanted, 1)
         fits = [wanted, self.evaluations_left]
@@ -47,8 +48,8 @@ class SearchBudget:
         return max(0, self._search.evaluations - self.evaluations)
 
     def seconds_left(self, wall_seconds: float) -> tuple[float | None, float | None]:
-        """(wall time, device time) left, in seconds; None without a limit. `wall_seconds` is the time
-        since the search began."""
+        """Returns the seconds left as (wall-clock time, device time); None where there is no limit.
+        `wall_seconds` is the time since the search began."""
         wall, gpu = (
             None if limit is None else max(0.0, limit - spent) for spent, limit in self._times(wall_seconds)
         )

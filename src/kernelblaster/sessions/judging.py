@@ -1,4 +1,5 @@
-"""`Judging`: evaluations and profiles of one run, each made once, recorded, and charged to the budget."""
+"""`Judging`: the evaluations and profiles of one run. Each is made once, recorded, and charged to the
+budget."""
 
 import json
 import time
@@ -17,10 +18,10 @@ from kernelblaster.store.run import Run
 
 
 class Judging:
-    """Has candidates of one run judged and profiled, each once. `evaluations` are those so far, by the
-    candidates' `code` and in the order of judging; `budget` counts them. When a run is continued,
-    recorded results are used instead of judging again. `check` is called before each new candidate and
-    may raise."""
+    """Has candidates of one run judged and profiled, each only once. `evaluations` has the results so far by
+    the candidate's `code`, in the order of judging; `budget` counts them. When a run is continued, recorded
+    results are used instead of judging again. `check` is called before new candidates are judged and after
+    each result; it may raise to stop the search."""
 
     def __init__(
         self, task: Task, judge: Judge, run: Run, search: Search, check: Callable[[], None] = lambda: None
@@ -42,38 +43,39 @@ class Judging:
 
     @cached_property
     def floor(self) -> Floor:
-        """The least work that any implementation of the task must do: bytes moved and operations (see
-        `Floor`)."""
+        """The least work that any implementation of the task must do: bytes of memory traffic and
+        operations."""
         return self._judge.prepare(self._task)[1]
 
     @property
     def floor_bytes(self) -> int:
-        """The least bytes of memory traffic that any implementation of the task needs."""
+        """The least memory traffic, in bytes, of any implementation of the task."""
         return self.floor.bytes
 
     def source(self, code: str) -> str | None:
-        """The source of a candidate that was judged in this run, by its `code`; None if it was not."""
+        """Returns the source of the candidate with this `code`; None if it was not judged in this run."""
         candidate = self._candidates.get(code)
         return candidate.source if candidate else None
 
     @property
     def modelled(self) -> bool:
-        """Whether times come from a model of the GPU, not from measurements."""
+        """True if times come from a model of the GPU, False if they are measured."""
         return self._judge.device.modelled
 
     @property
     def seconds(self) -> float:
-        """Seconds since the search began, without the pauses between processes that continued it."""
+        """Seconds since the search began. If it was stopped and continued, the time between does not
+        count."""
         return time.monotonic() - self._begun
 
     @property
     def timings(self) -> list[Timing]:
-        """Timings of the candidates that were timed, in the order of judging."""
+        """The timings of all candidates that were timed, in the order of judging."""
         return [e.timing for e in self.evaluations.values() if e.timing is not None]
 
     def judge(self, candidate: Candidate) -> Evaluation:
-        """The evaluation of one candidate. If it was not judged in this run before, it is judged now and
-        charged to the budget, even if that is spent."""
+        """Returns the evaluation of one candidate. If this run has not judged it before, it is judged now and
+        charged to the budget, even if nothing is left of that."""
         if candidate.code not in self.evaluations:
             self._judge_all([candidate])
         return self.evaluations[candidate.code]
@@ -81,11 +83,11 @@ class Judging:
     def judge_within_budget(
         self, key: str, candidates: Sequence[Candidate], trials: Sequence[dict[str, Any]] = ()
     ) -> list[Evaluation | None]:
-        """Judges the candidates together and returns their evaluations in the same order; None for those that
-        the budget does not allow. If times are measured, these are the candidates that the emulator's timing
-        model finds slowest, otherwise the last ones. Candidates with equal code are judged once. `key` names
-        the batch in the run's record and must be unique in the run; `trials`, JSON data on what each
-        candidate is, is recorded for those who watch."""
+        """Judges the candidates together and returns their evaluations in the same order, with None for those
+        that the budget does not allow. Those are the last ones; but if times are measured and `Search.ranked`
+        is set, the ones that the emulator's timing model finds slowest. Candidates with equal code are judged
+        once. `key` names the batch in the run's record and must be unique in the run. `trials` are JSON data
+        that describe the candidates, recorded for people who watch."""
         wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
         if wanted:
             seconds = self.seconds
@@ -105,9 +107,9 @@ class Judging:
         return [self._named(candidate) for candidate in candidates]
 
     def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
-        """Profiles of candidates that were judged and are correct, in their order, made together; None
-        where profiling failed. A candidate is profiled once: a later call with another `depth` returns
-        the first profile."""
+        """Returns profiles of these candidates, which must have been judged and be correct, in their order;
+        None where profiling failed. All that are missing are made together. A candidate is profiled once: a
+        later call with another `depth` returns the first profile."""
         wanted = [c for c in candidates if self.evaluations[c.code].profile is None]
         new = [c for c in wanted if c.code not in self._profiled]
         profiles = self._judge.profile(self._task, new, depth=depth) if new else []
@@ -121,8 +123,8 @@ class Judging:
         return [self.evaluations[c.code].profile for c in candidates]
 
     def fastest(self, candidates: Sequence[Candidate]) -> Candidate:
-        """The candidate with the shortest time by the emulator's model; the first one if no time can be
-        modelled, or there is only one. Estimates are recorded, and cost no evaluation."""
+        """Returns the candidate with the shortest time by the emulator's timing model, or the first one if no
+        time can be modelled. Modelled times are recorded, and cost no evaluation."""
         if len(candidates) == 1:
             return candidates[0]
         self._estimate(candidates)
@@ -130,32 +132,34 @@ class Judging:
         return min(known, key=lambda c: self._estimated[c.code] or 0.0, default=candidates[0])
 
     def modelled_us(self, candidates: Sequence[Candidate]) -> list[float | None]:
-        """The time in us of each candidate by the emulator's model; None where it cannot be modelled.
-        Estimates are recorded, and cost no evaluation."""
+        """Returns the time of each candidate in us, by the emulator's timing model; None where it cannot be
+        modelled. Modelled times are recorded, and cost no evaluation."""
         self._estimate(candidates)
         return [self._estimated[candidate.code] for candidate in candidates]
 
     def tuned(self, candidate: Candidate, most: int) -> Candidate:
-        """The candidate with the values of its tunable constants that are fastest by the emulator's model, of
-        up to `most` combinations, written into its source; the candidate itself if it declares none, or
-        `most` is at most 1."""
+        """Returns the candidate with those values of its tunable constants written into its source that are
+        fastest by the emulator's timing model, of up to `most` combinations. Returns it unchanged if it
+        declares no such constants, or `most` is at most 1."""
         texts = baked_variants(candidate.source, most) if most > 1 else [candidate.source]
         return self.fastest([candidate.model_copy(update={"source": text}) for text in texts])
 
     def near_floor(self, evaluation: Evaluation) -> bool:
-        """Whether a candidate takes at most `Search.near_floor` (a factor, like 1.05) times the floor, the
-        least time that the GPU's bandwidth and peak rates allow, so that nothing is left to gain; False if it
-        was not timed."""
+        """True if a candidate takes at most `Search.near_floor` times (such as 1.05 times) as long as the
+        floor, the least time that the GPU's bandwidth and peak rates allow, so that hardly anything is left
+        to gain. False if it was not timed."""
         timing = evaluation.timing
         return timing is not None and timing.candidate_us <= self._near_floor * timing.floor_us
 
     @property
     def first_correct(self) -> Evaluation:
-        """The evaluation of the first correct candidate. Raises StopIteration if there is none."""
+        """The evaluation of the first candidate that was found correct. Raises StopIteration if there is
+        none."""
         return next(e for e in self.evaluations.values() if isinstance(e.outcome, CORRECT))
 
     def ranked(self) -> list[tuple[Candidate, Evaluation]]:
-        """Every correct candidate so far with its evaluation, the fastest first."""
+        """Returns (candidate, evaluation) of every correct candidate so far, the one with the largest speedup
+        first."""
         correct = [
             (self._candidates[code], evaluation, evaluation.outcome.speedup.estimate)
             for code, evaluation in self.evaluations.items()
@@ -173,8 +177,9 @@ class Judging:
             self._estimated[candidate.code] = kept["us"]
 
     def _most_promising(self, candidates: list[Candidate], count: int) -> list[Candidate]:
-        """`count` of the candidates: where times are measured and not all are wanted, those with the shortest
-        modelled times, the shortest first; else the first ones. What cannot be modelled keeps its place."""
+        """Returns `count` of the candidates. If times are measured, ranking is on and `count` is less than
+        all, these are the ones with the shortest modelled times, the shortest first; else they are the first
+        ones. A candidate that cannot be modelled keeps its place in the order."""
         if not 0 < count < len(candidates) or self.modelled or not self._ranked:
             return candidates[:count]
         pairs = list(zip(self.modelled_us(candidates), candidates, strict=True))
@@ -227,7 +232,7 @@ class Judging:
         return max((outcome.speedup.estimate for outcome in correct), default=0.0)
 
     def _named(self, candidate: Candidate) -> Evaluation | None:
-        """The evaluation of a candidate's code, labelled with this candidate's digest, whichever
-        candidate had that code first; None if it was not judged."""
+        """Returns the evaluation of the candidate's code, with this candidate's digest in it; another
+        candidate with the same code may have been judged. None if that code was not judged."""
         known = self.evaluations.get(candidate.code)
         return known and known.model_copy(update={"candidate": candidate.digest})

@@ -1,5 +1,5 @@
-"""The log of a search: what was computed and chosen, by which it can be continued, and progress for a
-watcher."""
+"""The log of a search. It has what was computed and chosen, by which a stopped search continues, and tells
+watchers how far the search is."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +16,9 @@ Phase = Literal["judging", "stepped", "learned"]
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate about to be judged as a step of the search: `technique` applied in the performance state
-    `state` of the knowledge base, with the `predicted` speedup over the candidate that it was made from."""
+    """A candidate that is about to be judged as a step of the search. `technique` was applied to its parent
+    candidate, whose kernel is in the performance state named `state`; `predicted` is the speedup over the
+    parent that was expected of this. `id` is the step's."""
 
     id: StepId
     state: str
@@ -27,8 +28,8 @@ class Trial:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """This trial as JSON data, which is recorded for those who watch: `code` is its candidate's, `parent`
-        the digest of the candidate that it was made from, None if there is none."""
+        """This trial as JSON data, which is recorded for people who watch. `code` is the candidate's;
+        `parent` is the digest of the candidate that it was made from, None if there is none."""
         about: dict[str, Any] = {"id": str(self.id), "state": self.state, "technique": self.technique}
         about |= {"code": self.candidate.code, "parent": self.candidate.parent}
         return about | {"predicted": self.predicted}
@@ -36,14 +37,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a watcher gets: when a candidate goes to the judge (`judging`), when a step's result is known
-    (`stepped`; `step` is set), and after an iteration (`learned`).
+    """How far a search is. Watchers get one when a candidate goes to the judge (`phase` is `judging`), when a
+    step has its result (`stepped`, with the `step`), and after an iteration (`learned`).
 
-    `id`, `state`, `technique` and `predicted` (a speedup) say what is tried, `result` what it gained over the
-    parent, and `why` in words what is wrong with a candidate that failed. `first_us`, `best_us`,
-    `baseline_us` and `floor_us` are microseconds, None until something was timed; `modelled`: they come from
-    a model. What is left of a limit is None if there is no limit.
-    """
+    `evaluations` candidates were judged so far, `seconds` is the time since the search began, and the fields
+    that end in `_left` say how much the limits still allow, None without a limit. `id`, `state`, `technique`
+    and `predicted` (a speedup over the parent candidate) say what is tried. `result` is what it gained over
+    the parent; for a candidate that failed, `why` says what is wrong. `first_us`, `best_us`, `baseline_us`
+    and `floor_us` are times in us, None until something was timed; `modelled`: they come from a model."""
 
     phase: Phase
     iteration: int
@@ -70,13 +71,13 @@ Watcher = Callable[[Progress], None]
 
 
 def unwatched(progress: Progress) -> None:
-    """Does nothing with `progress`: the watcher of a search that nobody watches."""
+    """Does nothing with `progress`; it is the watcher of a search that nobody watches."""
 
 
 class Log:
-    """The record of one search. `once` stores what was computed as an event of the run, so that a search
-    that is continued gets it back; `judging`, `stepped` and `learned` tell the watcher a `Progress`.
-    `iteration` is the present one, set by the session; `steps` are those of the run so far."""
+    """The record of one search. `once` records what was computed as an event of the run, so that a continued
+    search gets it back. `judging`, `stepped` and `learned` send a `Progress` to `watcher`. `iteration` is the
+    number of the present iteration, which the session sets; `steps` are the run's steps so far."""
 
     def __init__(
         self, run: Run, judging: Judging, steering: Steering, watcher: Watcher, *, modelled: bool
@@ -92,9 +93,11 @@ class Log:
     def once(
         self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = False
     ) -> dict[str, Any]:
-        """The result of `compute`, computed once and recorded under (kind, key): later calls, also in later
-        processes, return the record. Unless `lasting`, a power cut may lose it; then it is computed again.
-        Raises SearchStopped, before anything is computed, if a person has asked for that."""
+        """Returns the result of `compute`, which is called once in the whole run and its result recorded
+        under (kind, key). Later calls with these return the record, also in a process that continues the run.
+        If `lasting`, the record is on the disk when this returns; otherwise a power cut may lose it, and it
+        is then computed again. Raises SearchStopped, before anything is computed, if a person has asked to
+        stop."""
 
         def compute_unless_stopped() -> dict[str, Any]:
             self._steering.check()
@@ -103,18 +106,16 @@ class Log:
         return self._run.once(kind, key, compute_unless_stopped, lasting=lasting)
 
     def judging(self, trial: Trial) -> None:
-        """Tells whoever watches the search that this trial's candidate goes to the judge now."""
+        """Tells the watcher that this trial's candidate goes to the judge now."""
         self._watcher(self._progress("judging", trial))
 
     def stepped(self, step: Step) -> None:
-        """Records that a step was made (its candidate judged) in `steps`, and tells its result to whoever
-        watches the search."""
+        """Adds a step, whose candidate was judged, to `steps`, and tells its result to the watcher."""
         self.steps.append(step)
         self._watcher(self._progress("stepped", step))
 
     def learned(self) -> None:
-        """Tells whoever watches the search that an iteration has ended, and that its results are in the
-        knowledge base."""
+        """Tells the watcher that an iteration has ended and that the knowledge base has learned from it."""
         self._watcher(self._progress("learned", None))
 
     def _progress(self, phase: Phase, about: Trial | Step | None) -> Progress:

@@ -1,4 +1,5 @@
-"""`Memory`: the knowledge base as one run reads and teaches it; nothing is taught twice."""
+"""`Memory`: how one run reads and teaches the knowledge base. What a run has taught is not taught again when
+the run is continued."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,9 +41,9 @@ _changes: TypeAdapter[list[Change]] = TypeAdapter(list[Change])
 
 
 class Memory:
-    """The knowledge base as one run uses it. `theta` is its content as it was when the iteration began
-    (empty before `freeze`): all rollouts choose by it, so that their choices do not depend on each
-    other's order. What the run teaches is recorded in it, so that nothing is taught twice."""
+    """The knowledge base as one run uses it. `theta` is its content as it was when the iteration began (empty
+    before `freeze`). All rollouts choose techniques by `theta`, so that their choices do not depend on which
+    of them learns first. The run records what it has taught, so that nothing is taught twice."""
 
     def __init__(
         self, task: Task, gpu: GpuSpec, knowledge: KnowledgeBase, run: Run, judging: Judging, seed: int
@@ -57,39 +58,40 @@ class Memory:
 
     @property
     def architecture(self) -> str:
-        """The name under which outcomes on this run's device are kept in the knowledge base: the GPU's
-        architecture, and another name where times are modelled."""
+        """The name under which the knowledge base keeps results from this run's device: the GPU's
+        architecture, such as `sm_90a`, or `sm_90a (modelled)` if times are modelled."""
         return platform(self._gpu.architecture, modelled=self._judging.modelled)
 
     # Reading
 
     def freeze(self, iteration: int) -> Content:
-        """Begin an iteration: the present content of the knowledge base becomes `theta`, by which techniques
-        are chosen until the next one, and is returned. Its version is recorded, so that a continued run uses
-        the same one."""
+        """Begins an iteration: makes the present content of the knowledge base `theta`, by which techniques
+        are chosen until the next iteration begins, and returns it. Its version is recorded, so that a
+        continued run uses the same content."""
         version = self._run.once("theta", str(iteration), self._about)["version"]
         self.theta = self._knowledge.at(version)
         return self.theta
 
     def now(self) -> Content:
-        """The content of the knowledge base at this moment, with what other runs have taught since the
-        iteration began."""
+        """Returns the content of the knowledge base at this moment, with all that this run and others have
+        taught since the iteration began."""
         return self._knowledge.content()
 
     def match(self, state: State) -> str:
-        """The name of the performance state in the knowledge base that matches `state`; if none is near
-        enough, `state` is added and its own name returned."""
+        """Returns the name of the performance state in the knowledge base that `state` is taken to be: the
+        one of the same name, else the nearest. If none is near enough, `state` is added and its own name
+        returned."""
         return self._knowledge.match(state, self._provenance())
 
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """Returns (name of the target's performance state in the knowledge base, predictions there). They are
-        predictions of `theta`, the knowledge base as the iteration began, for these `techniques` and for
-        known recipes (techniques that pay together) that are not retired: log speedups over the candidate
-        whose evaluation is `parent`, to which the techniques in `applied` have led. What was not tried in
-        that state is predicted from similar states. Techniques unknown there are added to the knowledge base
-        with a weak prior."""
+        """Returns the name of the known performance state that `target` (a kernel) is taken to be in, and
+        predictions of log speedups over the candidate with the evaluation `parent`. They are for the
+        `techniques`, and for known recipes (several techniques in one step), if not retired. They are made
+        from `theta`, for a candidate on which the techniques `applied` were used; what was not tried in the
+        state is predicted from similar ones. Techniques that the state does not have are added to it with a
+        weak prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))
@@ -110,13 +112,13 @@ class Memory:
 
     @cached_property
     def earlier(self) -> list[Sample]:
-        """Steps of earlier runs with the same knowledge base and GPU architecture (the replay buffer), with
-        their evaluations."""
+        """The replay buffer: steps of earlier runs that used the same knowledge base on the same GPU
+        architecture, each with the evaluations before and after it."""
         return earlier_samples(self._run, self._knowledge.name, self.architecture)
 
     def replay(self, steps: Sequence[Step]) -> list[Sample]:
-        """Steps of this run, each with the evaluations of the candidate before it and of the one that it led
-        to."""
+        """Returns these steps of the present run, each with the evaluations of the candidate before it and of
+        the one that it led to."""
         return samples(steps, self._judging.evaluations, self._judging.floor_bytes)
 
     # Teaching
@@ -124,11 +126,11 @@ class Memory:
     def offer(
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
-        """Add `optimizations` (techniques with a predicted speedup over the candidate evaluated as `parent`)
-        to the known state that `state` matches (`match`), and return that state's name. Techniques that the
-        state has already are not changed; a prediction counts as half a measurement (GUESS_WEIGHT). For a
-        recipe (techniques together), what is kept is how fast the result is relative to the roofline floor,
-        computed from `parent`'s time; without such a time, half of the floor's speed is assumed."""
+        """Adds techniques to the known state that `state` is taken to be (`match`), and returns that state's
+        name. Techniques that the state has are not changed. Each technique has a predicted speedup over the
+        candidate with the evaluation `parent`; it counts as half an observation (GUESS_WEIGHT). For a recipe
+        (several techniques in one step), the predicted speed relative to the roofline floor is kept instead,
+        computed from `parent`'s time; without a time, half of the floor's speed."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:
@@ -137,20 +139,22 @@ class Memory:
         return name
 
     def observe(self, key: str, steps: Sequence[Step]) -> None:
-        """Teach the knowledge base the results of steps, failures included, as outcomes of their techniques
-        in the states before them. Has no effect if `key` was recorded before in this run."""
+        """Teaches the knowledge base the results of these steps, failures included: each counts for its
+        technique in the state of the candidate before it. Does nothing if `key` was recorded in this run
+        before."""
         self._run.once("steps", key, lambda: self._observe(steps))
 
     def remember_recipe(self, key: str, step: Step) -> None:
-        """Teach the knowledge base, as one step, the recipe (techniques together) that led from the first
-        candidate to the best so far; a recipe unknown in its state is added. Has no effect if `key` was
-        recorded before in this run."""
+        """Teaches the knowledge base a recipe (several techniques that led from the first candidate to the
+        best one so far). `step` has the recipe as its technique and what it gained in all. A recipe that its
+        state does not have is added. Does nothing if `key` was recorded in this run before."""
 
         self._run.once("recipe", key, lambda: self._observe([step]))
 
     def exemplify(self, key: str, state: str, exemplar: Exemplar) -> None:
-        """Keep the source of a good candidate as an example in the performance state where its search began,
-        unless it is too long. Has no effect if `key` was recorded before in this run."""
+        """Keeps the source of a good candidate as an example in the performance state named `state`, where
+        its search began, unless the source is too long (LONGEST characters). Does nothing if `key` was
+        recorded in this run before."""
 
         def record() -> dict[str, Any]:
             added = Exemplified(state=state, exemplar=exemplar)
@@ -163,9 +167,9 @@ class Memory:
         self._run.once("exemplar", key, record)
 
     def withdraw(self, code: str, steps: Sequence[Step]) -> None:
-        """Take back what the candidate `code` of this run taught, because a review rejected it: the gains of
-        the steps to it and from it, which are among `steps`. Each step to it counts as `Rejected` instead.
-        Has no effect if it was done before in this run."""
+        """Takes back what the candidate `code` of this run has taught, because a review rejected it: the
+        results of those of `steps` that led to it or started from it. Instead, the steps to it count as
+        failed with `Rejected`. Does nothing if this run has taken it back before."""
         children = {step.child for step in steps if code in (step.parent, step.child)}
         rejected = {(step.state, step.technique): step for step in steps if step.child == code}
 
@@ -188,8 +192,8 @@ class Memory:
         self._run.once("withdrawn", code, record)
 
     def apply(self, iteration: int, changes: Sequence[dict[str, Any]]) -> None:
-        """Apply changes (as JSON data) that were decided after an iteration to the knowledge base; those
-        applied before are skipped."""
+        """Makes the changes (JSON data) to the knowledge base that were decided after the iteration. Changes
+        that were made before are skipped."""
         self._knowledge.take_over(
             [
                 (change, self._provenance(), f"{self._run.id}/update/{iteration}/{number}")
@@ -198,9 +202,9 @@ class Memory:
         )
 
     def tidying(self, now: Content) -> list[Change]:
-        """Changes that keep the knowledge base small (merged states, retired techniques), for its present
-        content `now`. Empty unless its version (the number of recorded changes) passed a multiple of 500
-        (CONSOLIDATED) since the iteration began."""
+        """Returns changes that keep the knowledge base small (merged states, retired techniques, lowered
+        weights). `now` is its present content. Empty unless its version (number of recorded changes) has
+        passed a multiple of 500 (CONSOLIDATED) since the iteration began."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())
@@ -220,10 +224,10 @@ class Memory:
         return self.now().entries[state]
 
     def _observe(self, steps: Sequence[Step]) -> dict[str, Any]:
-        """Teach the knowledge base the results of steps; returns the steps as JSON data. The same step of the
-        same run counts once, however often it is taught; steps that the device cannot judge are left out.
-        Techniques and recipes that are unknown in their state are added; strategies without a memory have
-        steps without a state."""
+        """Teaches the knowledge base the results of steps; returns the steps as JSON data. A step counts
+        once, however often it is taught. Steps that the device could not judge are left out. Techniques and
+        recipes that their state does not have are added to it; steps of strategies without memory have no
+        state, and add none."""
         seen, now = [], self.now()
         for state, technique in dict.fromkeys((step.state, step.technique) for step in steps):
             if state and technique not in now.entries.get(now.resolve(state), {}):
@@ -263,8 +267,9 @@ class Memory:
 
 
 def _from(timing: Timing | None, scored: Scored) -> Scored:
-    """A recipe's score, converted from its reach (log speed relative to the floor's) to its log speedup over
-    a candidate with this timing; a plain technique's score is unchanged, as is any if `timing` is None."""
+    """Returns the score of a recipe with a log speedup over a candidate of this timing in place of its reach
+    (log of its speed relative to the floor's). The score of a single technique is returned unchanged, and so
+    is any if `timing` is None."""
     if timing is None or not is_recipe(scored.optimization.technique):
         return scored
     mean = scored.prediction.mean - reach(timing)
@@ -273,8 +278,9 @@ def _from(timing: Timing | None, scored: Scored) -> Scored:
 
 
 def _with_reach(timing: Timing | None, optimization: Optimization) -> Optimization:
-    """A recipe whose predicted speedup over a candidate of this timing is turned into its reach (its speed as
-    a fraction of the floor's, at most 1; an assumed one without a timing); a plain technique is unchanged."""
+    """Returns a recipe with its reach (its speed as a fraction of the floor's, at most 1) in place of its
+    predicted speedup over a candidate of this timing; if `timing` is None, the reach is half of the floor's
+    speed. A single technique is returned unchanged."""
     if not is_recipe(optimization.technique):
         return optimization
     mean = UNKNOWN_REACH if timing is None else min(0.0, log(optimization.predicted) + reach(timing))

@@ -1,4 +1,4 @@
-"""How well the emulator's model of the GPU ranks candidates before a GPU measures them."""
+"""Tells how well the emulator's timing model ranked candidates that a GPU then measured."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ APART = 1.01  # ratio of measured times from which two candidates count as diffe
 
 @dataclass(frozen=True)
 class Ranking:
-    """How well a model of the GPU ranked candidates: of `pairs` pairs of candidates that were modelled and
-    then measured, it predicted for `right` pairs which one is faster."""
+    """How well a timing model ranked candidates. `pairs` is the number of pairs of candidates that were both
+    modelled and measured; in `right` of them, the model had predicted which one is faster."""
 
     right: int = 0
     pairs: int = 0
@@ -26,9 +26,10 @@ class Ranking:
 
 
 def ranking_of(modelled_us: Mapping[str, float | None], measured_us: Mapping[str, float]) -> Ranking:
-    """Counts the pairs of candidates whose modelled times are in the same order as the measured ones. Both
-    arguments map a candidate's code (a hash) to its time in us; candidates without both times are left out,
-    and so are pairs whose measured times differ by less than 1 % (APART)."""
+    """Returns in how many pairs of candidates the modelled times are in the same order as the measured ones,
+    and how many pairs there are. Both arguments map a candidate's code to its time in us, None if it has
+    none. Only candidates with both times count, and only pairs whose measured times differ by at least 1 %
+    (APART)."""
     known = [(us, measured_us[code]) for code, us in modelled_us.items() if us and code in measured_us]
     pairs = [(a, b) for a, b in combinations(known, 2) if not 1 / APART < a[1] / b[1] < APART]
     right = sum((a[0] < b[0]) == (a[1] < b[1]) for a, b in pairs)
@@ -36,7 +37,8 @@ def ranking_of(modelled_us: Mapping[str, float | None], measured_us: Mapping[str
 
 
 def ranking_in(run: Run) -> Ranking:
-    """As `ranking_of`, for those candidates of a run that were modelled and then measured on a GPU."""
+    """Returns the same as `ranking_of` for the candidates of a run that were modelled and then measured on a
+    GPU."""
     modelled = {event.key: event.data["us"] for event in run.events if event.kind == "estimate"}
     measured = {}
     for event in run.events:

@@ -1,14 +1,14 @@
 """The interface of one search in one run: ask for advice, tell candidates, learn from steps.
 
-session = Session(task, judge, knowledge, run, Search())
-session.judging.judge(first)
-session.begin_iteration(0)
-advice = session.ask(target, techniques, applied=(), parent=first)
-evaluations = session.tell("0/0", [Trial(StepId(0, 0, 0), advice.state, technique, 1.2, candidate)])
-session.learn("0/0", [step])
+    session = Session(task, judge, knowledge, run, Search())
+    session.judging.judge(first)
+    session.begin_iteration(0)
+    advice = session.ask(target, techniques, applied=(), parent=first)
+    evaluations = session.tell("0/0", [Trial(StepId(0, 0, 0), advice.state, technique, 1.2, candidate)])
+    session.learn("0/0", [step])
 
-Everything that it returns is recorded, so that a loop which is started again makes the same choices.
-"""
+Everything that it returns is recorded, so that a loop that is started again in the same run makes the same
+choices."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class Advice:
-    """The knowledge base's predictions for one kernel (`target`) of a candidate, which is in the performance
-    state `state`. Each option has an `optimization` (technique, title, description), a `prediction` (speedup,
-    interval, valid_chance) and notes."""
+    """What the knowledge base expects of techniques on `target`, a kernel of a candidate. `state` is the name
+    of the performance state that the kernel is in. Each of the `options` has an `optimization` (technique,
+    title, description), a `prediction` (speedup, interval, chance of a valid candidate) and notes."""
 
     target: Target
     state: str
@@ -44,9 +44,10 @@ class Advice:
 
 
 class Session:
-    """One search of a task in one run. `judging` makes and has the evaluations, `memory` is the knowledge
-    base, `log` records choices and tells the `watcher`, `steering` is what people ask of it while it
-    runs. `modelled`: times come from a GPU model, not from measurements."""
+    """One search of a task in one run. `judging` makes and keeps the evaluations, `memory` reads and teaches
+    the knowledge base, `log` records choices and tells the `watcher`, and `steering` has what people ask of
+    the search while it runs. `search` are its settings, `gpu` is the GPU's specification; `modelled`: times
+    come from a model of the GPU."""
 
     def __init__(
         self,
@@ -67,39 +68,41 @@ class Session:
         self.log = Log(run, self.judging, self.steering, watcher, modelled=self.modelled)
 
     def steer(self, key: str) -> None:
-        """A check point between two steps: obey what people have asked for since the last one. `key` names
-        it in the record and must be unique in the run. Raises SearchStopped if they have asked to stop."""
+        """A check point between two steps: obeys what people have asked for since the last one. `key` names
+        it in the run's record and must be unique in the run. Raises SearchStopped if they have asked to
+        stop."""
         for limits in self.steering.take(key):
             self.judging.budget.change(limits)
 
     def begin_iteration(self, iteration: int) -> None:
-        """Begin iteration number `iteration`, from 0: until the next one, `ask` answers by the content
-        that the knowledge base has now."""
+        """Begins iteration number `iteration`, from 0. Until the next one begins, `ask` answers by the
+        content that the knowledge base has now."""
         self.log.iteration = iteration
         self.memory.freeze(iteration)
 
     def ask(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Candidate
     ) -> Advice:
-        """What the knowledge base expects of these techniques, and of known recipes (techniques together), on
-        `target`, a kernel of the candidate `parent`, which must have been judged. `applied` are the
-        techniques that led to it."""
+        """Returns what the knowledge base expects of these techniques, and of known recipes (several
+        techniques in one step), on `target`, a kernel of the candidate `parent`, which must have been judged.
+        `applied` are the techniques that led to `parent`."""
         evaluation = self.judging.evaluations[parent.code]
         state, options = self.memory.retrieve(target, techniques, applied, evaluation)
         return Advice(target, state, tuple(options))
 
     def tell(self, key: str, trials: Sequence[Trial]) -> list[Evaluation | None]:
-        """Have the candidates of these trials judged together. Returns evaluations in the order of the
-        trials; None for those that the budget does not allow. `key` names the batch in the record and
-        must be unique in the run."""
+        """Has the candidates of these trials judged together, and returns their evaluations in the same
+        order, with None for those that the budget does not allow. `key` names the batch in the run's record
+        and must be unique in the run."""
         for trial in trials:
             self.log.judging(trial)
         shown = [trial.shown for trial in trials]
         return self.judging.judge_within_budget(key, [trial.candidate for trial in trials], shown)
 
     def learn(self, key: str, steps: Sequence[Step]) -> None:
-        """Teach the knowledge base the results of steps, as outcomes of their techniques in the states before
-        them, and report them to the watcher. `key` names them in the record and must be unique in the run."""
+        """Teaches the knowledge base the results of these steps, each for its technique in the state of the
+        candidate before it, and tells them to the watcher. `key` names them in the run's record and must be
+        unique in the run."""
         self.memory.observe(key, steps)
         for step in steps:
             self.log.stepped(step)

@@ -1,5 +1,5 @@
-"""`Search`: the settings of a search (how many iterations, rollouts, steps and candidates, how techniques are
-chosen)."""
+"""`Search`: the settings of a search, such as how many iterations, rollouts, steps and candidates it has, and
+how techniques are chosen."""
 
 from pydantic import Field
 
@@ -9,19 +9,25 @@ from kernelblaster.records.selection import Selection
 
 
 class Search(Record):
-    """How far a search goes. All its random choices follow from `seed`.
+    """The settings of a search. All its random choices follow from `seed`.
 
-    In each of up to `iterations`, `rollouts` walk side by side, each of up to `steps` steps; at each step
-    `choices` techniques are tried, and a failed one up to `retries` times more. A rollout ends after
-    `patience` steps without a gain; the search ends when its best candidate takes at most `near_floor`
-    times the least possible time. It is also limited to `evaluations` judged candidates, `wall_seconds`
-    in all and `gpu_seconds` of holding the device (None: no limit). After an iteration the `explained`
-    most surprising results are profiled, as evidence for their explanation. Of `samples` candidates that a
-    policy writes for one technique, and of up to `swept` values of the constants that a candidate declares as
-    tunable, the emulator's model chooses the one to be judged (1 and 0: no choice). With `ranked`, it also
-    says which candidates of a step are measured, where the budget does not suffice for all. Techniques are
-    drawn with a chance in proportion to predicted gain to the power `sharpness` (1 in the paper), or by
-    Thompson sampling (`selection`). `quick`: instead of all that, the best known recipe is judged once."""
+    There are up to `iterations`. In each, `rollouts` walk side by side, up to `steps` steps each. At each
+    step `choices` techniques are tried, and a candidate that fails is corrected up to `retries` times. A
+    rollout ends after `patience` steps without a gain.
+
+    The search ends when its best candidate takes at most `near_floor` times the least possible time, after
+    `evaluations` judged candidates, after `wall_seconds` in all, or after `gpu_seconds` for which it held the
+    device (None: no limit).
+
+    After an iteration, the candidates with the `explained` most surprising results are profiled, so that they
+    can be explained. The emulator's timing model chooses which candidate is judged: of the `samples` that a
+    policy writes for one technique (1: no choice), and of up to `swept` values of the constants that a
+    candidate declares as tunable (0: no choice). With `ranked`, it also chooses which candidates of a step
+    are measured if the budget does not suffice for all.
+
+    `selection` is how techniques are drawn: `weighted`, with a chance in proportion to the predicted gain to
+    the power `sharpness` (1 in the paper), or `thompson` (Thompson sampling). With `quick` there is no
+    search: the best known recipe is applied and judged."""
 
     iterations: int = Field(default=10, ge=1)
     rollouts: int = Field(default=2, ge=1)

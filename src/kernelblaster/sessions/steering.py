@@ -1,11 +1,10 @@
-"""Steering: commands that people give to a search while it runs (pin or forbid a technique, leave a note,
-change the budget, stop), as that search obeys them.
+"""Steering: what people ask of a search while it runs (pin or forbid a technique, leave a note, change the
+budget, stop), and how the search obeys.
 
-Commands come from a file in the run's folder (store/steering.py). They are taken at check points, between two
-steps, and recorded there, so that a search which is continued takes them at the same points. A request to
-stop is obeyed sooner: before the next candidate is judged, and before anything new is asked of a model or
-chosen.
-"""
+The commands are in a file in the run's folder (store/steering.py). The search takes them at check points,
+between two steps, and records which it took there, so that a continued search takes them at the same points.
+A request to stop is obeyed sooner: before the next candidate is judged, and before anything new is chosen or
+asked of a model."""
 
 from collections.abc import Sequence
 
@@ -27,8 +26,8 @@ from kernelblaster.store.steering import (
 
 
 class Steering:
-    """What people have asked of one search so far: `pinned` techniques are to be tried first, in this order;
-    `forbidden` ones not at all; `notes` go into a model's questions."""
+    """What people have asked of one search so far. `pinned` techniques are tried first, in this order;
+    `forbidden` ones are not tried at all; `notes` are added to questions to a language model."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -47,9 +46,9 @@ class Steering:
         self.notes: tuple[SteeringCommand, ...] = ()
 
     def take(self, key: str) -> list[SetBudget]:
-        """Obey what was asked for since the last check point; returns the new limits among it, which the
-        caller applies. `key` names this check point in the record and must be unique in the run. Raises
-        SearchStopped if a stop was asked for."""
+        """Obeys what people have asked for since the last check point. Returns the new limits among it, which
+        the caller has to apply. `key` names this check point in the run's record and must be unique in the
+        run. Raises SearchStopped if a person has asked to stop."""
         self.check()
         self.notes = tuple(one for one in self.notes if one.id not in self._shown or _stands(one))
         data = self._run.recorded(STEERED, key)
@@ -72,8 +71,8 @@ class Steering:
         return limits
 
     def check(self) -> None:
-        """Looks whether a person has asked to stop this search; if so, records it and raises SearchStopped.
-        Requests from before the run was opened do not count."""
+        """Raises SearchStopped, and records it, if a person has asked to stop this search. Requests from
+        before this process opened the run do not count."""
         for one in self._read():
             stops = isinstance(one.action, StopSearch) and one.at >= self._run.opened
             if stops and one.id not in self._seen:
@@ -83,13 +82,13 @@ class Steering:
                 raise SearchStopped(f"{why}; what was judged is kept.")
 
     def show(self, notes: Sequence[str]) -> None:
-        """Record that the notes with these ids were shown to a model. Those that are not standing are dropped
-        after the present step."""
+        """Remembers that the notes with these ids were shown to a model. At the next check point they are
+        dropped, except those that stand for the whole search."""
         self._shown |= set(notes)
 
     def allows(self, technique: str) -> bool:
-        """Whether no person has forbidden this technique; of a recipe (several techniques in one step), none
-        of its parts."""
+        """True if no person has forbidden this technique or, for a recipe (several techniques in one step),
+        any of its techniques."""
         return self.forbidden.isdisjoint(techniques_of(technique))
 
     def _obey(self, command: SteeringCommand) -> None:

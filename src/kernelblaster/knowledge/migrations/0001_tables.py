@@ -1,4 +1,5 @@
-"""Creates the tables of format 1: without checksums and counts of rows."""
+"""Creates the tables of a knowledge base in format 1: without checksums of rows and without counts of
+rows."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,5 +1,5 @@
-"""Migrates to format 2: every row gets a checksum, and kb_about the latest version and the counts of rows.
-Rows that are there are taken to be undamaged."""
+"""Converts a knowledge base from format 1 to 2: every row gets a checksum, and kb_about gets the latest
+version and the numbers of rows. The rows that are there are assumed to be undamaged."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,5 +1,5 @@
-"""Migrates to format 3: the same tables, with more kinds of events in them (revised entries and
-exemplars)."""
+"""Converts a knowledge base from format 2 to 3. The tables stay the same, but may now have further kinds of
+events (`Revised` and `Exemplified`)."""
 
 import sqlalchemy as sa
 from alembic import op

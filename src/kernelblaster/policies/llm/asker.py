@@ -25,12 +25,13 @@ NOTED: tuple[Role, ...] = ("initial-writer", "proposer", "lowerer")  # who is sh
 
 @dataclass(frozen=True)
 class Question(Generic[T]):
-    """One question to the language model in a `role`, a kind of question such as the proposer's. The
-    `template` filled with `sections` is the user's message, `system` the system message, `schema` the type of
-    the answer. `key` identifies it within run and role: if the run has an answer recorded under that key, it
-    is reused, even if the prompt would now read differently. `seed` asks for another answer to the same
-    prompt; `prompt_tokens` overrides the role's limit. `notes` are texts that people left for the run, added
-    at the end."""
+    """One question to the language model. `role` says which kind of question it is, such as `proposer`. The
+    system message is `system`; the user's message is the prompt template named `template` (a file in this
+    folder), filled with `sections`. The answer must be an object of the type `schema`. `key` identifies the
+    question among those of its role in a run: an answer that the run has recorded under this key is used
+    again, even if the prompt would now read differently. Questions that differ only in `seed` get independent
+    answers. `prompt_tokens` is the limit of the prompt, None for the role's usual one. `notes` are texts that
+    people wrote for the run; they are added at the end of the prompt."""
 
     role: Role
     key: str
@@ -44,15 +45,16 @@ class Question(Generic[T]):
 
     @property
     def name(self) -> str:
-        """The name, `ROLE/KEY`, under which question and answer are recorded in the run's log."""
+        """The name `ROLE/KEY` under which the question and its answer are recorded in the run's log."""
         return f"{self.role}/{self.key}"
 
 
 class Asker:
-    """Asks the `model` the questions of one `task` of one run. `once(kind, key, make)` is the run's log: it
-    returns the data recorded under that kind and key, or calls `make` and records what it returns, so that a
-    resumed run asks nothing twice. Notes that people left (`steering`) are added to new questions of the
-    initial writer, the proposer and the lowerer (NOTED)."""
+    """Asks a language model the questions of one run about one task. `model` answers; `task` is the task's
+    name, to which costs are booked. `once(kind, key, make)` reads and writes the run's log: it returns what
+    is recorded under that kind and key; if nothing is, it calls `make`, records the result and returns it.
+    `steering` holds the notes that people wrote for the run; they are added to new questions of the initial
+    writer, the proposer and the lowerer (NOTED)."""
 
     def __init__(self, model: Model, once: Once, task: str, steering: Steering | None = None) -> None:
         self._model = model
@@ -63,14 +65,17 @@ class Asker:
 
     @property
     def failures(self) -> Counter[tuple[Role, str]]:
-        """The number of questions without a usable answer that this process has asked or found recorded, by
-        (role, reason), where the reason is an error's name such as `PromptTooLong`."""
+        """The number of questions without a usable answer, by (role, reason). The reason is the name of an
+        error, such as `PromptTooLong`. Questions that this process asked and questions whose failure it found
+        in the run's log both count."""
         return Counter(self._failed.values())
 
     def ask(self, question: Question[T]) -> T | None:
-        """The model's answer to the question, recorded or asked for now. None if there is no usable one
-        (refused, empty, too long, malformed twice, or the prompt does not fit); such failures are recorded
-        too and counted in `failures`. Raises a `ModelError` if the model cannot be asked at all."""
+        """Returns the model's answer to the question: the one in the run's log if there is one, else the
+        model is asked now and its answer is recorded. None if there is no usable answer: the model refused,
+        its answer was empty, too long or twice malformed, or the prompt does not fit the role's limit. Such a
+        failure is recorded too and counted in `failures`. Raises a `ModelError` if the model cannot be asked
+        at all."""
         recorded = self._once(ANSWER, question.name, lambda: self._asked(question))
         if recorded["answer"] is None:
             self._failed[question.name] = (question.role, recorded["failure"])
@@ -78,9 +83,9 @@ class Asker:
         return question.schema.model_validate(recorded["answer"])
 
     def prompt(self, question: Question[T]) -> str:
-        """The user's message of this question: the recorded one if the run has asked it before, else
-        rendered from its template and recorded now. Raises `PromptTooLong` if it does not fit into the
-        tokens that the role may use, even after shortening."""
+        """Returns the user's message of this question: the one in the run's log if there is one, else the
+        message is rendered from the template and recorded now. Raises `PromptTooLong` if it does not fit into
+        the tokens that the role may use, even after everything optional was left out."""
         recorded = self._once(QUESTION, question.name, lambda: self._new_question(question))
         return str(recorded["messages"][-1]["text"])
 
@@ -114,9 +119,9 @@ class Asker:
 
 
 def request_of(question: Question[T], task: str = "", prompt: str | None = None) -> Request[T]:
-    """The question as a request to a model. `task` is its label in the ledger of costs. `prompt` is the
-    user's message; if it is None, the message is rendered from the template, which raises `PromptTooLong` if
-    it does not fit into the role's tokens."""
+    """Returns the question as a request that can be sent to a model. `task` is the task's name, under which
+    the costs are booked. `prompt` is the user's message; if it is None, the message is rendered from the
+    template, which raises `PromptTooLong` if it does not fit into the role's tokens."""
     text = _rendered(question) if prompt is None else prompt
     return Request(
         role=question.role,

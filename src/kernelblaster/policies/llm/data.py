@@ -12,23 +12,25 @@ RULE = (
 
 
 def data(title: str, text: str) -> str:
-    """`text` between an opening and a closing mark, which declare it as data to the model, with a `title` and
-    without invisible characters. The marks include a digest of the text, so that the text cannot contain its
-    own closing mark."""
+    """Returns `text` for a prompt, between an opening and a closing mark that declare it as data for the
+    model and no instruction; the opening mark has the `title`. Invisible characters are removed. Both marks
+    contain a hash of the text, so the text cannot contain its own closing mark."""
     clean = INVISIBLE.sub("", text).strip("\n")
     begin, end = marks(title, clean)
     return f"{begin}\n{clean}\n{end}"
 
 
 def marks(title: str, text: str) -> tuple[str, str]:
-    """The opening mark, with the `title`, and the closing mark that declare a text as data to the model.
-    `text` is the whole text, even if only parts of it are then shown between the marks."""
+    """Returns the opening mark, which has the `title`, and the closing mark between which a prompt shows
+    data. Both contain a hash of `text`. Pass the whole text, even if the prompt shows only parts of it
+    between the marks."""
     mark = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f'<data {mark} "{one_line(title)}">', f"</data {mark}>"
 
 
 def one_line(text: str, longest: int = 200) -> str:
-    """Foreign text for use within a sentence of a prompt: on one line, with `<` and `>` replaced so that it
-    has no marks, cut at `longest` characters."""
+    """Returns text from outside (a log, a name, a note) in a form that fits into a sentence of a prompt: on
+    one line, without invisible characters, with `<` and `>` as parentheses (so that it cannot look like a
+    data mark), cut at `longest` characters."""
     plain = re.sub(r"\s+", " ", INVISIBLE.sub("", text)).replace("<", "(").replace(">", ")").strip()
     return plain if len(plain) <= longest else f"{plain[: longest - 3]}..."

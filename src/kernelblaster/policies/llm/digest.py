@@ -1,4 +1,4 @@
-"""Writes profiles for prompts: as a short digest, or with every metric."""
+"""Writes profiles as text for prompts: as a short digest, or with every metric."""
 
 import re
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ BESIDES = 40  # importance of kernels other than the one in question; less for e
 
 
 def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-    """A profile as texts for a prompt: up to five lines for each kernel, the largest share of the time first.
-    `floor_bytes` is the least memory traffic of the task, in bytes. `kernel` is the one that the prompt is
-    about: its lines are never left out of a long prompt, and include the profiler's advice. If it is None,
-    that holds for the first eight kernels."""
+    """Returns a profile as texts for a prompt: up to five lines for each kernel, those with the largest share
+    of the time first. `floor_bytes` is the least memory traffic of the task, in bytes. `kernel` is the name
+    of the kernel that the prompt is about: its text includes the profiler's advice and is never left out of a
+    long prompt. If `kernel` is None, the first eight kernels are treated in this way."""
     states = extract_states(profile, floor_bytes)
     listed = sorted(zip(profile.kernels, states, strict=True), key=lambda pair: -pair[1].share)
     bounded = any(HEADROOM in state.state.metrics for state in states)
@@ -50,7 +50,8 @@ def digest(profile: Profile, floor_bytes: int, kernel: str | None = None) -> lis
 
 
 def _meaning() -> str:
-    """The line that explains what the phrase `could save` in the other lines compares a kernel with."""
+    """Returns the line that explains the phrase `could save` in the other lines: what a kernel is compared
+    with there."""
     reachable = thresholds()["busy"]["dram_reachable"]
     return (
         f"(could save: against the task's own bytes at {reachable:.0%} of the memory's peak, or the "
@@ -59,8 +60,8 @@ def _meaning() -> str:
 
 
 def kernel_name(profiled: str) -> str:
-    """The name of a profiled kernel as in the source (a profiler may give it mangled or with template
-    arguments), at most 80 characters."""
+    """Returns the name that a kernel has in its source, at most 80 characters. `profiled` is the name in the
+    profile, which may be mangled or have template arguments."""
     return one_line(source_name(profiled), 80)
 
 
@@ -107,7 +108,7 @@ def _resources(profiled: KernelProfile) -> str:
 
 
 def _count(value: float) -> str:
-    """A number in three digits, or rounded to a whole one where that takes more."""
+    """Returns a number as text, in three digits, or rounded to a whole number if that has more digits."""
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
@@ -168,8 +169,8 @@ def _short(extents: tuple[int, int, int]) -> list[int]:
 
 
 def whole_profile(profile: Profile) -> str:
-    """Every metric and all advice of every kernel of the profile as text, by sections, as a profiler prints
-    them."""
+    """Returns a profile as text, with every metric (name, unit, value) and all advice of each kernel, section
+    by section, much as Nsight Compute prints it."""
     lines = []
     for kernel in profile.kernels:
         lines.append(f"{one_line(kernel.name)}, grid {kernel.grid}, block {kernel.block}")

@@ -25,9 +25,10 @@ LETTERS = 240  # of what was said of a step
 
 @dataclass(frozen=True)
 class ResultsView:
-    """What a prompt may show of results: the authors' own descriptions of candidates (`summaries`, by the
-    candidate's code, a digest), `source`, which returns a candidate's source by code or None, and the
-    knowledge base `now`, whose names of performance states are used."""
+    """What `listed` needs to describe attempts in a prompt. `summaries` are the descriptions that authors
+    gave of their candidates, by the candidate's code (16 hexadecimal digits). `source` returns the source of
+    the candidate with a given code, or None. `now` is the knowledge base, from which the names of performance
+    states are taken."""
 
     summaries: Mapping[str, str]
     source: Callable[[str], str | None]
@@ -35,10 +36,11 @@ class ResultsView:
 
 
 def listed(discrepancies: Sequence[Discrepancy], view: ResultsView | None = None) -> list[Piece]:
-    """Texts for a prompt, one for each discrepancy (expected against measured gain), numbered from 0, so that
-    the answer can refer to them; the first three are never left out of a long prompt. With a `view`, each
-    also shows one attempt: what was done, how the profile changed, and the difference of the sources, which
-    is left out first."""
+    """Returns texts for a prompt, one for each discrepancy (a technique's expected gain against the measured
+    one), numbered from 0, so that the model's answer can refer to them. The first three are never left out of
+    a long prompt. With a `view`, the text of each also describes one attempt and how the profile changed, and
+    a second text shows the difference of the sources before and after; a long prompt drops these second texts
+    first."""
     pieces = []
     for number, discrepancy in enumerate(discrepancies):
         importance = NEEDED if number < 3 else max(1, 60 - number)

@@ -17,13 +17,14 @@ class SourceEdit(BaseModel):
 
 
 class Refusal(Exception):
-    """A model's changes cannot be applied to the source; the message, which the model is shown, says which
-    and why."""
+    """A model's changes cannot be applied to the source. The message, which is shown to the model, says which
+    change and why."""
 
 
 def apply_edits(source: str, edits: Sequence[SourceEdit]) -> str:
-    """The source after all replacements in `edits`, each searched for in the result of those before. Raises
-    `Refusal` if the text to replace does not occur exactly once."""
+    """Returns the source after all replacements in `edits`, made one after the other, each on the result of
+    the ones before it. Raises `Refusal` if the text that one of them searches for does not occur exactly
+    once."""
     for number, edit in enumerate(edits, 1):
         count = source.count(edit.search) if edit.search else 0
         if count != 1:
@@ -33,9 +34,10 @@ def apply_edits(source: str, edits: Sequence[SourceEdit]) -> str:
 
 
 def changed(source: str, whole: str, edits: Sequence[SourceEdit], *, all_shown: bool) -> str:
-    """The new version of `source` from a model's answer: `whole` (a complete file; blank if not given) or
-    `edits`. `all_shown`: the prompt showed the entire old source. Raises `Refusal` if neither or both are
-    given, if a whole file would drop parts that were not shown, or if nothing changes."""
+    """Returns the new version of `source` that a model's answer gives, either as `whole` (the complete new
+    file, or blank) or as `edits` (replacements, or empty). `all_shown`: the model's prompt contained the
+    entire old source. Raises `Refusal` if neither or both of `whole` and `edits` are given, if `whole` is
+    given though parts of the old source were not shown, or if nothing changes."""
     if bool(whole.strip()) == bool(edits):
         raise Refusal("give either `edits` or the whole file as `source`, and not both")
     if whole.strip() and not all_shown:

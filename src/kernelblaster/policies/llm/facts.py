@@ -1,4 +1,4 @@
-"""The parts of prompts on the judge's rules for candidates, the sizes of the workloads, and times."""
+"""Writes the parts of prompts on the judge's rules for candidates, the sizes of the workloads, and times."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -20,9 +20,9 @@ SAME = (
 
 
 def contract(task: Task) -> str:
-    """The rules for a candidate of this task: the system message of all questions that ask for one from
-    nothing. It is the same text for all of them, so that a server can cache it, and does not depend on the
-    task file's path, so that recorded answers can be replayed."""
+    """Returns the rules that a candidate of this task must follow. They are the system message of every
+    question that asks for a whole new source. The text is the same in all of them, so that a server can cache
+    it, and does not depend on the path of the task's file, so that recorded answers can be replayed."""
     sections = {
         "header": declaration(task.signature, PurePath(task.name).name).strip(),
         "dtype": task.dtype,
@@ -36,8 +36,8 @@ def contract(task: Task) -> str:
 
 
 def change_contract(task: Task) -> str:
-    """The shorter rules for candidates of this task: the system message of questions that ask for changes to
-    an existing candidate, whose source shows the rest."""
+    """Returns the rules for candidates of this task in a shorter form. They are the system message of
+    questions about an existing candidate, whose source shows the rest."""
     sections = {
         "dtype": task.dtype,
         "tf32": precision(task),
@@ -50,7 +50,8 @@ def change_contract(task: Task) -> str:
 
 
 def sizes(task: Task) -> str:
-    """One line for each workload of the task with its sizes; the primary one, which is timed, is marked."""
+    """Returns one line for each workload of the task, with its sizes; the primary workload, which is timed,
+    is marked."""
     listed = [", ".join(f"{name}={value}" for name, value in w.sizes.items()) for w in task.workloads]
     names = [w.name for w in task.workloads]
     return "\n".join(
@@ -76,8 +77,9 @@ def _brief(workloads: Sequence[Workload]) -> str:
 
 
 def compared_at(task: Task, *, modelled: bool) -> str:
-    """The sizes at which the judge compared a candidate's results with those of the task's reference, as
-    text. `modelled`: the device is the emulator, which compares at one small workload only."""
+    """Returns the sizes of the workloads at which the judge compared a candidate's results with the
+    reference's, as text. `modelled`: the device is the emulator, which compares at one small workload only;
+    the text then adds that the timed sizes were not compared."""
     if not modelled:
         return _brief([w for w in task.workloads if w.name != "small" or task.small_declared])
     compared, timed = (_brief([w]) for w in (task.small or task.smallest, task.primary))
@@ -93,9 +95,10 @@ def _fixed(workloads: Sequence[Workload]) -> dict[str, int]:
 
 
 def times(timing: Timing | None, best_us: float | None = None, floor: str = "at peak rates") -> str:
-    """A sentence with a candidate's time, the baseline's (PyTorch or the user's kernel) and the roofline
-    floor's, all in us; `not timed` if `timing` is None. `best_us` is the time of the run's fastest correct
-    candidate, None to leave it out. `floor` says in words what the floor is made of."""
+    """Returns a sentence with three times in us: the candidate's, the baseline's (PyTorch or the user's
+    original kernel) and the roofline floor's; `not timed` if `timing` is None. `best_us` is the time of the
+    run's fastest correct candidate, to be named too; None leaves it out. `floor` is the text that says how
+    the floor is computed, such as `12.6 MB at 4800 GB/s`."""
     if timing is None:
         return "not timed"
     about = " (modelled)" if timing.modelled else ""
@@ -107,8 +110,9 @@ def times(timing: Timing | None, best_us: float | None = None, floor: str = "at 
 
 
 def floor_words(spec: GpuSpec, task: Task, floor: Floor) -> str:
-    """What a task's roofline floor (the least time that the GPU's bandwidth and peak rates allow) is made of,
-    in words: bytes and operations with their rates, the one that takes longer first."""
+    """Returns how a task's roofline floor (the least time that the GPU's bandwidth and peak rates allow) is
+    computed, in words, such as `12.6 MB at 4800 GB/s`: the bytes at the memory's bandwidth and the operations
+    at the peak rate, the one that takes longer first. The other is left out if it takes less than 0.05 us."""
     tflops, unit = floor_rate(spec, task, floor)
     parts = [
         (floor.bytes / (spec.dram_gb_s * 1e3), f"{floor.bytes / 1e6:.1f} MB at {spec.dram_gb_s:g} GB/s"),
@@ -122,7 +126,7 @@ def floor_words(spec: GpuSpec, task: Task, floor: Floor) -> str:
 
 
 def constants(source: str) -> str:
-    """A sentence that lists the tunable constants a source declares, with the values to sweep; empty if it
-    has none."""
+    """Returns a sentence that lists the constants which a source declares as tunable, each with the values to
+    try; empty if it declares none."""
     declared = [f"{t.name} = {', '.join(str(v) for v in t.values)}" for t in tunables(source)]
     return f"Tunable constants: {'; '.join(declared)}." if declared else ""

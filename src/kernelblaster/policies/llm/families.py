@@ -31,16 +31,18 @@ MADE_FOR = {
 
 
 def family_of(task: Task) -> str | None:
-    """The family of a module's computation, such as `scan`; `pointwise` if no operator is listed. None for a
-    task that is a CUDA source."""
+    """Returns the family (kind of computation) of a PyTorch task, found from the operators in its source:
+    `scan`, `recurrence`, `sort`, `attention`, `convolution` and so on (FAMILIES); the first in this order, if
+    several occur, and `pointwise` if none does. None for a task that is a CUDA source."""
     if task.kind != "module":
         return None
     return next(_families(task), "pointwise")
 
 
 def may_use(task: Task, technique: str) -> bool:
-    """Whether a task has an operator of a family that a technique is made for. True for techniques of no
-    particular family, and for a task that is a CUDA source."""
+    """True if a technique may fit a task: if it is made for certain families (kinds of computation), the
+    task's source must have an operator of one of them. Always True for techniques that are made for no
+    particular family, and for tasks that are CUDA sources."""
     made_for = MADE_FOR.get(technique)
     return task.kind != "module" or made_for is None or not made_for.isdisjoint(_families(task))
 

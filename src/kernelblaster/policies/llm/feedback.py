@@ -23,15 +23,17 @@ LOCATED = re.compile(r"candidate\.cu\((\d+)\): (?:fatal )?error:? ?(.*)")
 
 
 def feedback(evaluation: Evaluation, source: str) -> str:
-    """Why the judge did not accept a candidate, for the model that wrote `source`: compiler errors with the
-    lines that they point to, the wrong values, the broken rule."""
+    """Returns why the judge did not accept a candidate, in words for the model that wrote it: compiler errors
+    with the lines that they point to, the wrong values, or the broken rule. `source` is the candidate's
+    source, from which the lines are quoted."""
     return outcome_feedback(evaluation.outcome, source, rival_of(evaluation.timing))
 
 
 def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> str:
-    """What the judge's `outcome` says, for the model that wrote `source`: why a candidate was not accepted,
-    as in `feedback`, or for a correct one its speedup over the baseline, which `rival` names. `source` may be
-    empty: then none of its lines are quoted."""
+    """Returns what the judge's `outcome` says of a candidate, in words for the model that wrote it: as in
+    `feedback` why it was not accepted, or for a correct candidate its speedup over the baseline. `source` is
+    the candidate's source, from which lines are quoted; none are if it is empty. `rival` is what the text
+    calls the baseline."""
     match outcome:
         case CompileFailed(reason=reason, log=log):
             said = "It does not compile:\n" + (_errors(log, source) or f"- {one_line(reason, LETTERS)}")

@@ -25,18 +25,19 @@ WORDS = BUSY | TROUBLE
 
 
 def figure(name: str, value: float) -> str:
-    """A metric of a performance state with its value, such as `device memory 47%` or `registers 28`. Values
-    are fractions of 1; `registers` is the fraction of the most registers that a thread can have."""
+    """Returns a metric of a performance state with its value in words, such as `device memory 47%`, made from
+    `value` 0.47. Values are fractions of 1; that of `registers` is a fraction of the most registers that a
+    thread can have, and is shown as their number: `registers 28`."""
     return f"{WORDS.get(name, name)} {_number(name, value)}"
 
 
 def change(name: str, old: float, new: float) -> str:
-    """A metric before and after a change, such as `device memory 13% to 67%`; `old` and `new` are fractions
-    of 1, as for `figure`."""
+    """Returns a metric of a performance state before and after a change in words, such as `device memory 13%
+    to 67%`. `old` and `new` are fractions of 1, as the value in `figure`."""
     return f"{figure(name, old)} to {_number(name, new)}"
 
 
 def _number(name: str, value: float) -> str:
-    """The value of the metric `name` as text: `registers` as a count per thread, everything else as a
-    percentage. `value` is a fraction from 0 to 1."""
+    """Returns the value of the metric `name` as text: for `registers` their number per thread, for all others
+    a percentage. `value` is a fraction from 0 to 1."""
     return f"{value * REGISTERS:.0f}" if name == "registers" else f"{value:.0%}"

@@ -1,5 +1,5 @@
-"""The gap analyst, a role of the language model: explains why measured gains differ from what the knowledge
-base expected."""
+"""The gap analyst, a role of the language model: it explains why measured gains differ from those that the
+knowledge base expected."""
 
 from dataclasses import replace
 from typing import get_args
@@ -29,10 +29,10 @@ class Explanations(BaseModel):
 
 def explain_by_model(scene: Scene, evaluation: PolicyEvaluation, now: Content, key: str) -> list[Gap]:
     """Asks the model why measured gains differ from expected ones. Returns one explanation (gap) for each
-    surprising discrepancy in `evaluation`, in the same order, with the cause that the model names, and its
-    sentence, which is also the lesson to remember. Where the model gave none, cause and sentence are those of
-    the expert's rules. The metrics that changed are always the measured ones. `now` is the current knowledge
-    base; `key` identifies the question in the run."""
+    surprising discrepancy in `evaluation`, in the same order. Its cause and its sentence, which is also the
+    lesson to remember, are the model's, or those of the expert's rules where the model gives none; the
+    metrics that changed are always the measured ones. `now` is the current knowledge base; `key` identifies
+    the question in the run."""
     evaluation = replace(evaluation, discrepancies=[d for d in evaluation.discrepancies if d.surprising])
     expert = [explain_gap(discrepancy, now) for discrepancy in evaluation.discrepancies]
     answer = scene.asker.ask(analyst_question(scene, evaluation, now, key)) if expert else None
@@ -48,9 +48,9 @@ def explain_by_model(scene: Scene, evaluation: PolicyEvaluation, now: Content, k
 def analyst_question(
     scene: Scene, evaluation: PolicyEvaluation, now: Content, key: str
 ) -> Question[Explanations]:
-    """The question to the model for the causes of the discrepancies (expected against measured gains) in
-    `evaluation`; an answer refers to them by their position. `now` is the knowledge base, whose names of
-    performance states are used; `key` identifies the question in the run."""
+    """Returns the question that asks the model for the causes of the discrepancies (expected against measured
+    gains) in `evaluation`. Its answer refers to a discrepancy by its position, from 0. `now` is the knowledge
+    base, from which the names of performance states are taken; `key` identifies the question in the run."""
     return Question(
         role="gap-analyst",
         key=key,

@@ -1,4 +1,4 @@
-"""The parts of prompts that describe the GPU, and the emulator that may stand in for it."""
+"""Writes the parts of prompts that describe the GPU, and the emulator that may stand in for it."""
 
 from kernelblaster.devices.gpu_model import architecture_of
 from kernelblaster.devices.occupancy import WARP, capability, limits_of, nearest_earlier
@@ -23,9 +23,9 @@ EMULATED = (
 
 
 def gpu(spec: GpuSpec, *, modelled: bool) -> str:
-    """The GPU in words: what an SM holds, rates, and instructions of its architecture. With `modelled`
-    (the emulated device), only the instructions up to compute capability 8.0, and what the emulator cannot
-    run."""
+    """Returns a description of the GPU in words: what an SM can hold, the GPU's peak rates, and the special
+    instructions of its architecture. `modelled`: candidates run on the emulator; the text then names only
+    instructions up to compute capability 8.0, and says what the emulator cannot run."""
     number = capability(spec.architecture)
     has = "; ".join(words for since, words in FEATURES if number >= since and (not modelled or since <= 80))
     shared = SHARED_KB[nearest_earlier(SHARED_KB, spec.architecture)]
@@ -42,6 +42,6 @@ def gpu(spec: GpuSpec, *, modelled: bool) -> str:
 
 
 def only_on_hardware() -> frozenset[str]:
-    """Names of the expert's techniques that are not used on the emulator, mostly because it lacks their
-    instructions."""
+    """Returns the names of the expert's techniques that are not used on the emulator, mostly because it lacks
+    their instructions."""
     return frozenset(load_techniques().keys() - load_techniques(emulated=True).keys())

@@ -1,5 +1,5 @@
-"""The part of a prompt on what the run has tried before: from the same candidate, on the path to it and in
-the same performance state, with the results."""
+"""Writes the part of a prompt on what the run has tried before, with the results: on the same candidate, on
+the way to it, and in the same performance state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ LETTERS = 160  # of what was said of a step
 
 @dataclass(frozen=True)
 class Tried:
-    """What a run has done so far: its `steps`, and the `evaluations` and the authors' `summaries` of
-    candidates, by the candidate's code (a digest)."""
+    """What a run has done so far. `steps` are its steps in order; `evaluations` has what the judge found of
+    each candidate, and `summaries` what its author said of it, both by the candidate's code (16 hexadecimal
+    digits)."""
 
     steps: Sequence[Step]
     evaluations: Mapping[str, Evaluation]
@@ -26,10 +27,11 @@ class Tried:
 
 
 def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
-    """Lines for a prompt on earlier steps of the run, each with its result, in four groups: those from the
-    candidate `code`, those that led to it, those that failed on other candidates of the run, and others in
-    the same `state`. Each group has at most eight (SHOWN), the latest first. `kernel` is the kernel that the
-    prompt is about: a step names its kernel only if it is another."""
+    """Returns lines for a prompt on earlier steps of the run, each with its result, in four groups: steps
+    that started from the candidate `code`; steps that led to this candidate; steps from other candidates that
+    failed; and steps from other candidates in the same performance `state` that did not fail. Each group has
+    at most eight lines (SHOWN), the latest step first. `kernel` is the kernel that the prompt is about; a
+    line names its step's kernel only if that is another one."""
     way = path_steps(tried.steps, code)
     here = [step for step in tried.steps if step.parent == code]
     others = [step for step in tried.steps if step.parent != code and step not in way]
@@ -48,8 +50,8 @@ def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
 
 
 def path_steps(steps: Sequence[Step], code: str) -> list[Step]:
-    """Those of `steps` that led from the first candidate to the candidate `code` (a digest), the last one
-    first; empty for the first candidate."""
+    """Returns those of `steps` that led from the first candidate of the run to the candidate `code` (16
+    hexadecimal digits), the last one first; empty if that is the first candidate."""
     by_child = {step.child: step for step in reversed(steps) if step.taken and step.child != step.parent}
     way: list[Step] = []
     while (step := by_child.get(code)) is not None and step not in way:

@@ -1,4 +1,4 @@
-"""The initial writer, a role of the language model: writes a first correct candidate from the task's
+"""The initial writer, a role of the language model: it writes a first correct candidate from the task's
 reference."""
 
 from pydantic import BaseModel, Field
@@ -19,8 +19,8 @@ ORIGIN = "llm: initial"
 
 
 class NoFirstCandidate(KernelBlasterError):
-    """The model did not write a first candidate that the judge found correct, corrections included; the
-    message has the last problem."""
+    """The model wrote no first candidate that the judge found correct, even after corrections. The message
+    says what was wrong with the last one."""
 
 
 class FirstDraft(BaseModel):
@@ -31,15 +31,15 @@ class FirstDraft(BaseModel):
 
 
 def draft(scene: Scene, seed: int = 0) -> str | None:
-    """The source that the model writes for a first candidate of the task, not yet judged; None if the answer
-    is unusable. Another `seed` asks for another draft."""
+    """Returns the source that the model writes for a first candidate of the task, not yet judged; None if
+    there is no usable answer. A different `seed` gives another draft."""
     answer = scene.asker.ask(draft_question(scene, seed))
     return answer.source if answer else None
 
 
 def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
-    """The question to the model for a whole first candidate, written from the task's reference; another
-    `seed` asks for another answer."""
+    """Returns the question that asks the model for a first candidate, a whole source written from the task's
+    reference. A different `seed` asks for another draft."""
     return Question(
         role="initial-writer",
         key=f"draft{seed}",
@@ -56,9 +56,9 @@ def draft_question(scene: Scene, seed: int = 0) -> Question[FirstDraft]:
 
 
 def write_initial(scene: Scene) -> Candidate:
-    """A first candidate that the judge found correct: the model's draft, corrected up to three times (MENDED)
-    with the judge's feedback. Raises `NoFirstCandidate` if it is still not correct or an answer is
-    unusable."""
+    """Returns a first candidate that the judge found correct: the model's draft, corrected by the model up to
+    three times (MENDED) with the judge's feedback. Raises `NoFirstCandidate` if it is still not correct then,
+    or if an answer is unusable."""
     source = draft(scene)
     said = "the model gave no usable answer"
     for number in range(MENDED + 1):

@@ -1,5 +1,5 @@
-"""The knowledge updater, a role of the language model: turns what an iteration found into notes, conditions,
-descriptions and new techniques in the knowledge base."""
+"""The knowledge updater, a role of the language model: it turns what an iteration found into notes,
+conditions, descriptions and new techniques in the knowledge base."""
 
 from collections.abc import Iterator, Sequence
 
@@ -49,16 +49,17 @@ class KnowledgeUpdate(BaseModel):
 def update_by_model(
     scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
 ) -> KnowledgeUpdate | None:
-    """What the model wants the knowledge base `now` to remember of the `gaps` (explained differences between
-    expected and measured gains) found by `evaluation`; None if there are no gaps or no usable answer. `key`
-    identifies the question in the run."""
+    """Asks the model what the knowledge base `now` should remember of `gaps`, the explanations of why
+    measured gains differ from expected ones, which were found in `evaluation`. None if there are no gaps or
+    the model gives no usable answer. `key` identifies the question in the run."""
     return scene.asker.ask(updater_question(scene, evaluation, gaps, now, key)) if gaps else None
 
 
 def changes_of(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> list[Change]:
-    """The model's `answer` as changes to the texts in the knowledge base `now`, and new techniques. Its notes
-    refer to `gaps` (explained differences between expected and measured gains) by number; what refers to
-    none, is empty or known already is left out. The scores of known techniques are not changed."""
+    """Returns the model's `answer` as changes to the knowledge base `now`: texts to add, revise or remove,
+    and new techniques. The answer refers to `gaps` by position, from 0; what refers to no gap, is empty, or
+    is in the knowledge base already is left out. Predicted and measured gains of known techniques are not
+    changed."""
     working = now.copy()
     changes = []
     for change in _changes(answer, gaps, working):
@@ -129,9 +130,10 @@ def _added(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterat
 def updater_question(
     scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
 ) -> Question[KnowledgeUpdate]:
-    """The question that asks the model what the knowledge base `now` should remember of the `gaps` (explained
-    differences between expected and measured gains) found by `evaluation`. It contains what the knowledge
-    base already says on their techniques and states. `key` identifies the question in the run."""
+    """Returns the question that asks the model what the knowledge base `now` should remember of `gaps`, the
+    explanations of why measured gains differ from expected ones, which were found in `evaluation`. It quotes
+    what the knowledge base already says on the gaps' techniques and states. `key` identifies the question in
+    the run."""
     findings = [
         Piece(
             f"{number}. {one_line(gap.discrepancy.technique, 80)} in {one_line(gap.discrepancy.state, 80)}: "

@@ -1,4 +1,4 @@
-"""The parts of prompts on performance states and techniques, as the knowledge base knows them."""
+"""Writes the parts of prompts on performance states and techniques, from the knowledge base."""
 
 from collections.abc import Sequence
 from math import exp
@@ -22,9 +22,10 @@ EVIDENCE, MEANING, PAST = 50, 35, 48  # importance of a technique's line, of wha
 
 
 def state_text(state: State, around: Neighbourhood | None = None, *, figures: bool = False) -> str:
-    """Lines for a prompt on a performance state: its name and description, and the latest notes on it and on
-    similar states with the same bottleneck, which `around` has. `figures` adds its metrics, for prompts
-    without a profile."""
+    """Returns lines for a prompt on a performance state: its name, its description, and the latest notes on
+    it and on similar states. The notes come from `around`, the part of the knowledge base about this state
+    and similar ones; if it is None, there are none. `figures` adds the state's metrics, for prompts that show
+    no profile."""
     name = around.name if around else None
     known_as = f" (known as {one_line(name)})" if name is not None and name != state.name else ""
     evidence = _evidence(state) if figures else ""
@@ -46,8 +47,9 @@ def _evidence(state: State) -> str:
 
 
 def helps(content: Content, state: str, architecture: str) -> str:
-    """An indented line with the most promising techniques in the known `state`, each with its expected
-    speedup on the GPU `architecture` and number of attempts; empty if the knowledge base has none for it."""
+    """Returns an indented line with the three most promising techniques (HELPFUL) in the performance state
+    named `state`, each with its expected speedup on the GPU architecture (such as `sm_90a`) and its number of
+    attempts. Empty if the knowledge base has no technique for that state."""
     best = content.optimizations(state, architecture)[:HELPFUL]
     entries = content.entries.get(content.resolve(state), {})
     named = [
@@ -64,8 +66,9 @@ def _tried(evidence: Evidence) -> str:
 
 
 def entry_text(entry: OptimizationEntry, architecture: str) -> str:
-    """All lines on a technique in a state, as the knowledge base has them in `entry`: its expected speedup on
-    the GPU `architecture`, what it does and needs, and its latest notes."""
+    """Returns lines for a prompt on one technique in one state, from its `entry` in the knowledge base: the
+    speedup expected on the GPU `architecture` (such as `sm_90a`), what the technique does and needs, and its
+    latest notes."""
     scored = entry.scored(architecture)
     optimization = scored.optimization
     lines = [f"{_expected(scored)}{_tried(entry.evidence)}"]
@@ -90,16 +93,17 @@ def _expected(scored: Scored) -> str:
 
 
 def meaning(optimization: Optimization) -> str:
-    """What a technique does and what it needs, as one indented line; empty if neither is known."""
+    """Returns what a technique does and what it needs, as one indented line; empty if neither is known."""
     needs = "; ".join(optimization.preconditions)
     sentences = [one_line(optimization.description, 220), f"Needs: {one_line(needs, 240)}." if needs else ""]
     return f"  {' '.join(words for words in sentences if words)}".rstrip()
 
 
 def results(precedents: Sequence[Precedent]) -> list[str]:
-    """Indented lines on the results of a technique in earlier attempts, for the first three (PRECEDENTS) of
-    the states in which it was tried or noted, the nearest first: the mean speedup, how many of how many
-    attempts were valid, the failures, and the latest notes."""
+    """Returns indented lines for a prompt on what a technique gave earlier. `precedents` has what is known
+    about it in each state that has it, the nearest state first. The first three of these (PRECEDENTS) with
+    attempts or notes are described: the mean speedup, how many attempts gave a valid candidate, the failures,
+    and the latest notes."""
     told = [p for p in precedents if p.entry.evidence.total.attempts >= 1 or p.entry.notes]
     return [line for one in told[:PRECEDENTS] for line in _result(one)]
 
@@ -121,9 +125,10 @@ def _result(precedent: Precedent) -> list[str]:
 
 
 def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
-    """Texts for a prompt on the techniques that were `retrieved` from the knowledge base, in their order: the
-    expected speedup of each, the results of earlier attempts in this and other states, and what the technique
-    does. In a long prompt the last techniques are left out first."""
+    """Returns texts for a prompt on techniques that were retrieved from the knowledge base, in their order.
+    They say what speedup is expected of each, what earlier attempts in this and other states gave, and what
+    the technique does. If the prompt is too long, the descriptions of what techniques do are left out first,
+    beginning with the last technique."""
     return [
         piece
         for rank, one in enumerate(retrieved)
@@ -137,8 +142,8 @@ def technique_pieces(retrieved: Sequence[Retrieved]) -> list[Piece]:
 
 
 def technique_text(one: Retrieved) -> str:
-    """All lines of a prompt on one technique: its expected speedup, what it does and needs, and the results
-    of earlier attempts in this and similar states."""
+    """Returns lines for a prompt on one technique: its expected speedup, what it does and needs, and the
+    results of earlier attempts in this state and similar ones."""
     optimization = one.scored.optimization
     lines = [_expected(one.scored)]
     if optimization.description:
@@ -149,8 +154,8 @@ def technique_text(one: Retrieved) -> str:
 
 
 def pays(one: Retrieved) -> bool:
-    """Whether a technique gave a valid candidate at least once in this state or in one with the same
-    bottleneck, and is expected to gain more than 10 %."""
+    """True if a technique gave a valid candidate at least once in this performance state or in one with the
+    same bottleneck, and its expected gain is more than 10 %."""
     tried = [p for p in one.precedents if p.entry.evidence.total.seen >= 1]
     near = any(p.distance < OTHER_BOTTLENECK for p in tried)
     return near and one.scored.prediction.mean > WORTH_SAYING

@@ -20,8 +20,9 @@ from kernelblaster.store.replay import Sample
 
 
 class MixedLearning:
-    """The three learning methods of a policy in which a language model takes part: the model plays the roles
-    that `cast` gives it; the expert's rules do the rest, and step in where the model has no usable answer."""
+    """How a policy with a language model learns: the methods `evaluate`, `explain` and `update` of `Policy`.
+    The model plays those of the three learning roles that `cast` gives it. The `expert`'s rules play the
+    others, and step in where the model has no usable answer."""
 
     def __init__(self, expert: ExpertLearning, cast: Cast) -> None:
         self._expert = expert
@@ -35,18 +36,20 @@ class MixedLearning:
         theta: Content,
         architecture: str,
     ) -> PolicyEvaluation:
-        """Compares the gains of the attempts in `fresh` and `earlier` with those that the knowledge base
-        `theta` expected on the GPU `architecture`, by the expert's rules; if the model plays the policy
-        evaluator, only the differences that it chooses, with its remark. `scene` is the context for its
-        prompt."""
+        """Returns how far the gains of attempts differ from those that the knowledge base `theta` expected on
+        the GPU `architecture` (such as `sm_90a`), computed by the expert's rules. `fresh` are the attempts of
+        this iteration, `earlier` those of the replay buffer (earlier runs). If the model plays the policy
+        evaluator, only the differences that it selects are returned, with its remark. `scene` is the context
+        for its prompt."""
         found = self._expert.evaluate(fresh, earlier, theta, architecture)
         if not self._cast.llm("policy-evaluator"):
             return found
         return evaluate_by_model(scene, found.discrepancies, f"version {theta.version}")
 
     def explain(self, scene: Scene, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
-        """A cause for each surprising difference between expected and measured gain in `evaluation`, by the
-        model if it plays the gap analyst, else by the expert's rules. `now` is the current knowledge base."""
+        """Returns a cause for each surprising difference between expected and measured gain in `evaluation`:
+        the model's, if it plays the gap analyst, else the one by the expert's rules. `now` is the current
+        knowledge base."""
         if not self._cast.llm("gap-analyst"):
             return self._expert.explain(evaluation, now)
         return explain_by_model(scene, evaluation, now, f"version {now.version}")
@@ -54,9 +57,10 @@ class MixedLearning:
     def update(
         self, scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content
     ) -> list[Change]:
-        """The changes to make to the knowledge base `now`: the model's and, by the expert's rules, new
-        priors, the lessons of gaps on which the model has no note, and the evaluation's remark on states on
-        which it has none. Without a usable answer of the model only the rules' changes."""
+        """Returns the changes to make to the knowledge base `now`. If the model plays the knowledge updater,
+        these are the model's changes and, by the expert's rules: new priors, the lessons of those `gaps` on
+        which the model wrote no note, and the evaluation's remark for those states on which it wrote none. If
+        it does not, or has no usable answer, they are the changes by the rules alone."""
         asked = self._cast.llm("knowledge-updater")
         answer = update_by_model(scene, evaluation, gaps, now, f"version {now.version}") if asked else None
         if answer is None:
@@ -71,9 +75,9 @@ class MixedLearning:
 
 
 def inapplicable(declined: dict[tuple[str, str], State], now: Content) -> list[Change]:
-    """Changes to the knowledge base `now` that record techniques which the model declined, because it found
-    them impossible in the code that it was shown, as attempts that failed with `Inapplicable`. `declined`
-    holds the states in which it did so, by (state's name, technique); techniques that the knowledge base does
+    """Returns changes to the knowledge base `now` that record techniques as failed attempts of the kind
+    `Inapplicable`: those that the model declined because they cannot be applied to the code that it was
+    shown. `declined` maps (name of a state, technique) to the state. Techniques that the knowledge base does
     not have in that state are left out."""
     changes: list[Change] = []
     for (_, technique), state in declined.items():

@@ -19,9 +19,10 @@ from kernelblaster.records.target import Target
 
 @dataclass(frozen=True)
 class Lowering:
-    """The job of applying `technique`, which may be a recipe (several techniques in one step), to the kernel
-    `target` of the candidate `parent`. `profile` is the parent's; `floor_bytes` is the least memory traffic
-    that the task needs, in bytes. `sample` counts, from 0, answers to the same question."""
+    """A request to apply `technique` to the kernel `target` of the candidate `parent`. The technique may be a
+    recipe (several techniques in one step). `profile` is the parent's profile; `floor_bytes` is the least
+    memory traffic of the task, in bytes. Where several answers to the same request are wanted, `sample`
+    numbers them from 0."""
 
     parent: Candidate
     technique: str
@@ -32,23 +33,24 @@ class Lowering:
 
     @property
     def key(self) -> str:
-        """The text that identifies this request in the run's log, so that a resumed run does not ask it
-        again."""
+        """The text that identifies this request in the run's log: the parent's code, the kernel, the
+        technique, and the sample unless it is 0."""
         key = f"{self.parent.code}/{self.target.kernel}/{self.technique}"
         return f"{key}/sample{self.sample}" if self.sample else key
 
 
 def lower(scene: Scene, lowering: Lowering, described: dict[str, str]) -> Rewritten:
-    """Asks the model to apply the technique of `lowering` to its candidate: the new source, or None as
-    `source` if it declined or gave no usable answer. `described` are descriptions, by name, of techniques
-    that the model itself proposed in this run."""
+    """Asks the model to apply the technique of `lowering` to its candidate. The result's `source` is the new
+    source, or None if the model declined or gave no usable answer. `described` maps techniques that the model
+    itself proposed in this run to their descriptions."""
     work = _work(scene, lowering, lowering.key, lowering.parent)
     return rewrite(scene, work, "lowerer.md", sections(scene, lowering, described))
 
 
 def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dict[str, str | list[Piece]]:
-    """What the prompt that asks the model to apply a technique says, section by section, except the source.
-    `described` are descriptions, by name, of techniques that the model itself proposed in this run."""
+    """Returns the contents of the prompt that asks the model to apply a technique: the text or the pieces of
+    each section, by the section's name in the template. The candidate's source is not among them. `described`
+    maps techniques that the model itself proposed in this run to their descriptions."""
     target, around = lowering.target, scene.around(lowering.target.state)
     names = techniques_of(lowering.technique)
     words = [technique_words(around, name, scene, target.family, described.get(name, "")) for name in names]
@@ -73,9 +75,9 @@ def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dic
 
 
 def mend_lowering(scene: Scene, lowering: Lowering, failed: Candidate, said: str) -> Rewritten:
-    """Asks the model to correct `failed`, the candidate that it wrote for the request `lowering`; `said` is
-    the judge's feedback on it. Returns the corrected source, None as `source` if it gave none; the summary is
-    that of the failed candidate with what was corrected."""
+    """Asks the model to correct `failed`, the candidate that it wrote for the request `lowering`. `said` is
+    the judge's feedback on it. The result's `source` is the corrected source, or None if the model gave none;
+    its summary is the failed candidate's, followed by what was corrected."""
     work = _work(scene, lowering, f"{lowering.key}/{failed.code}", failed)
     done = scene.summaries.get(failed.code, "")
     what = f"the same computation with {lowering.technique} applied to {lowering.target.kernel}"
@@ -94,9 +96,10 @@ def _work(scene: Scene, lowering: Lowering, key: str, start: Candidate) -> Rewri
 def technique_words(
     around: Neighbourhood, technique: str, scene: Scene, family: str | None, described: str
 ) -> str:
-    """The prompt's text on a technique for a kernel of a `family`: what the knowledge base has on it in the
-    kernel's state and in similar ones (`around`), or else `described`, the words of the model that proposed
-    it in this run (may be empty)."""
+    """Returns a prompt's text on `technique`, for a kernel of a `family`: what the knowledge base has on it
+    in the kernel's performance state and in similar ones (`around`). If the knowledge base does not have it
+    or does not describe it, the text has `described`, the description by the model that proposed it in this
+    run, which may be empty."""
     known = around.techniques(scene.architecture, (), family)
     one = next((one for one in known if one.technique == technique), None)
     if one is None:

@@ -1,6 +1,6 @@
-"""Removes from a candidate's code everything that could address the model that reviews it: comments, strings,
-names of functions and types that the author chose, names that read as sentences, and text that is no code
-(such as what the preprocessor drops)."""
+"""Removes from a candidate's code everything that could address the language model that reviews it: comments,
+strings, names of functions and types that the author chose, names that read as sentences, and text that is no
+code (such as what the preprocessor drops)."""
 
 import re
 
@@ -30,9 +30,10 @@ OWN = re.compile(r"cuda\w+|__\w+|launch_gpu_implementation|\w+_t")
 
 
 def neutral(source: str) -> str:
-    """The source without everything that could address a reader who is a model: no comments or strings,
-    renamed functions, types and long names, no prose, new indentation. Only for reading; it need not compile.
-    Raises `UnreadableSource` for text that can be read in two ways."""
+    """Returns the source without anything that could address a language model that reads it: comments and
+    strings are removed, functions, types and long names are renamed, prose is blanked, and lines are indented
+    anew. The result is only for reading and need not compile. Raises `UnreadableSource` for a source that
+    different compilers might read in two ways."""
     code = _without_strings(read_source(source).kept)
     names: dict[str, str] = {}
     for part in parts_of(code):
@@ -75,16 +76,18 @@ def _indented(code: str) -> str:
 
 
 def _plain(name: str, names: dict[str, str]) -> str:
-    """The name itself if it is short or not the author's (CUDA's, types), else a neutral one such as
-    `name_3`, which `names` then remembers."""
+    """Returns the name itself if it is short or not the author's own (CUDA's, types). Otherwise returns a
+    neutral name such as `name_3`, and adds it to `names`, so that the same name is replaced by it
+    everywhere."""
     if OWN.fullmatch(name) or (len(name) <= LETTERS and len(WORD.findall(name)) < SENTENCE):
         return name
     return names.setdefault(name, f"name_{len(names) + 1}")
 
 
 def _silenced(match: re.Match[str]) -> str:
-    """The replacement for a row of three or more words, matched in a source: `words` if more than two of them
-    are neither keywords nor CUDA names (so no code), else the words themselves."""
+    """Returns the replacement for a row of three or more words that was matched in a source: `words` if more
+    than two of them are neither keywords nor CUDA names, since the row is then prose and no code; else the
+    row itself."""
     words = match[0].split()
     foreign = [word for word in words if not KEYWORD.fullmatch(word) and not OWN.fullmatch(word)]
     return "words" if len(foreign) > 2 else match[0]

@@ -33,19 +33,21 @@ class _Proposal:
 
 
 class Offers:
-    """The techniques offered in one run. A technique that the model proposed and that was not tried yet stays
-    on offer for later candidates, whatever their performance state; one that the model found inapplicable is
-    left out only for the code that it was shown."""
+    """The techniques that the search is offered in one run; `cast` says which roles the model plays. A
+    technique that the model proposed stays on offer until it is tried, for later candidates and other
+    performance states too. One that the model found inapplicable is left out only for the code that it was
+    shown."""
 
     def __init__(self, cast: Cast) -> None:
         self._cast = cast
         self._mine: dict[str, _Proposal] = {}
 
     def techniques(self, scene: Scene, inquiry: Inquiry, can: Sequence[str]) -> list[str]:
-        """Names of techniques to try on the kernel of `inquiry`; `can` are those that the expert can apply by
-        itself. The model is asked for more if few are left to try, and whenever all of them are used up
-        (which `inquiry.again` counts); new ones are added to the knowledge base. If the model does not play
-        the role that writes code, the result is exactly `can`."""
+        """Returns the names of techniques to try on the kernel of `inquiry`. `can` are those that the
+        expert's rules can apply without the model. If the model is the proposer, it is asked for more when
+        few are left to try, and each time that all of them have been used up (`inquiry.again` says how
+        often). What it proposes is added to the knowledge base. If the model does not write code (the
+        lowerer's role), the result is exactly `can`."""
         steps, target, code = scene.session.log.steps, inquiry.target, inquiry.candidate.code
         applied = _applied(path_steps(steps, code))
         tried = {step.technique for step in steps if step.parent == code}
@@ -71,7 +73,8 @@ class Offers:
         return [name for name in names if name in can or name not in proposed.inapplicable]
 
     def described(self) -> dict[str, str]:
-        """The model's descriptions of the techniques that it proposed in this run, by name."""
+        """Returns the model's descriptions of the techniques that it proposed in this run, as a dictionary
+        from the name of a technique to its description."""
         return {name: one.optimization.description for name, one in self._mine.items()}
 
 

@@ -1,5 +1,5 @@
-"""The simplest use of a language model, for comparison with the search: without roles or memory, it gets
-source and profile and writes a whole new source."""
+"""The simplest use of a language model, with which the search is compared: the model has no roles and no
+memory, gets a source and its profile, and writes a whole new source."""
 
 from dataclasses import dataclass
 
@@ -21,9 +21,9 @@ class NewSource(BaseModel):
 
 @dataclass(frozen=True)
 class Draft:
-    """A candidate that the model is to rewrite. `step` identifies the question in the run. `profile` is
-    shown in full; if it is None, only the time is shown. `feedback` is the judge's on a failed version,
-    empty if none failed. Another `seed` asks for another answer."""
+    """A candidate that the model is asked to rewrite. `step` identifies the question in the run. `profile` is
+    shown with every metric; None shows the time alone. `feedback` is what the judge said of a failed version;
+    empty if none failed. A different `seed` asks for another answer."""
 
     step: str
     candidate: Candidate
@@ -33,15 +33,16 @@ class Draft:
 
 
 def rewrite_plainly(scene: Scene, draft: Draft) -> str | None:
-    """The whole new source that the model writes for the candidate in `draft`, not yet judged; None if there
-    is no usable answer."""
+    """Returns the whole new source that the model writes for the candidate in `draft`, not yet judged; None
+    if there is no usable answer."""
     answer = scene.asker.ask(plain_question(scene, draft))
     return answer.source if answer and answer.source.strip() else None
 
 
 def plain_question(scene: Scene, draft: Draft) -> Question[NewSource]:
-    """The question to the model for a whole new source, given reference, time, profile and source of the
-    candidate in `draft`; it has no token limit."""
+    """Returns the question that asks the model for a whole new source. It shows the task's reference, and the
+    time, profile and source of the candidate in `draft`. Its prompt is shortened only if it exceeds 100,000
+    tokens (UNLIMITED)."""
     profile = data("profile", whole_profile(draft.profile)) if draft.profile else ""
     return Question(
         role="lowerer",

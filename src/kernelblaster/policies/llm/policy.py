@@ -1,5 +1,5 @@
-"""`MixedPolicy`: the policy in which a language model plays some of the roles (proposing, writing code, ...),
-and the expert's rules the others."""
+"""`MixedPolicy`: the policy in which a language model plays some of the roles (proposing, writing code, ...)
+and the expert's rules play the others."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,10 +41,10 @@ DECLINED = 3  # techniques that the model may find impossible on a kernel before
 
 @dataclass(frozen=True)
 class Written:
-    """What the policy keeps of a candidate that a model wrote (the `form` of an attempt). `families` are the
-    kinds of computation (such as "row_reduction") of its kernels by name, None where unknown; `family` is
-    that of all other kernels. `lowering` is the request that the candidate answers, which a retry repeats;
-    None for a first candidate."""
+    """What the policy keeps of a candidate that a model wrote, as the `form` of its attempt. `families` maps
+    the names of kernels to their kinds of computation (such as "row_reduction"), None where unknown; `family`
+    is that of all kernels that are not listed. `lowering` is the request that the model answered with this
+    candidate; it is used again if the candidate has to be corrected. It is None for a first candidate."""
 
     families: Mapping[str, str | None] = field(default_factory=dict)
     lowering: Lowering | None = None
@@ -61,10 +61,11 @@ class _Seen:
 
 
 class MixedPolicy:
-    """Implements `Policy` with a language model in the roles that `cast` gives it, and the expert's rules in
-    the others and wherever the model has no usable answer. An attempt's `form` is the expert's (`Form`) as
-    long as only the expert has changed it, and `Written` from then on: techniques are then applied by the
-    model alone. `detail` says how much of profiles prompts show."""
+    """The policy in which the language model `model` plays the roles that `cast` gives it. The `expert`'s
+    rules play the others, and step in where the model has no usable answer. The `form` of an attempt is the
+    expert's own (`Form`) as long as only the expert has changed the candidate. Once the model has, it is
+    `Written`, and only the model can apply further techniques. `detail` says how much prompts show of
+    profiles: a `digest`, the `whole` profile, or only `cycles` (durations)."""
 
     depth: Depth = "usual"  # prompts contain the profiler's advice
 
@@ -91,14 +92,14 @@ class MixedPolicy:
 
     @property
     def scene(self) -> Scene:
-        """The context of the current task for prompts; `begin` or `initial` must have been called."""
+        """The context of the current task for prompts. `begin` or `initial` must have been called before."""
         assert self._scene is not None, "begin() or initial() comes first"
         return self._scene
 
     def begin(self, task: Task) -> Scene:
-        """Sets the task that later questions to the model are about, and returns the context for its prompts;
-        questions and answers are recorded in the session's log. `initial` calls this; strategies that only
-        use the prompts call it alone."""
+        """Sets the task that later questions to the model are about, and returns the context for its prompts.
+        Questions and answers are recorded in the session's log. `initial` calls `begin` itself; a strategy
+        that uses only the prompts calls it directly."""
         asker = Asker(self._model, self._session.log.once, task.name, self._session.steering)
         self._scene = Scene(task, self._session, asker, self._detail)
         return self._scene
@@ -106,10 +107,10 @@ class MixedPolicy:
     # Writing
 
     def initial(self, task: Task) -> Attempt:
-        """The first candidate: the task's own source if it is a CUDA file with a launch function; else the
-        expert's kernels if it has any for the task, else the model's. If `cast` makes the model the initial
-        writer, the model's comes first and the expert's if it fails. Raises `NoFirstCandidate` if there is
-        neither."""
+        """Returns the first candidate of a search. A CUDA file that has a launch function is itself the first
+        candidate. For other tasks it is made of the expert's kernels, or written by the model if the expert
+        has none. If `cast` makes the model the initial writer, the model is asked first, and the expert's
+        kernels are used if it fails. Raises `NoFirstCandidate` if both fail."""
         self.begin(task)
         if task.kind == "cuda" and ENTRY in task.source:
             return Attempt(Candidate(source=task.source, origin="task"), OwnSource(task.source))
@@ -129,9 +130,10 @@ class MixedPolicy:
                 raise failed from None
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """Yields the candidates that one application of `technique` to the kernel `target` gives: the
-        model's, as many as the search wants samples, then the expert's. A recipe (several techniques) on the
-        expert's own kernels is applied by the expert, and by the model only where the expert cannot."""
+        """Yields the candidates that one application of `technique` to the kernel `target` gives: first the
+        model's, as many as the search's settings want (`samples`), then the expert's. If the technique is a
+        recipe (several techniques) and the kernels are still the expert's own, the expert applies it, and the
+        model only if the expert cannot."""
         planned = isinstance(attempt.form, Form)
         if planned and is_recipe(technique):
             known = list(self._expert.moves(attempt, technique, target))
@@ -146,9 +148,9 @@ class MixedPolicy:
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
-        """A corrected version of `failed`, which applied `technique` to `parent` and was judged with this
-        evaluation: for a candidate that the model wrote, its correction given the judge's feedback, for
-        others the expert's. None if there is none."""
+        """Returns a corrected version of `failed`, the candidate in which `technique` was applied to `parent`
+        and which got this evaluation. If the model wrote it, the model corrects it with the judge's feedback;
+        else the expert is asked for one. None if there is no corrected version."""
         if not isinstance(failed.form, Written) or failed.form.lowering is None:
             return self._expert.retry(parent, technique, failed, evaluation)
         said = feedback(evaluation, failed.candidate.source)
@@ -156,10 +158,10 @@ class MixedPolicy:
         return self._written(lowering, mend_lowering(self.scene, lowering, failed.candidate, said), parent)
 
     def _samples(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """The model's candidates for `technique` on the kernel `target`, each another answer to the same
-        question. Yields nothing if the model declines or gives no usable answer; nor, without asking, after
-        it declined DECLINED techniques on this kernel since it was last asked for proposals. A declined
-        technique is remembered as inapplicable in the state."""
+        """Yields the model's candidates for `technique` on the kernel `target`; each is another answer to the
+        same question. Yields nothing if the model declines or gives no usable answer. Does not ask, and
+        yields nothing, if the model has declined DECLINED techniques on this kernel since it was last asked
+        for proposals. A declined technique is remembered as inapplicable in the state."""
         kernel_of = (attempt.candidate.code, target.kernel)
         if self._declined[kernel_of] >= DECLINED:
             return
@@ -195,11 +197,11 @@ class MixedPolicy:
     # Naming states, proposing
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """The kernels of a profiled candidate that can be optimized, the one with the largest possible gain
-        first. Their performance states are named by the model or the expert's rules, as the cast says, from
-        the part of the profile that `detail` lets through. That part is kept for later prompts on this
-        candidate, so this must be called before `moves` and `proposals`. `floor_bytes` is the least memory
-        traffic of the task."""
+        """Returns the kernels of a profiled candidate that can be optimized, the one with the largest
+        possible gain first, each with its performance state. The model or the expert's rules, as the cast
+        says, name the states; they see as much of the profile as the policy's `detail` allows. That much is
+        also kept for later prompts on this candidate, so `targets` must be called before `moves` and
+        `proposals`. `floor_bytes` is the least memory traffic of the task, in bytes."""
         profile = self.scene.visible(profile)
         self._seen[attempt.candidate.code] = _Seen(profile, floor_bytes)
         if self._cast.llm("state-extractor"):
@@ -217,9 +219,10 @@ class MixedPolicy:
         return found
 
     def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
-        """Names of techniques to try on the kernel `target` of a candidate: those that the expert can apply,
-        those of the knowledge base, and those that the model proposes. `again` counts how often all of them
-        were already used up; the model is then asked for more."""
+        """Returns the names of techniques to try on the kernel `target` of a candidate: those that the expert
+        can apply, those of the knowledge base, and those that the model proposes. `again` counts how often
+        the search has used up all techniques offered for this kernel; if it is not 0, the model is asked for
+        more."""
         can = list(self._expert.proposals(attempt, target)) if isinstance(attempt.form, Form) else []
         seen = self._seen[attempt.candidate.code]
         if again:
@@ -242,9 +245,9 @@ class MixedPolicy:
         return self._learning.explain(self.scene, evaluation, now)
 
     def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """The changes to make to the knowledge base `now`: what the model and the expert's rules have learned
-        from `evaluation` and `gaps`, and techniques that the model declined since the last update, as
-        `Inapplicable`."""
+        """Returns the changes to make to the knowledge base `now`: what the model and the expert's rules
+        learned from `evaluation` and `gaps`, and as failed attempts of the kind `Inapplicable` the techniques
+        that the model declined since the last update."""
         changes = self._learning.update(self.scene, evaluation, gaps, now)
         changes += inapplicable(self._inapplicable, now)
         self._inapplicable.clear()
@@ -264,8 +267,9 @@ class MixedPolicy:
     # Verifying softly
 
     def review(self, candidate: Candidate) -> Review:
-        """A last check of a candidate that the judge found correct, by the model or by rules: the result may
-        flag or reject it."""
+        """Returns the findings of a last check of a candidate that the judge found correct. The model makes
+        the check if it plays the soft verifier, else fixed rules do. The result may be that the candidate is
+        flagged or rejected."""
         if self._cast.llm("soft-verifier"):
             return review_by_model(self.scene, candidate)
         return review_by_rules(self.scene, candidate)

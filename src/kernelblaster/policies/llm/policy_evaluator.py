@@ -1,5 +1,5 @@
-"""The policy evaluator, a role of the language model: selects the results that differ from what the knowledge
-base expected and are worth explaining, and says what they have in common."""
+"""The policy evaluator, a role of the language model: it selects the results that differ from what the
+knowledge base expected and are worth explaining, and says what they have in common."""
 
 from collections.abc import Sequence
 
@@ -21,10 +21,10 @@ class Instructive(BaseModel):
 
 
 def evaluate_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], key: str) -> PolicyEvaluation:
-    """Asks the model which `discrepancies` (expected against measured gains) are worth explaining: these, in
-    its order, with its remark. All of them, in the given order, if it gives no usable answer, and if it is
-    not asked because there are fewer than two (FEWEST) or none is surprising. `key` identifies the question
-    in the run."""
+    """Asks the model which of the `discrepancies` (expected against measured gains) are worth explaining.
+    Returns these in the model's order, with its remark on what they have in common. Returns all, in the given
+    order and without a remark, if the model gives no usable answer. It is not asked if there are fewer than
+    two (FEWEST) or none is surprising. `key` identifies the question in the run."""
     asked = len(discrepancies) >= FEWEST and any(found.surprising for found in discrepancies)
     answer = scene.asker.ask(evaluator_question(discrepancies, key)) if asked else None
     if answer is None:
@@ -34,9 +34,9 @@ def evaluate_by_model(scene: Scene, discrepancies: Sequence[Discrepancy], key: s
 
 
 def evaluator_question(discrepancies: Sequence[Discrepancy], key: str) -> Question[Instructive]:
-    """The question to a language model: which of these results, whose speedup was not the predicted one, are
-    worth explaining? Its answer lists their positions in `discrepancies`, from 0. `key` identifies the
-    question within the run, so that a resumed run does not ask it again."""
+    """Returns the question that asks a language model which of these results, whose speedup was not the
+    predicted one, are worth explaining. Its answer lists their positions in `discrepancies`, from 0. `key`
+    identifies the question in the run, so that a resumed run does not ask it again."""
     return Question(
         role="policy-evaluator",
         key=key,

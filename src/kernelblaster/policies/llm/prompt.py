@@ -21,8 +21,8 @@ _templates = Environment(
 
 
 class PromptTooLong(Exception):
-    """A prompt exceeds its role's limit even after everything was left out that may be. `tokens` is its
-    length then."""
+    """A prompt of a role exceeds the role's limit although everything optional was left out of it. `tokens`
+    is its length after that, `budget` the limit, both in tokens."""
 
     def __init__(self, role: str, tokens: int, budget: int) -> None:
         self.tokens = tokens
@@ -41,8 +41,8 @@ class Piece:
 
     @property
     def saved(self) -> int:
-        """By how many tokens, estimated, the prompt is shorter without this piece, with `instead` in its
-        place."""
+        """The estimated number of tokens by which leaving this piece out, and showing `instead` in its place,
+        shortens the prompt."""
         return tokens_of(self.text) - tokens_of(self.instead)
 
 
@@ -51,24 +51,26 @@ Sections = Mapping[str, str | Sequence[Piece]]
 
 @dataclass(frozen=True)
 class Room:
-    """The limits of a prompt in tokens: less important parts are left out until it takes at most
-    `comfortable`; the parts that it needs may take up to `most`."""
+    """The limits of a prompt, in tokens. Optional pieces are left out until the prompt has at most
+    `comfortable` tokens. If the pieces that it must have are longer than that, they may take up to `most`."""
 
     comfortable: int
     most: int
 
 
 def less_room(room: Room | int, tokens: int) -> Room | int:
-    """The token limits `room` of a prompt, lowered by the `tokens` that another part of it takes."""
+    """Returns the limits that remain for the rest of a prompt when another part of it takes `tokens`: `room`
+    (an int: a single limit) with each limit lowered by that number."""
     if isinstance(room, int):
         return room - tokens
     return Room(room.comfortable - tokens, room.most - tokens)
 
 
 def render(template: str, role: str, room: Room | int, sections: Sections) -> str:
-    """The text of `template` (a file beside this one) with its `sections` filled in. Pieces of them are left
-    out, the least important first and among equals the longest, until it fits `room` (an int: both limits,
-    in tokens). Raises `PromptTooLong`, with the name of the `role`, if it does not fit even without them."""
+    """Returns the prompt that `template` (the name of a file in this folder) gives with `sections` filled in.
+    If it is longer than `room` allows, pieces of the sections are left out, the least important first and
+    among equally important ones the longest. `room` is in tokens; an int stands for both limits. Raises
+    `PromptTooLong`, which names the `role`, if the prompt is too long even without all optional pieces."""
     room = Room(room, room) if isinstance(room, int) else room
     pieces = {name: _pieces(section) for name, section in sections.items()}
     droppable = sorted(

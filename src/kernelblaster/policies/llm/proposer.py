@@ -1,5 +1,5 @@
-"""The proposer, a role of the language model: suggests techniques for a kernel beyond those in the knowledge
-base, and which to apply together."""
+"""The proposer, a role of the language model: it suggests techniques for a kernel beyond those in the
+knowledge base, and which to apply together."""
 
 import hashlib
 import re
@@ -56,10 +56,10 @@ class Proposals(BaseModel):
 
 @dataclass(frozen=True)
 class Inquiry:
-    """What the proposer is asked about: the kernel `target` of a profiled candidate. `floor_bytes` is the
-    least memory traffic of the task; `applied` are the techniques that led to the candidate; `again` counts
-    how often all techniques offered for this kernel were already used up; `open` names proposals of this run
-    that are still to be tried here."""
+    """What the proposer is asked about: the kernel `target` of a profiled `candidate`. `floor_bytes` is the
+    least memory traffic of the task, in bytes. `applied` are the techniques that led to the candidate.
+    `again` counts how often the search has used up all techniques offered for this kernel. `open` names
+    techniques that were proposed earlier in this run and are still to be tried on it."""
 
     candidate: Candidate
     target: Target
@@ -71,8 +71,8 @@ class Inquiry:
 
     @property
     def key(self) -> str:
-        """The text that identifies the question in the run: kernel, state, a digest of the code of the kernel
-        with all that it calls, and `again`."""
+        """The text that identifies the question in the run: the kernel's name, its state's name, a hash of
+        the code of the kernel and of all functions that it calls, and `again` unless it is 0."""
         parts = parts_of(self.candidate.source)
         names = used_by(parts, {self.target.kernel})
         text = "".join(part.text for part in parts if part.name in names)
@@ -83,17 +83,17 @@ class Inquiry:
 
 @dataclass(frozen=True)
 class Proposed:
-    """The model's answer: `new` techniques with predicted speedups; if it finds that some belong together,
-    the last one is a recipe (several techniques in one step). `inapplicable` are names of known techniques
-    that cannot be applied to this code, or are applied in it already."""
+    """What the model proposes. `new` are techniques with their predicted speedups; if the model says that
+    some should be applied together, the last one is the recipe of these. `inapplicable` are names of known
+    techniques that, as the model says, cannot be applied to this code or are applied in it already."""
 
     new: list[Optimization]
     inapplicable: frozenset[str] = frozenset()
 
 
 def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
-    """The techniques that the model proposes for the kernel of `inquiry`; empty if it has no usable answer.
-    Asked once for each `Inquiry.key` of a run: later calls return the recorded answer."""
+    """Returns the techniques that the model proposes for the kernel of `inquiry`; none if it has no usable
+    answer. A run asks once for each `Inquiry.key`: later calls return the recorded answer."""
     answer = scene.asker.ask(proposer_question(scene, inquiry))
     if answer is None:
         return Proposed([])
@@ -102,8 +102,8 @@ def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
 
 
 def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
-    """The question to the model for new techniques for the kernel of `inquiry`; it lists those that the
-    knowledge base has for its state and similar ones."""
+    """Returns the question that asks the model for new techniques for the kernel of `inquiry`. It lists those
+    that the knowledge base has for the kernel's performance state and similar ones."""
     target, candidate = inquiry.target, inquiry.candidate
     around = scene.around(target.state)
     known = scene.techniques(target.state, inquiry.applied, target.family)[:KNOWN]
@@ -135,17 +135,17 @@ def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
 
 
 def technique_name(text: str) -> str | None:
-    """`text` as a technique's name, in lower case with underscores; None if it cannot be one (3 to 60
-    characters, a letter first)."""
+    """Returns `text` as the name of a technique, in lower case and with underscores. None if it cannot be
+    one: a name has 3 to 60 characters and begins with a letter."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
     return name if NAME.fullmatch(name) else None
 
 
 def usable(answer: Proposals, most: float) -> list[Optimization]:
-    """The techniques in the model's answer, a combination of several as a recipe last: names normalized,
-    invalid ones dropped, the last of equal names kept. Predicted speedups are limited to the range from 0.1
-    to `most`, the speedup at which the call would reach the roofline floor (the least time that the GPU
-    allows)."""
+    """Returns the techniques in the model's answer, at most three (MOST). Names are normalized (see
+    `technique_name`) and invalid ones dropped; of equal names the last counts. If the answer names techniques
+    to apply together, their recipe comes last. Predicted speedups are limited to the range from 0.1 to
+    `most`, the speedup at which the candidate would be as fast as the roofline floor allows."""
     by_name: dict[str, Optimization] = {}
     for proposal in answer.proposals[:MOST]:
         name = technique_name(proposal.technique)

@@ -1,5 +1,5 @@
-"""The part of a prompt on recipes: sets of techniques that, applied together, gave fast kernels in earlier
-searches."""
+"""Writes the part of a prompt on recipes: sets of techniques that, applied together, gave fast kernels in
+earlier searches."""
 
 from math import exp
 
@@ -14,10 +14,10 @@ IMPORTANCE = 46  # of the first; less for each further one
 
 
 def recipe_pieces(scene: Scene, target: Target, applied: tuple[str, ...]) -> list[Piece]:
-    """Texts for a prompt on the recipes (sets of techniques) that the knowledge base offers for the kernel
-    `target`, the best first: the speed that each reached, as a fraction of the roofline floor's (the fastest
-    that the GPU allows), and how often it was tried. `applied` are techniques that the candidate already
-    has."""
+    """Returns texts for a prompt on the recipes (sets of techniques) that the knowledge base has for the
+    kernel `target`, the best first. Each says which speed the recipe reached, as a fraction of the roofline
+    floor's (1 is the fastest that the GPU allows), and how often it was tried. `applied` are the techniques
+    that led to the candidate."""
     content = scene.session.memory.now()
     name = scene.around(target.state).name or target.state.name
     recipes = recipes_for(content, name, scene.architecture, applied, target.family)

@@ -1,5 +1,5 @@
-"""The part of a prompt on what a task computes: its reference source in full, or only the statements that
-matter; and words on its baseline and precision."""
+"""Writes the part of a prompt on what a task computes (its reference source in full, or only the statements
+that matter), and words on its baseline and precision."""
 
 import ast
 import re
@@ -18,13 +18,14 @@ MODES = re.compile(r"(batch|instance)_?norm|dropout|training|register_buffer", r
 
 
 def reference(task: Task) -> str:
-    """The task's whole source, quoted as data for a prompt."""
+    """Returns the task's whole source, marked as data for a prompt."""
     return data(_title(task), task.source)
 
 
 def computation(task: Task) -> str:
-    """The task's source, quoted as data, without imports and without code that only makes its inputs; for
-    roles that also see a candidate and the sizes. A CUDA source is quoted in full."""
+    """Returns the task's source, marked as data for a prompt, without imports and without the code that only
+    makes its inputs. It is for prompts that also show a candidate and the sizes. A CUDA source is quoted in
+    full."""
     if task.kind != "module":
         return reference(task)
     lines = task.source.splitlines()
@@ -35,21 +36,21 @@ def computation(task: Task) -> str:
 
 
 def rival(task: Task) -> str:
-    """The baseline that candidates of this task are timed against, in words: PyTorch, or the user's original
+    """Returns what candidates of this task are timed against, in words: PyTorch, or the user's original
     kernel."""
     return "PyTorch" if task.kind == "module" else f"the {ORIGINAL_KERNEL}"
 
 
 def rival_of(timing: Timing | None) -> str:
-    """The baseline of a timing, in words: PyTorch, or the user's original kernel; PyTorch if `timing` is
-    None."""
+    """Returns what the candidate of this timing was timed against, in words: PyTorch, or the user's original
+    kernel. PyTorch if `timing` is None."""
     return f"the {ORIGINAL_KERNEL}" if timing and timing.baseline == ORIGINAL_KERNEL else "PyTorch"
 
 
 def precision(task: Task) -> str:
-    """The words on TF32 that complete a prompt's sentence on the precisions that candidates may not use: ",
-    nor TF32", with convolutions excepted if PyTorch uses TF32 for them; empty if the task is not in float32
-    or has no matrix product."""
+    """Returns the words on TF32 for the sentence of a prompt that forbids lower precisions: ", nor TF32". If
+    PyTorch itself uses TF32 for the convolutions of this task, the words add that convolutions may. Empty if
+    the task is not in float32 or has no matrix product."""
     if task.dtype != "float32" or (task.kind == "module" and not PRODUCT.search(task.source)):
         return ""
     if expected_rounding(task) == "none":
@@ -58,8 +59,8 @@ def precision(task: Task) -> str:
 
 
 def module_rules(task: Task) -> str:
-    """Sentences on how the parameters, constructor arguments and training mode of the task's module reach the
-    candidate; empty if it has none of them."""
+    """Returns sentences on how a candidate gets the parameters, constructor arguments and training mode of
+    the task's module; empty if the module has none of these."""
     rules = []
     if task.signature.parameters:
         rules.append(

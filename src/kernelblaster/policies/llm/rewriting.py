@@ -1,4 +1,4 @@
-"""Gets a new source from a model by asking for changes to an old one: asks once more if they cannot be
+"""Gets a new source from a model by asking for changes to an old one. Asks once more if the changes cannot be
 applied, and asks for corrections of failed candidates."""
 
 from collections.abc import Mapping, Sequence
@@ -38,16 +38,17 @@ class Rewrite(BaseModel):
 
     @property
     def full_summary(self) -> str:
-        """The model's summary of its change, with the names of other techniques that necessarily came
-        along."""
+        """The model's summary of its change, followed by the names of other techniques that the change
+        necessarily brought along."""
         return f"{self.summary} (also: {', '.join(self.also_changed)})" if self.also_changed else self.summary
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The result of asking a model to rewrite a source: the new `source`, None if it declined or gave nothing
-    usable. `summary` is the model's own; `declined`: it said that the change is not applicable; `not_applied`
-    names those of several techniques that it left out."""
+    """What came of asking a model to rewrite a source. `source` is the new source, None if the model declined
+    or gave nothing usable. `summary` is the model's description of its change. `declined`: the model said
+    that the change cannot be applied here. `not_applied` names those techniques that it left out, if several
+    were asked for."""
 
     source: str | None
     summary: str = ""
@@ -60,9 +61,9 @@ NOTHING = Rewritten(None)
 
 @dataclass(frozen=True)
 class RewritingTask:
-    """The `source` to rewrite, the `kernels` that the change is about (a long prompt never leaves them out),
-    the `role` that asks, and its `system` message with the rules. `key` identifies the questions in the run;
-    another `seed` asks for another answer."""
+    """A request to rewrite `source`. `kernels` names the kernels that the change is about; a long prompt
+    never leaves them out. `role` is the role in which the model is asked, `system` the system message with
+    the rules. `key` identifies the questions in the run; a different `seed` asks for another answer."""
 
     role: Role
     key: str
@@ -73,9 +74,9 @@ class RewritingTask:
 
 
 def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[str, Any]) -> Rewritten:
-    """Ask the model for changes to the source in `work` and apply them; if they cannot be applied, it is told
-    why and asked once more. `template` and `sections` make the prompt, to which the source is added. The
-    result's `source` is None if the model declined or gave nothing usable."""
+    """Asks the model for changes to the source in `work` and applies them. If they cannot be applied, the
+    model is told why and asked once more. The prompt is the `template` filled with `sections` and the source.
+    The result's `source` is None if the model declined or gave nothing usable."""
     shown = view("candidate", work.source, work.kernels)
     refusal = ""
     for number in range(TRIES):
@@ -105,9 +106,9 @@ def rewrite(scene: Scene, work: RewritingTask, template: str, sections: Mapping[
 
 
 def mend(scene: Scene, work: RewritingTask, what: str, said: str) -> Rewritten:
-    """Asks the model to correct a candidate that failed, whose source is in `work`, as `rewrite` does: `what`
-    says what it should compute, `said` is the judge's feedback. The result's `source` is None if the model
-    declined or gave nothing usable."""
+    """Asks the model, in the way of `rewrite`, to correct a candidate that failed, whose source is in `work`.
+    `what` says what the candidate should compute, `said` is the judge's feedback on it. The result's `source`
+    is None if the model declined or gave nothing usable."""
     sections = {
         "reference": [Piece(reference(scene.task), REFERENCE)],
         "what": what,

@@ -1,5 +1,5 @@
-"""The roles (kinds of question that a search asks), who plays each by default, the language model or the
-expert's rules, and the token limits of each."""
+"""The roles (kinds of question that a search asks), the token limits of each, and who plays each by default:
+the language model or the expert's rules."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,9 @@ LEARNING: tuple[Role, ...] = ("policy-evaluator", "gap-analyst", "knowledge-upda
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token limits of one question of a role: of the prompt (`room`) and of the answer, reasoning included
-    (`answer`); and the usual numbers of both, from which costs are estimated."""
+    """Token limits of the questions of one role, and what they usually take. `room` limits the prompt;
+    `answer` limits the answer, reasoning included. `usual_prompt` and `usual_answer` are the numbers of
+    tokens from which costs are estimated."""
 
     room: Room
     answer: int
@@ -66,25 +67,26 @@ WITH_A_MODEL: Mapping[Role, Player] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Cast:
-    """Who plays each role: the expert's rules or the language model. An `expert` initial writer leaves tasks
-    that it does not cover to the model."""
+    """Who plays each role: `expert` (its rules) or `llm` (the language model). If the initial writer is
+    `expert`, the model still writes the first candidate of tasks for which the expert has no kernels."""
 
     players: Mapping[Role, Player]
 
     def llm(self, role: Role) -> bool:
-        """Whether the language model plays this role, and not the expert's rules."""
+        """True if the language model plays this role, False if the expert's rules do."""
         return self.players[role] == "llm"
 
     def without(self, roles: Sequence[Role]) -> "Cast":
-        """The same distribution of roles, but with `roles` played by the expert's rules."""
+        """Returns a cast in which the expert's rules play the given `roles` and all others are played as in
+        this one."""
         return Cast({**self.players, **dict.fromkeys(roles, "expert")})
 
 
 def cast_of(texts: Sequence[str], *, usual: bool = True) -> tuple[Cast, list[str]]:
-    """Parses texts `ROLE=expert`, `ROLE=llm` or `ROLE=KIND:NAME` to (who plays each role: the expert's rules
-    or a language model; those texts that name a model for one role). Roles that are not mentioned are as
-    usual with a model (WITH_A_MODEL), or all the expert's if not `usual`. Raises KernelBlasterError for a
-    malformed text."""
+    """Parses texts of the form `ROLE=expert`, `ROLE=llm` or `ROLE=KIND:NAME` (a model of its own for that
+    role). Returns who plays each role, and those of the texts that name a model. Roles that no text mentions
+    are played as WITH_A_MODEL says, or all by the expert's rules if `usual` is False. Raises
+    KernelBlasterError for a malformed text."""
     players: dict[Role, Player] = dict(WITH_A_MODEL) if usual else dict.fromkeys(ROLES, "expert")
     named = []
     for text in texts:

@@ -1,4 +1,4 @@
-"""`Scene`: what the prompts of all roles need to know: the task, the GPU, the session, and the model to
+"""`Scene`: what the prompts of all roles are made from: the task, the GPU, the session, and the model to
 ask."""
 
 from dataclasses import dataclass, field
@@ -27,9 +27,10 @@ PromptDetail = Literal["digest", "whole", "cycles"]
 @dataclass(frozen=True)
 class Scene:
     """The context of all prompts about one task of one run: what they say on the GPU, times, history and
-    techniques, and the `asker` that asks the model. `detail` is how much they show of profiles. `summaries`
-    are the model's own descriptions of its changes, by the `code` (a digest) of the resulting candidates;
-    filled during the run."""
+    techniques, and the `asker` that asks the model. `detail` is how much they show of profiles: a `digest`,
+    the `whole` profile, or only `cycles` (durations). `summaries` are the model's descriptions of its
+    changes, by the code (16 hexadecimal digits) of the candidate that each gave; they are added during the
+    run."""
 
     task: Task
     session: Session
@@ -39,14 +40,14 @@ class Scene:
 
     @cached_property
     def contract(self) -> str:
-        """The rules for a candidate of the task: the system message of questions that ask for one from
-        nothing."""
+        """The rules for candidates of the task, as the system message of questions that ask for a whole new
+        source."""
         return contract(self.task)
 
     @cached_property
     def change_contract(self) -> str:
-        """The shorter rules for candidates of the task: the system message of questions that ask to change
-        one."""
+        """The rules for candidates of the task in a shorter form, as the system message of questions that ask
+        to change an existing one."""
         return change_contract(self.task)
 
     @cached_property
@@ -56,36 +57,38 @@ class Scene:
 
     @property
     def prompt_tokens(self) -> int | None:
-        """The limit in tokens of prompts that show profiles; None where the limit of the kind of question
-        applies."""
+        """The limit in tokens for prompts that show a profile: 100,000 (UNLIMITED) if they show the whole
+        profile, else None, which means the usual limit of the role."""
         return UNLIMITED if self.detail == "whole" else None
 
     def visible(self, profile: Profile) -> Profile:
-        """What the policy may know of a profile: all of it, or with the detail `cycles` only durations."""
+        """Returns the part of a profile that the policy may use: all of it, or only the durations if `detail`
+        is `cycles`."""
         return profile if self.detail != "cycles" else profile.only("Duration")
 
     def profile(self, profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-        """A profile (as `visible` returns it) as texts for a prompt: a digest, or all metrics if `detail` is
-        `whole`. `floor_bytes` is the least memory traffic of the task in bytes. `kernel` is the one that the
-        prompt is about, None if it is about all."""
+        """Returns a profile as texts for a prompt: as a digest, or with every metric if `detail` is `whole`.
+        `profile` is what `visible` returned. `floor_bytes` is the least memory traffic of the task, in bytes.
+        `kernel` is the name of the kernel that the prompt is about, None if it is about all."""
         if self.detail == "whole":
             return [Piece(data("profile", whole_profile(profile)), 50, "(left out: too long)")]
         return digest(profile, floor_bytes, kernel)
 
     @property
     def modelled(self) -> bool:
-        """Whether the device is the emulator, whose times come from a model of the GPU."""
+        """True if the device is the emulator, whose times come from a model of the GPU."""
         return self.session.modelled
 
     @property
     def architecture(self) -> str:
-        """The name under which the knowledge base keeps results of this device: such as `sm_90a`, or `sm_90a
-        (modelled)` on the emulator."""
+        """The name under which the knowledge base keeps results of this device: for example `sm_90a`, or on
+        the emulator `sm_90a (modelled)`."""
         return platform(self.session.gpu.architecture, modelled=self.modelled)
 
     def times(self, code: str) -> str:
-        """A sentence on the time of the candidate `code` (a digest) in us, the baseline's and the roofline
-        floor's, and the run's best if that is another candidate's; `not timed` if there is no timing."""
+        """Returns a sentence with the times, in us, of the candidate `code`, of the baseline and of the
+        roofline floor, and of the run's fastest correct candidate if that is another one. `not timed` if the
+        candidate has no timing."""
         evaluations = self.session.judging.evaluations
         timing = evaluations[code].timing if code in evaluations else None
         correct = [e.timing for e in evaluations.values() if e.timing and isinstance(e.outcome, CORRECT)]
@@ -94,30 +97,33 @@ class Scene:
 
     @cached_property
     def floor(self) -> str:
-        """What the task's roofline floor (the least time that the GPU's bandwidth and peak rates allow) is
-        made of, in words."""
+        """How the task's roofline floor (the least time that the GPU's bandwidth and peak rates allow) is
+        computed, in words, such as `12.6 MB at 4800 GB/s`."""
         return floor_words(self.session.gpu, self.task, self.session.judging.floor)
 
     def around(self, state: State) -> Neighbourhood:
-        """What the present knowledge base has on the performance state `state` and on similar states."""
+        """Returns the part of the present knowledge base that is about the performance state `state` and
+        similar states."""
         return Neighbourhood(self.session.memory.now(), state)
 
     def techniques(self, state: State, applied: tuple[str, ...], family: str | None) -> list[Retrieved]:
-        """The techniques that the knowledge base has for a kernel of a `family` in `state` and in similar
-        states, with predictions for an attempt after the techniques `applied`. Techniques that are made for
-        certain families of tasks are left out if this task is of another."""
+        """Returns the techniques that the knowledge base has for a kernel of a `family` in the performance
+        state `state` and in similar ones. Their predictions assume that the techniques `applied` came before.
+        Techniques that are made for families which this task does not have are left out."""
         known = self.around(state).techniques(self.architecture, applied, family)
         return [one for one in known if may_use(self.task, one.technique)]
 
     def possible_speedup(self, code: str) -> float | None:
-        """The speedup at which the candidate `code` would take as long as the roofline floor (the least time
-        that the GPU allows); None if it was not timed or the floor is 0."""
+        """Returns the speedup that the candidate `code` would gain if it became as fast as the roofline floor
+        (the least time that the GPU allows): its time divided by the floor's. None if it was not timed or the
+        floor is 0."""
         evaluation = self.session.judging.evaluations.get(code)
         timing = evaluation.timing if evaluation else None
         return timing.candidate_us / timing.floor_us if timing and timing.floor_us > 0 else None
 
     def history(self, code: str, state: str, kernel: str) -> list[Piece]:
-        """Lines for a prompt on what was tried from the candidate `code` (a digest), on the path to it, and
-        elsewhere in the same `state`; `kernel` is the one that the prompt is about."""
+        """Returns lines for a prompt on earlier steps of the run: from the candidate `code` (16 hexadecimal
+        digits), on the way to it, on other candidates that failed, and elsewhere in the same performance
+        `state`. `kernel` is the kernel that the prompt is about."""
         tried = Tried(self.session.log.steps, self.session.judging.evaluations, self.summaries)
         return history(tried, code, state, kernel)

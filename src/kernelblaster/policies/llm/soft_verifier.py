@@ -1,5 +1,5 @@
-"""The soft verifier, a role of the language model: reviews a final candidate's code against the reference. It
-can flag or reject, never accept: the judge alone decides whether a candidate is correct and faster."""
+"""The soft verifier, a role of the language model: it reviews a final candidate's code against the reference.
+It can flag or reject, never accept: the judge alone decides whether a candidate is correct and faster."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -32,22 +32,22 @@ class Opinion(BaseModel):
 
 @dataclass(frozen=True)
 class Review:
-    """The result of a review: `rejected` means that the candidate must not be the result, `flagged` that its
-    findings are shown to the user. `findings` are sentences."""
+    """The result of a review. `verdict` is `nothing-found`, `flagged` (the findings are shown to the user) or
+    `rejected` (the candidate must not be the result). `findings` are sentences on what was found."""
 
     verdict: Verdict
     findings: tuple[str, ...]
 
 
 def review_by_rules(scene: Scene, candidate: Candidate) -> Review:
-    """The review of a candidate's code by the fixed rules in structure.py alone, without a model."""
+    """Returns a review of the candidate's code by the fixed rules in structure.py, without a model."""
     return _review(structure(scene.task, candidate.source), None, "")
 
 
 def review_by_model(scene: Scene, candidate: Candidate) -> Review:
-    """The review of a candidate by the rules of structure.py and by the model, which can only add findings.
-    The model sees neither comments, strings nor profiles, so that text in the candidate cannot influence it.
-    An unreadable source is rejected without asking."""
+    """Returns a review of the candidate by the rules of structure.py and by the model; the model can only add
+    findings. It sees neither comments, strings nor profiles, so that text in the candidate cannot influence
+    it. A source that compilers might read in two ways is rejected without asking the model."""
     findings = structure(scene.task, candidate.source)
     if any(finding.kind == "unreadable" for finding in findings):
         return _review(findings, None, "")
@@ -56,8 +56,9 @@ def review_by_model(scene: Scene, candidate: Candidate) -> Review:
 
 
 def verifier_question(scene: Scene, candidate: Candidate, found: list[StructureFinding]) -> Question[Opinion]:
-    """The question to the model for objections to a candidate; `found` are those that the rules of
-    structure.py have found. Raises `UnreadableSource` if the source can be read in two ways."""
+    """Returns the question that asks the model for objections to a candidate. `found` are the objections that
+    the rules of structure.py have found. Raises `UnreadableSource` for a source that compilers might read in
+    two ways."""
     code = neutral(candidate.source)
     return Question(
         role="soft-verifier",

@@ -15,8 +15,8 @@ ENTRY = "launch_gpu_implementation"
 
 @dataclass(frozen=True)
 class SourcePart:
-    """Consecutive whole lines of a source: one function or declaration. `name` is the function defined in
-    them, None if they define none; `kernel`: that function is `__global__`."""
+    """Consecutive whole lines of a source that hold one function or declaration. `name` is the function that
+    they define, None if they define none. `kernel` is True if that function is `__global__`."""
 
     text: str
     name: str | None
@@ -28,19 +28,20 @@ class SourcePart:
 
 
 def parts_of(source: str) -> list[SourcePart]:
-    """The source in parts, one for each function or declaration, in order; concatenated they are exactly the
-    source."""
+    """Splits a source into parts, one for each function or declaration, in their order. The parts put
+    together again are exactly the source."""
     return [_part(text) for text in _split(source)]
 
 
 def kernel_names(source: str) -> list[str]:
-    """The names of the `__global__` functions that a source defines, in its order, each once."""
+    """Returns the names of the `__global__` functions that a source defines, in the order of their
+    definitions, each once."""
     return list(dict.fromkeys(part.name for part in parts_of(source) if part.kernel and part.name))
 
 
 def used_by(parts: Sequence[SourcePart], names: set[str]) -> set[str]:
-    """`names` and all functions among the parts that they call, directly or not. Any mention of a function's
-    name counts as a call."""
+    """Returns `names` together with the names of all functions among the parts that they call, directly or
+    through others. Any mention of a function's name counts as a call."""
     bodies = {part.name: part.text for part in parts if part.name}
     used, waiting = set(names), list(names)
     while waiting:

@@ -1,4 +1,4 @@
-"""A candidate's source as shown in a prompt: in full, or without functions that the question is not about."""
+"""Shows a candidate's source in a prompt: in full, or without functions that the question is not about."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -12,20 +12,20 @@ CALLED, OTHER = 70, 20  # importance of what a kernel calls, and of other functi
 
 @dataclass(frozen=True)
 class SourceView:
-    """A source as the pieces of a prompt, in their order, between the marks that declare it as data. A long
-    prompt may leave out single pieces."""
+    """A source as the pieces of a prompt, in their order, with the marks that declare it as data at begin and
+    end. A long prompt may leave out single pieces."""
 
     pieces: list[Piece]
 
     def all_shown(self, prompt: str) -> bool:
-        """Whether `prompt` contains every piece of the source, so that the model saw all of it."""
+        """True if `prompt` contains every piece of the source, so that the model sees all of it."""
         return all(piece.text in prompt for piece in self.pieces)
 
 
 def view(title: str, source: str, kernels: Collection[str], *, needed: bool = True) -> SourceView:
-    """The source for a prompt, under `title`, in one piece for each function. `kernels` are those that the
-    question is about. If `needed`, they, the launch function and text outside functions are never left out of
-    a long prompt; otherwise everything may be."""
+    """Returns a source for a prompt, with a `title`, in one piece for each function. `kernels` names the
+    kernels that the question is about. If `needed`, a long prompt never leaves out these kernels, the launch
+    function and text outside of functions; if not, it may leave out any part of the source."""
     clean = INVISIBLE.sub("", source)
     parts = parts_of(clean)
     called = used_by(parts, set(kernels))

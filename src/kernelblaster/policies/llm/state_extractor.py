@@ -1,5 +1,5 @@
-"""The state extractor, a role of the language model: names what bounds each kernel (its performance state),
-from its profile."""
+"""The state extractor, a role of the language model: it names what bounds each kernel (its performance
+state), from its profile."""
 
 import re
 
@@ -31,9 +31,10 @@ class NamedStates(BaseModel):
 def states_by_model(
     scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
 ) -> tuple[KernelState, ...]:
-    """The performance state of each profiled kernel of a candidate, in launch order, named by the model; its
-    metrics are the measured ones. Kernels that the model does not name, or all without a usable answer, are
-    named by the expert's rules. `floor_bytes` is the least memory traffic of the task in bytes."""
+    """Returns the performance state of each profiled kernel of a candidate, in launch order. The model names
+    the states; their metrics are those of the profile. Kernels that the model does not name are named by the
+    expert's rules, and all are if it gives no usable answer. `floor_bytes` is the least memory traffic of the
+    task, in bytes."""
     found = extract_states(profile, floor_bytes)
     answer = scene.asker.ask(extractor_question(scene, candidate, profile, floor_bytes))
     named = {one.kernel: one for one in answer.kernels} if answer else {}
@@ -48,8 +49,8 @@ def states_by_model(
 def extractor_question(
     scene: Scene, candidate: Candidate, profile: Profile, floor_bytes: int
 ) -> Question[NamedStates]:
-    """The question to the model what the bottleneck of each kernel of a profiled candidate is. `floor_bytes`
-    is the least memory traffic of the task in bytes."""
+    """Returns the question that asks the model what the bottleneck of each kernel of a profiled candidate is.
+    `floor_bytes` is the least memory traffic of the task, in bytes."""
     return Question(
         role="state-extractor",
         key=candidate.code,

@@ -1,5 +1,5 @@
-"""The state matcher, a role of the language model: decides which known performance state, if any, a kernel's
-state is the same as."""
+"""The state matcher, a role of the language model: it decides which performance state of the knowledge base,
+if any, a kernel's state is the same as."""
 
 from pydantic import BaseModel, Field
 
@@ -21,9 +21,9 @@ class Matched(BaseModel):
 
 
 def match_by_model(scene: Scene, state: State) -> State:
-    """The performance state, renamed to the state of the knowledge base that the model finds to be the same.
-    Unchanged if none is, if its own name is known already, or if there is no usable answer (then the nearest
-    by distance is used later)."""
+    """Returns the performance state under the name of the state in the knowledge base that the model finds to
+    be the same. Returns it unchanged if its own name is known already, if the model finds none that is the
+    same, or if there is no usable answer (the caller then uses the nearest one by distance)."""
     content = scene.session.memory.now()
     if state.name in content.states or not content.living:
         return state
@@ -34,8 +34,9 @@ def match_by_model(scene: Scene, state: State) -> State:
 
 
 def matcher_question(scene: Scene, state: State, near: list[State], content: Content) -> Question[Matched]:
-    """The question to the model which of the known performance states in `near`, the nearest first, is the
-    same as `state`; `content` is the knowledge base, which says what helps in them."""
+    """Returns the question that asks the model which of the known performance states in `near` is the same as
+    `state`. `near` has the nearest first; `content` is the knowledge base, from which the question says what
+    helps in each of them."""
     known = [
         piece
         for rank, s in enumerate(near)

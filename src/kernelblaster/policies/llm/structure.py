@@ -1,5 +1,5 @@
-"""Objections to a candidate's code by fixed rules, without a model: forbidden libraries, missing launches,
-unused arguments, special cases for the timed sizes."""
+"""Finds objections to a candidate's code by fixed rules, without a model: forbidden libraries, missing
+launches, unused arguments, special cases for the timed sizes."""
 
 import re
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ EXACTLY = re.compile(r"\b(\w+)\s*==\s*(\d+)|\b(\d+)\s*==\s*(\w+)")
 
 @dataclass(frozen=True)
 class StructureFinding:
-    """One objection to a candidate's code. A `grave` one rejects the candidate; others are shown to the
-    user."""
+    """One objection to a candidate's code: its `kind`, and what was found, as `text`. `grave`: the candidate
+    is rejected for it; otherwise the objection is only shown to the user."""
 
     kind: Literal[
         "forbidden-library", "no-work", "unread-argument", "special-case", "kept-state", "unreadable"
@@ -28,9 +28,10 @@ class StructureFinding:
 
 
 def structure(task: Task, source: str) -> list[StructureFinding]:
-    """Objections to a candidate's `source` for this task, found without a model: forbidden libraries, no
-    launch, tensors that the launch function never mentions, special cases for the timed sizes, state kept
-    between calls. Empty if there are none; an unreadable source is itself a grave finding."""
+    """Returns the objections to a candidate's `source` that fixed rules find, without a model: forbidden
+    libraries, no launch, tensors that the launch function never mentions, special cases for the timed sizes,
+    and state kept between calls. Empty if there are none. If compilers might read the source in two ways,
+    this is the only objection returned, and a grave one."""
     try:
         code = neutral(source)
     except UnreadableSource as problem:

@@ -1,8 +1,8 @@
-"""Recognizes elementwise kernels in a CUDA source and takes them apart: kernels in which each thread handles
-one index below a bound, independently of the others, of the form
+"""Recognizes elementwise kernels in a CUDA source and takes them apart. In an elementwise kernel each thread
+handles one index below a bound, independently of the others. It has this form:
 
-int i = blockIdx.x * blockDim.x + threadIdx.x;
-if (i < n) ...                                   or: if (i >= n) return; ..."""
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) ...                                   or: if (i >= n) return; ..."""
 
 import re
 import textwrap
@@ -31,9 +31,9 @@ ADDED = {"place", "stride", "first", "bound", "each"}  # names that rewrites giv
 
 @dataclass(frozen=True)
 class Elementwise:
-    """The parts of an elementwise kernel. `variable` of type `kind` holds the thread's global index, computed
-    by the expression `index`; `bound` is its exclusive upper bound; `work` is the text of the statements for
-    one element, whose syntax nodes are `nodes`."""
+    """The parts of an elementwise kernel, as texts of the source. `variable` holds the thread's global index,
+    `kind` is its type, and the expression `index` computes it. `bound` is the first index that is too large.
+    `work` are the statements that process one element, and `nodes` their syntax nodes."""
 
     variable: str
     kind: str
@@ -43,14 +43,15 @@ class Elementwise:
     nodes: tuple[Node, ...]
 
     def written(self, work: str, indent: int) -> str:
-        """`work` (statements, one or more lines) as text to be inserted into a block of a kernel: every line
-        but the first is indented by `indent` spaces."""
+        """Returns `work` (statements on one or more lines) as text that can be inserted into a kernel: all
+        lines but the first are indented by `indent` spaces."""
         return textwrap.indent(work, " " * indent).lstrip()
 
 
 def elementwise(source: OwnSource, kernel: Function) -> Elementwise | None:
-    """The parts of `kernel` if it is elementwise (one thread for each index below a bound, no cooperation
-    between threads); None if not, or if it uses a name that the rewrites add."""
+    """Returns the parts of `kernel` if it is elementwise: one thread for each index below a bound, and no
+    cooperation between threads. None if it is not, or if it uses one of the names that rewrites introduce
+    (ADDED)."""
     statements = [node for node in kernel.body.named_children if node.type != "comment"]
     if len(statements) < 2 or statements[1].type != "if_statement":
         return None
@@ -97,8 +98,8 @@ def _lines(source: OwnSource, nodes: list[Node]) -> str:
 
 
 def fewer_blocks(source: OwnSource, kernel: Function, times: int) -> list[Edit] | None:
-    """Edits that divide the number of blocks by `times`, rounding up, at every launch of `kernel`. None if
-    that is not possible: it is never launched, or a grid or block has more than one dimension."""
+    """Returns edits that divide the number of blocks by `times`, rounded up, at every launch of `kernel`.
+    None if the kernel is never launched, or if the grid or block of a launch has more than one dimension."""
     edits = []
     for launch in source.tree.launches_of(kernel.name):
         grid, block = dimensions(launch, launch.grid), dimensions(launch, launch.block)
@@ -147,7 +148,8 @@ def _sound_bound(bound: str, variable: str) -> bool:
 
 
 def subscripts(root: Node, pointer: str) -> Iterator[Node]:
-    """The syntax nodes of all expressions `pointer[...]` below the node `root`."""
+    """Yields the syntax nodes of all expressions `pointer[...]` below the syntax node `root`; `pointer` is
+    the name before the bracket."""
     for access in walk(root, "subscript_expression"):
         if text(access.child_by_field_name("argument")) == pointer:
             yield access

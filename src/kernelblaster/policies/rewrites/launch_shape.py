@@ -23,9 +23,9 @@ WHOLE = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Constant:
-    """A whole number in the source: its `value`, the syntax node of the literal, and the `name` that it is
-    given, None if it is written out. `shared`: it is defined outside functions, so kernels may use the name
-    too."""
+    """A whole number in the source. `node` is the syntax node of the literal, `name` the name that the source
+    gives the number, None if it is only written out. `shared`: it is defined outside of functions, so kernels
+    may use the name too."""
 
     value: int
     node: Node
@@ -34,7 +34,8 @@ class Constant:
 
 
 def constants(source: CudaSource) -> list[Constant]:
-    """The named whole numbers outside functions: `#define NAME 16`, `constexpr int NAME = 16` and similar."""
+    """Returns the whole numbers that a source names outside of functions, by `#define NAME 16`, `constexpr
+    int NAME = 16` and the like."""
     found = []
     for node in walk(source.root, "preproc_def"):
         value = node.child_by_field_name("value")
@@ -50,15 +51,15 @@ def constants(source: CudaSource) -> list[Constant]:
 
 
 def block_of(source: CudaSource, launch: LaunchSyntax) -> list[Constant] | None:
-    """The dimensions of a launch's block as constants of the source, x first; None if one of them is not
-    constant."""
+    """Returns the dimensions of a launch's block, x first, each as a constant of the source (with the place
+    where its value is defined). None if one of them is not constant."""
     found = [_resolved(source, launch, part) for part in dimensions(launch, launch.block)]
     return None if None in found else [constant for constant in found if constant is not None]
 
 
 def numbers(root: Node, changes: dict[int, int]) -> Iterator[Edit]:
-    """Edits that replace whole-number literals below the syntax node `root`; `changes` maps old values to new
-    ones."""
+    """Yields edits that replace whole-number literals below the syntax node `root`. `changes` maps each
+    number to replace to the new one."""
     for node in walk(root, "number_literal"):
         if WHOLE.fullmatch(text(node)) and int(text(node)) in changes:
             yield node.start_byte, node.end_byte, str(changes[int(text(node))])

@@ -10,8 +10,8 @@ from kernelblaster.tasks.cuda_source import CudaSource, Edit
 
 @dataclass(frozen=True)
 class OwnKernel:
-    """A kernel of a user's source by its name. What it computes is not known, so its family (kind of
-    computation, such as "row_reduction") is None."""
+    """A kernel of a user's source, known by its name alone. Its `family` (kind of computation, such as
+    "row_reduction") is None, since what it computes is not known."""
 
     name: str
     family: None = None
@@ -19,16 +19,16 @@ class OwnKernel:
 
 @dataclass(frozen=True)
 class OwnSource:
-    """A user's CUDA source, perhaps rewritten: what the expert policy keeps of a candidate made from it
-    (`Attempt.form`). Two are equal if their texts are. `rewritten` are the names of the kernels rewritten
-    since the user's original, one for each rewrite, in order."""
+    """A user's CUDA source, perhaps rewritten, as the expert policy keeps it beside a candidate
+    (`Attempt.form`). `rewritten` has the names of the kernels that were rewritten since the user's original,
+    in order, once for each rewrite. Two sources are equal if their texts are."""
 
     text: str
     rewritten: tuple[str, ...] = field(default=(), compare=False)
 
     @cached_property
     def tree(self) -> CudaSource:
-        """The syntax tree of the source, parsed once."""
+        """The source's syntax tree; it is parsed at the first use."""
         return CudaSource(self.text)
 
     @cached_property
@@ -38,10 +38,11 @@ class OwnSource:
         return tuple(OwnKernel(kernel.name) for kernel in self.tree.kernels if kernel.name in launched)
 
     def edited(self, edits: Sequence[Edit]) -> "OwnSource":
-        """The source after these edits (begin byte, end byte, new text), which must not overlap."""
+        """Returns the source with these edits made, each (begin byte, end byte, new text). They must not
+        overlap."""
         return replace(self, text=self.tree.edited(edits))
 
     def changed_in(self, later: "OwnSource") -> frozenset[str]:
-        """The names of the kernels that were rewritten between this source and `later`, which was made from
-        it."""
+        """Returns the names of the kernels that were rewritten on the way from this source to `later`, which
+        must have been made from this one."""
         return frozenset(later.rewritten[len(self.rewritten) :])

@@ -9,8 +9,8 @@ from kernelblaster.tasks.cuda_source import Function, operator, text, walk
 
 
 def is_written(kernel: Function, pointer: str) -> bool:
-    """Whether the kernel may write through `pointer`: it is used in any way other than reading an element,
-    such as being assigned to or passed to a function."""
+    """True if the kernel may write through `pointer`: if it uses it in any way other than reading an element,
+    for example assigns to an element or passes the pointer to a function."""
     read = {node.id for node in reads(kernel, pointer)}
     for name in walk(kernel.body, "identifier"):
         above = name.parent
@@ -20,8 +20,9 @@ def is_written(kernel: Function, pointer: str) -> bool:
 
 
 def reads(kernel: Function, pointer: str) -> Iterator[Node]:
-    """The accesses `pointer[...]` of which only the value is used: not the target of an assignment, nor under
-    `&`, `++` or a member access."""
+    """Yields the syntax nodes of the accesses `pointer[...]` in the kernel that only read the element. Left
+    out are accesses that are assigned to (by `=` or another operator), whose address is taken (`&`), or to
+    which `++`, `--` or a member access is applied."""
     for access in subscripts(kernel.body, pointer):
         above = access.parent
         if above is None or above.type in ("pointer_expression", "update_expression", "field_expression"):
@@ -33,7 +34,8 @@ def reads(kernel: Function, pointer: str) -> Iterator[Node]:
 
 
 def stores(kernel: Function, pointer: str) -> Iterator[tuple[Node, Node, Node]]:
-    """(statement, access, value) of every statement `pointer[...] = value;` in the kernel."""
+    """Yields (statement, access, value) for every statement `pointer[...] = value;` in the kernel: the syntax
+    nodes of the whole statement, of `pointer[...]` and of the value."""
     for access in subscripts(kernel.body, pointer):
         above = access.parent
         if above is None or above.type != "assignment_expression" or operator(above) != "=":

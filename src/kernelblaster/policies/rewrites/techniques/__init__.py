@@ -1,9 +1,10 @@
-"""Techniques that rewrite the text of a CUDA source, one file each, with the technique's name in the
+"""Techniques that rewrite the text of a CUDA source, one file each, named as the technique is in the
 knowledge base; `load_rewrites` collects them.
 
-A technique's `apply(source, kernel)` yields every new source that one application to that kernel can give,
-and none if the pattern that it looks for is not there. A rewrite is meant to keep the kernel's results;
-whether it does is verified when the new candidate is judged."""
+Each file has a function `apply(source, kernel)`. It yields every new source that one application of the
+technique to that kernel can give, and nothing if the pattern that the technique looks for is not there. A
+rewrite is meant to keep the kernel's results; whether it does is found out when the new candidate is
+judged."""
 
 import importlib
 import pkgutil
@@ -19,8 +20,9 @@ Technique = Callable[[OwnSource], Iterator[OwnSource]]
 
 
 def load_rewrites() -> dict[str, Technique]:
-    """Every technique of this folder by name (the file's name), as a function from a source to the sources
-    that one application of it can give."""
+    """Returns every technique of this folder by its name, which is the file's. Each is a function that gets a
+    source and yields the sources that one application of the technique can give. If it applies to several
+    kernels, the first of these has all of them rewritten; the others have one kernel rewritten each."""
     rewrites: dict[str, Technique] = {}
     for file in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{file.name}")

@@ -8,8 +8,8 @@ from kernelblaster.tasks.cuda_source import Edit, Function, inserted, text, walk
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields one source, with all static two-dimensional shared arrays of the kernel padded; nothing if it
-    has no such arrays."""
+    """Yields one source, in which every two-dimensional `__shared__` array of the kernel with a fixed size
+    has rows longer by one element. Nothing if the kernel has no such array."""
     edits: list[Edit] = []
     for node in walk(kernel.body, "declaration"):
         if "__shared__" not in text(node) or "extern" in text(node):

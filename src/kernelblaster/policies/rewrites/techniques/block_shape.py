@@ -1,8 +1,8 @@
-"""Block shape: another number of threads per block, or another arrangement of them.
+"""Block shape: gives a kernel's blocks another number of threads, or another two-dimensional shape.
 
-If the number has a name, its definition changes; if it is written out, so do its other occurrences in the
-launch function and the kernel, with numbers derived from it (255 from 256, and half of it).
-"""
+If the source names the number, the name's definition is changed. If the number is written out, its other
+occurrences in the launch function and in the kernel are changed too, and so are numbers derived from it (255
+from 256, and half of it)."""
 
 import re
 from collections.abc import Iterator
@@ -19,9 +19,10 @@ BOUNDS = re.compile(rb"__launch_bounds__\s*\(\s*(\d+)")
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields one source for each other size or shape of the kernel's block. Nothing unless the kernel has
-    exactly one launch, whose block dimensions are constants; two-dimensional blocks only if the constants are
-    not global, since kernels could use those too."""
+    """Yields one source for each other block that is tried: from 32 to 1024 threads in one dimension
+    (THREADS), or other shapes in two (SHAPES). Nothing unless the kernel has exactly one launch, whose block
+    dimensions are constants. Nothing either for a two-dimensional block whose constants are defined outside
+    of functions, since kernels could use those too."""
     launches = source.tree.launches_of(kernel.name)
     if len(launches) != 1:
         return

@@ -1,5 +1,5 @@
-"""Cache hints: stores and loads are marked as streaming (`__stcs`, `__ldcs`), so that caches keep reused
-data."""
+"""Cache hints: marks stores and loads as streaming (`__stcs`, `__ldcs`), so that they do not displace data
+from the caches that is used again."""
 
 from collections.abc import Iterator
 
@@ -11,8 +11,9 @@ KINDS = {"float", "double", "int", "unsigned", "int32_t", "uint32_t", "__half", 
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields up to three sources: with streaming stores in the kernel, with streaming loads of what it only
-    reads, and with both; nothing if no access of a known element type is found."""
+    """Yields up to three sources: one with streaming stores in the kernel, one with streaming loads through
+    the pointers that the kernel only reads, and one with both. Nothing if there is no such access to elements
+    of a known type (KINDS)."""
     pointers = [p for p in kernel.pointers if p.kind in KINDS]
     original = source.tree.original
     stored: list[Edit] = []

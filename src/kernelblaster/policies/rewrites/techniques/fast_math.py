@@ -1,5 +1,5 @@
-"""Fast math: cheaper functions (intrinsics, `rsqrtf`), as far as the judge's precision rule allows, and `f`
-added to constants that would otherwise cause double arithmetic on floats."""
+"""Fast math: calls cheaper functions (intrinsics such as `__expf`, and `rsqrtf`), as far as the judge's
+precision rule allows, and adds `f` to constants that would otherwise make arithmetic on floats double."""
 
 import re
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ DOUBLE = re.compile(r"\d+\.\d*(?:e[+-]?\d+)?|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields up to four sources, with the kernel's mathematics in single precision, with intrinsics and
-    `rsqrtf`, with `rsqrtf` alone, and with all of these; those in which nothing changes are left out. Nothing
-    if a parameter is double."""
+    """Yields up to four sources, each with some changes in the kernel: double constants and functions made
+    single; intrinsics and `rsqrtf`; `rsqrtf` alone; all of these. Variants without a change are left out.
+    Nothing if a parameter of the kernel is double."""
     if any(p.kind == "double" for p in kernel.parameters):
         return
     single = list(_single(kernel))

@@ -1,4 +1,5 @@
-"""Grid-stride loop: fewer blocks, whose threads process several elements each, a whole grid apart."""
+"""Grid-stride loop: launches fewer blocks, in which each thread processes several elements that lie as many
+indices apart as the grid has threads."""
 
 from collections.abc import Iterator
 
@@ -10,9 +11,9 @@ TIMES = (4, 8, 2)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields one source for each of the divisors 4, 8 and 2 (TIMES) by which the number of blocks is reduced;
-    nothing unless the kernel is elementwise (one thread for each index) and its launches are
-    one-dimensional."""
+    """Yields three sources, in which the kernel is launched with a quarter, an eighth and half of its blocks
+    (TIMES). Nothing unless the kernel is elementwise (one thread for each index) and all its grids and blocks
+    are one-dimensional."""
     found = elementwise(source, kernel)
     if found is None:
         return

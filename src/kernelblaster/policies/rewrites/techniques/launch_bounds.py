@@ -1,5 +1,5 @@
-"""Launch bounds: `__launch_bounds__` tells the compiler the number of threads of a block, and how many blocks
-should fit on an SM."""
+"""Launch bounds: declares by `__launch_bounds__` how many threads a block has, and how many blocks should fit
+on an SM, so that the compiler limits registers accordingly."""
 
 from collections.abc import Iterator
 from math import prod
@@ -12,9 +12,10 @@ RESIDENT = 1536  # threads per SM that the second bound asks for
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields two sources: one with launch bounds of the block size alone, one that also asks for as many
-    resident blocks on an SM as have 1536 threads together (RESIDENT). Nothing if the kernel has bounds
-    already, is never launched, or a block size is not constant."""
+    """Yields two sources: one whose launch bounds give the block size alone, and one that also asks for as
+    many resident blocks on an SM as have 1536 threads together (RESIDENT), at least one. Nothing if the
+    kernel has launch bounds already, is never launched, or is launched with a block size that is not
+    constant."""
     header = source.tree.bytes[kernel.node.start_byte : kernel.body.start_byte]
     declarator = kernel.node.child_by_field_name("declarator")
     blocks = [block_of(source.tree, launch) for launch in source.tree.launches_of(kernel.name)]

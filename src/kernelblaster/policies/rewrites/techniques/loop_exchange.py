@@ -1,5 +1,5 @@
-"""Loop exchange: swap x and y of threads and blocks, in the kernel and at its launch, so that the other index
-runs across the lanes of a warp."""
+"""Loop exchange: swaps x and y of threads and blocks, in the kernel and at its launch, so that what was the y
+index runs across the lanes of a warp."""
 
 import re
 from collections.abc import Iterator
@@ -14,8 +14,9 @@ OTHER = {"x": "y", "y": "x"}
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields one source with x and y swapped in the kernel and its launches; nothing unless every launch has
-    at least two dimensions and the kernel uses x or y of a built-in index."""
+    """Yields one source, with x and y swapped in the kernel and its launches. Nothing unless grid and block
+    of every launch have at least two dimensions and the kernel uses x or y of `threadIdx`, `blockIdx`,
+    `blockDim` or `gridDim`."""
     edits: list[Edit] = []
     for launch in source.tree.launches_of(kernel.name):
         for shape in (dimensions(launch, launch.grid), dimensions(launch, launch.block)):

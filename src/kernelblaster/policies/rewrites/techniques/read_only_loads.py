@@ -1,5 +1,5 @@
-"""Read-only loads: pointers without aliases become `__restrict__`, and `const` where the kernel only reads,
-so that loads may use the read-only cache and be reordered; then explicit `__ldg`."""
+"""Read-only loads: marks pointers that have no aliases as `__restrict__`, and as `const` where the kernel
+only reads, so that loads may use the read-only cache and be reordered. A second variant loads by `__ldg`."""
 
 import re
 from collections.abc import Iterator
@@ -24,8 +24,9 @@ LOADED = {
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields up to two sources: with `__restrict__` and `const` on the kernel's pointers, then with `__ldg`
-    at every read in addition. Nothing if two pointer arguments may alias."""
+    """Yields up to two sources: one with `__restrict__` and `const` on the kernel's pointers, and one that in
+    addition reads by `__ldg` wherever the kernel only reads through a pointer. Nothing if two pointer
+    arguments of a launch may be the same buffer."""
     if not _apart(source, kernel):
         return
     edits = [edit for p in kernel.pointers for edit in _qualified(source, kernel, p)]

@@ -1,5 +1,5 @@
-"""Tunable constants: multiplies a named number that a kernel uses, such as the edge of a tile, by 2, 1/2, 4
-and 1/4. Numbers that are only a block dimension are left to `block_shape`."""
+"""Tunable constants: multiplies a number that a kernel uses by name, such as the edge of a tile, by 2, 1/2, 4
+and 1/4. Numbers that are only the size of a one-dimensional block are left to `block_shape`."""
 
 import re
 from collections.abc import Iterator
@@ -13,8 +13,9 @@ FACTORS = (2.0, 0.5, 4.0, 0.25)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields one source for each other value of each named constant that the kernel uses, and of each number
-    among the template arguments of its launches; nothing if there are no such numbers."""
+    """Yields one source for each new value (2, 1/2, 4 and 1/4 times the old one, if whole and from 2 to 1024)
+    of each named constant that the kernel uses, and of each number among the template arguments of its
+    launches. Nothing if there are no such numbers."""
     tree = source.tree
     blocks = [block_of(tree, launch) or [] for launch in tree.launches_of(kernel.name)]
     alone = {block[0].node.start_byte for block in blocks if len(block) == 1}

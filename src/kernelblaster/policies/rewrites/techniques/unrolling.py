@@ -1,4 +1,4 @@
-"""Unrolling: innermost loops execute several iterations at a time, so that their loads overlap."""
+"""Unrolling: lets innermost loops execute several iterations at a time, so that their loads overlap."""
 
 from collections.abc import Iterator
 
@@ -11,9 +11,10 @@ TIMES = (4, 8, 2, 16)
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields one source for each of the factors 4, 8, 2 and 16 (TIMES), with `#pragma unroll` on all
-    innermost loops of the kernel; if there are several loops, also one source for each loop alone, unrolled
-    by 4. Nothing without a suitable loop."""
+    """Yields one source for each of the factors 4, 8, 2 and 16 (TIMES), with `#pragma unroll` and that factor
+    before all suitable loops of the kernel. If there are several such loops, also yields a source for each
+    with that loop alone unrolled by 4. Suitable are innermost `for` loops without a pragma and without a
+    barrier; nothing if there are none."""
     loops = [node for node in walk(kernel.body, "for_statement") if _is_plain(source, node)]
     for times in TIMES:
         if loops:

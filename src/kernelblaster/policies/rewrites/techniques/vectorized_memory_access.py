@@ -1,6 +1,6 @@
-"""Vectorized memory access: each thread of an elementwise kernel processes as many consecutive elements as 16
-bytes hold, loaded and stored by one instruction. The remainder and unaligned memory are processed element by
-element."""
+"""Vectorized memory access: each thread of an elementwise kernel processes as many consecutive elements as
+fit into 16 bytes, and loads and stores them by one instruction each. A remainder at the end, and memory that
+is not aligned to 16 bytes, are processed element by element."""
 
 import re
 from collections import Counter
@@ -18,9 +18,10 @@ ACCESS = 16  # bytes
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields one source, in which the kernel accesses memory in vectors; nothing unless it is elementwise
-    (one thread for each index) and accesses some pointer at the thread's own index only. Pointers whose
-    element size is not the most common one stay scalar."""
+    """Yields one source, in which the kernel accesses memory 16 bytes at a time. Nothing unless the kernel is
+    elementwise (one thread for each index) and uses at least one pointer only at the thread's own index. If
+    such pointers differ in element size, those of the most common size are vectorized and the others stay as
+    they are."""
     found = elementwise(source, kernel)
     if found is None:
         return
