@@ -41,9 +41,10 @@ def thresholds() -> dict[str, Any]:
 
 
 def leader(s: Signals) -> tuple[str, float]:
-    """The part of the GPU ("dram", "l2", "l1", "issue" or a pipe) with the highest utilization in the signals
-    `s` of a kernel, and that utilization (0 to 1). DRAM wins near-ties. Raises ValueError when no utilization
-    is known."""
+    """Returns (the part of the GPU with the highest utilization, that utilization from 0 to 1), by the
+    signals `s` of a kernel. Parts are "dram", "l2", "l1", "issue" and the names of pipes. DRAM is returned
+    although another part is slightly busier, within the threshold `tie`. Raises ValueError when no
+    utilization is known."""
     parts = {"dram": s.dram, "l2": s.l2, "l1": s.l1, "issue": s.issue, **s.pipes}
     uses = {name: use for name, use in parts.items() if use is not None}
     name = max(uses, key=lambda part: uses[part])
@@ -53,9 +54,10 @@ def leader(s: Signals) -> tuple[str, float]:
 
 
 def primary_of(s: Signals) -> Bottleneck:
-    """The bottleneck of the kernel with the signals `s` (what its profile tells). Tested in order, first
-    match wins: so short that the launch dominates, a unit busy with wasted work, a unit at its limit, and
-    last `latency`, when nothing else was found."""
+    """Returns the name of the bottleneck of a kernel, such as "memory-bandwidth", by its signals `s` (what
+    its profile tells). The first of these that applies is named: a kernel so short that its launch dominates,
+    a part of the GPU that is busy with avoidable work, a part at its limit. Otherwise warps wait: for
+    barriers, for uneven blocks, for want of registers, or, if nothing else is found, "latency"."""
     t = thresholds()["primary"]
     if s.duration_us is not None and s.duration_us <= t["launch_us"]:
         return "launch-overhead"

@@ -1,7 +1,7 @@
-"""What a kernel computes for one element: an expression tree of loads, numbers and operations.
+"""Expressions: what a kernel computes for one element, as a tree of loads, numbers and operations.
 
-In every node, `kind` is the arithmetic in which it is computed: `real` (float, or double for float64 tasks),
-`whole` (int64_t) or `truth` (bool).
+Each node has a `kind`, the arithmetic in which it is computed: "real" (float, or double for float64 tasks),
+"whole" (int64_t) or "truth" (bool).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -87,8 +87,8 @@ def real(value: float) -> Number:
 
 
 def operation(name: str, *operands: Expression, kind: Kind = "real") -> Expression:
-    """The expression of the operation `name` on `operands`, computed in arithmetic of `kind`; where it would
-    change nothing (x * 1, x / 1, a and true, a or false), the operand itself."""
+    """Returns the expression of the operation `name` on `operands`, computed in arithmetic of `kind`. If it
+    would change nothing (x * 1, x / 1, a and true, a or false), the operand is returned instead."""
     if len(operands) == 2:
         left, right = operands
         if name in ("mul", "div") and right == Number(1.0, "real") and left.kind == kind:
@@ -138,8 +138,8 @@ def loads(expression: Expression) -> list[Load | Gather]:
 
 
 def rebuild(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """The expression with each node of its tree replaced by what `change` returns for it; operands are
-    replaced before the operation that they belong to."""
+    """Returns the expression with each node of its tree replaced by what `change` returns for that node.
+    Inner nodes come first: `change` gets a node whose operands were replaced already."""
     if isinstance(expression, Operation):
         parts = tuple(rebuild(operand, change) for operand in expression.operands)
         return change(replace(expression, operands=parts))
@@ -149,8 +149,8 @@ def rebuild(expression: Expression, change: Callable[[Expression], Expression]) 
 
 
 def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
-    """The expression with loop variables in its indices replaced: `values` maps their names to the indices in
-    their place."""
+    """Returns the expression with loop variables replaced in all its indices: `values` maps the name of a
+    variable to the index that takes its place."""
 
     def change(part: Expression) -> Expression:
         if isinstance(part, Load | Gather):
@@ -163,9 +163,9 @@ def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
 
 
 def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
-    """The row-major offset, in elements, of the element that `load` reads in its buffer, which has this
-    `shape`. In the offset of a gather, the computed index appears as an opaque symbol (see
-    `index.lookup`)."""
+    """Returns the row-major offset, in elements, of the element that `load` reads, as a symbolic index;
+    `shape` is that of its buffer. For a gather, the computed index appears in the offset as an opaque symbol
+    (see `index.lookup`)."""
     position = list(load.position)
     if isinstance(load, Gather):
         position[load.axis] = indices.lookup(load.where)
@@ -173,8 +173,8 @@ def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
 
 
 def used_names(expressions: Iterable[Expression], positions: Iterable[Index]) -> set[str]:
-    """Names of the sizes, loop variables and launch arguments that occur in the expressions or in the indices
-    `positions`."""
+    """Returns the names of the sizes, loop variables and launch arguments that occur in `expressions` or in
+    the symbolic indices `positions`."""
     found: set[str] = set()
     for expression in expressions:
         for part in walk(expression):

@@ -1,7 +1,7 @@
-"""Whole-number expressions: extents in terms of a task's sizes, positions in terms of loop variables.
+"""Symbolic whole numbers: extents in terms of a task's sizes, and positions in terms of loop variables.
 
-Every value is known only when the launch function runs, so expressions stay symbolic and are
-simplified as they are built. All of them are non-negative unless a subtraction says otherwise.
+Sizes are known only when the launch function runs. Therefore these expressions stay symbolic; they are
+simplified while they are built. They are assumed to be non-negative, unless they contain a subtraction.
 """
 
 import operator
@@ -13,9 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Index:
-    """A symbolic whole number. `operator` is one of min, +, *, /, %, or -, with whole-number meaning as in C,
-    or a leaf: int, name (a variable), an element of an array, or a number that is looked up at run time
-    (lookup), of which only `key` is known here."""
+    """A symbolic whole number, a node of an expression tree. `operator` is "min", "+", "-", "*", "/" or "%"
+    with two `operands`, meant as in C, or one of four leaves: "int", the number `value`; "name", the variable
+    `name`; "element", an element of the local array `name` of the generated code, at the place of the only
+    operand; "lookup", a number known only at run time, which `key` identifies."""
 
     operator: str
     operands: tuple["Index", ...] = ()
@@ -44,8 +45,8 @@ def variable(name: str) -> Index:
 
 
 def element(array: str, place: int | str) -> Index:
-    """An index read from a local array of the generated code: the element of `array` at `place`, a number or
-    the name of a variable."""
+    """Returns the index that stands for an element of a local array of the generated code: `array` is the
+    array's name, `place` the element's number or the name of a variable that holds it."""
     return Index("element", (number(place) if isinstance(place, int) else variable(place),), name=array)
 
 
@@ -93,7 +94,8 @@ def multiply(left: Index, right: Index) -> Index:
 
 
 def divide(left: Index, right: Index) -> Index:
-    """The symbolic quotient left / right of non-negative numbers, rounded down, simplified where possible."""
+    """Returns the symbolic quotient left / right, rounded down and simplified where possible; both must be
+    non-negative."""
     if left.operator == right.operator == "int" and left.value >= 0:
         return number(left.value // right.value)
     if is_number(right, 1) or is_number(left, 0):
@@ -122,7 +124,8 @@ def least(left: Index, right: Index) -> Index:
 
 
 def tiles(extent: Index, size: int) -> Index:
-    """How many tiles of `size` elements cover `extent` (the quotient rounded up), as a symbolic index."""
+    """Returns how many tiles of `size` elements cover `extent` elements (the quotient rounded up), as a
+    symbolic index."""
     return divide(add(extent, number(size - 1)), number(size))
 
 
@@ -162,7 +165,7 @@ def replace(index: Index, values: Mapping[str, Index]) -> Index:
 
 
 def evaluate(index: Index, values: Mapping[str, int]) -> int:
-    """The number that the symbolic `index` has for these values of its variables, as C would compute it:
+    """Returns the value of the symbolic `index` if its variables have these `values`, computed as in C:
     quotients are rounded towards zero. Raises KeyError if a variable has no value."""
     if index.operator == "int":
         return index.value

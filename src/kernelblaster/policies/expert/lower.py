@@ -1,5 +1,5 @@
-"""Turns a graph of PyTorch operators into the initial plan: one naive kernel for each operator; views become
-index arithmetic."""
+"""Turns a graph of PyTorch operators into the initial plan: one naive kernel for each operator. Operators
+that are only views (such as permute) need no kernel; they become index arithmetic."""
 
 import importlib
 import pkgutil

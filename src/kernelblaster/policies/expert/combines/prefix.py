@@ -1,4 +1,5 @@
-"""The combine of scans (cumsum and the like): for each element, the reduction of all elements up to it."""
+"""The combine (operation of a scan) of cumsum and the like: each element's result is the reduction of all
+elements up to and including it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -56,6 +57,6 @@ class HasCombine(Protocol):
 
 
 def is_reversed(stages: Iterable[HasCombine]) -> bool:
-    """Whether any of `stages` (the reductions and scans of a kernel) is a scan from the last element
-    backwards."""
+    """True if any of `stages` (the reductions and scans of a kernel) is a scan that goes from the last
+    element to the first."""
     return any(isinstance(stage.combine, Prefix) and stage.combine.reverse for stage in stages)

@@ -1,7 +1,8 @@
 """Hand-written device code (functions and types, in device_code/*.cuh) that emitted kernels use.
 
-A file includes those that it builds on (`#include "pack.cuh"`); an emitted source contains every file it
-needs once, after the files that it includes."""
+Such a file includes the ones that it builds on (`#include "pack.cuh"`). An emitted source contains each file
+that it needs once, after the files that this one includes.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,8 +35,8 @@ def header(name: str) -> Header:
 
 
 def in_order(needed: Iterable[Header]) -> list[Header]:
-    """The `needed` headers and all that they include, each once and after its includes. Of several headers
-    with the same name only the first is returned, after what any of them includes."""
+    """Returns the `needed` headers and all that they include, each after its own includes. Only the first of
+    several headers with the same name is returned; it comes after what any of them includes."""
     includes: dict[str, dict[Header, None]] = {}
     waiting = list(needed)
     first = list(waiting)

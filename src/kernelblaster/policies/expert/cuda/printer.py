@@ -64,9 +64,11 @@ SIMPLE = Assignment | Do | Return | Jump  # statements that may stand behind a c
 
 
 class Printer:
-    """Writes the body of one C++ function as text. `renamed` maps parameter names (tensors, sizes, arguments)
-    to the names that the text uses instead. It records the parameters used (`given`), the names of variables
-    and functions that they must not clash with (`declared`), and the headers that it `needs`."""
+    """Writes the body of one C++ function as text. `renamed` maps names of the function's parameters
+    (tensors, sizes, arguments) to other names, which the text uses in their place. While it prints, it
+    records the parameters that the body uses (`given`), the names of variables and functions that the body
+    declares (`declared`), with which no parameter may share its name, and the headers of device code that the
+    body `needs`."""
 
     def __init__(self, renamed: Mapping[str, str]) -> None:
         self._renamed = renamed

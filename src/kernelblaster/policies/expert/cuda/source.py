@@ -104,9 +104,9 @@ def host_function_text(head: str, body: Body, types: Mapping[str, str], last: st
 def printed(
     body: Body, given: Iterable[str], declared: Iterable[str]
 ) -> tuple[dict[str, str], Printer, list[str]]:
-    """Prints the statements `body` of a function: (renamed parameters, the printer used, the lines).
-    Parameters in `given` get a new name (x becomes x_given) where the body declares one of the same name, or
-    `declared` has it."""
+    """Prints the statements `body` of a function, and returns (new names of parameters, the printer used, the
+    lines of text). A parameter in `given` is renamed, from x to x_given, if the body declares a variable of
+    the same name or the name is in `declared`; the first result maps its old name to the new one."""
     printer = Printer({})
     lines = printer.body(body)
     taken = printer.declared | set(declared)

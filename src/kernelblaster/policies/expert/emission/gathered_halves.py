@@ -120,8 +120,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class HalvesKernel(GatheredKernel):
-    """Writes the body of one product in half precision as C++ statements; each method writes one part of
-    it."""
+    """Writes the body of one kernel as C++ statements: a convolution as a matrix product whose operands are
+    rounded to half precision (the schedule `GatheredHalves`). Each method writes one part of it."""
 
     @property
     def _operand(self) -> tuple[Load, Load]:

@@ -33,10 +33,9 @@ FIRST, LANE = local("first", "lane")
 
 @dataclass(frozen=True)
 class VectorValues(Values):
-    """Turns a kernel's values into C++ like `Values`, except that an element which is read or written as part
-    of a vector is written as an element of that vector's variable (`name_at.at[lane]`). `reads` gives the
-    vector's name for each load that is part of one, `writes` for each (buffer, position) that is stored to as
-    part of one."""
+    """Like `Values`, for kernels that read and write vectors: an element that belongs to a vector is written
+    as an element of that vector's variable (`name_at.at[lane]`). `reads` maps each load that is part of a
+    vector to the vector's name; `writes` maps each (buffer, position) that is stored as part of a vector."""
 
     reads: Mapping[Load | Gather, str] = field(default_factory=dict)
     writes: Mapping[tuple[str, tuple[Index, ...]], str] = field(default_factory=dict)
@@ -96,7 +95,7 @@ def write_vector(
 
 
 def aligned(access: VectorAccess, width: int, plan: Plan) -> Term | None:
-    """The C++ condition, tested on the host, that vectors of `width` elements are aligned; None where they
-    always are."""
+    """Returns the C++ condition, for the host to test, under which vectors of `width` elements are aligned;
+    None if they always are."""
     divisors = access.conditions(width)
     return all_of([(index_term(d, plan.sizes[0]) % width).equals(0) for d in divisors])
