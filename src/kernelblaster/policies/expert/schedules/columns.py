@@ -19,8 +19,8 @@ class _ColumnReduction(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerColumn(_ColumnReduction):
-    """The first layout of a reduction across memory: a thread for each column. The thread walks down the
-    column's rows once for each reduction that the kernel does (its stages)."""
+    """The first layout of a reduction across memory: a thread for each column, which goes down the rows of
+    its column once for each reduction (stage) of the kernel."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -32,7 +32,7 @@ class ThreadPerColumn(_ColumnReduction):
 @dataclass(frozen=True)
 class Columns(_ColumnReduction):
     """The tuned layout of a reduction across memory: each lane of a warp has `vector_width` neighbouring
-    columns, and the warps of a block divide the rows among them."""
+    columns, and the warps of a block share the rows. schedules/__init__.py describes the other fields."""
 
     vector_width: int = 1
     threads: int = 256
