@@ -1,4 +1,4 @@
-"""Axes: the loops of a planned kernel, each with a variable's name and a symbolic extent."""
+"""Axes: the loops of a planned kernel. Each has the name of a variable, and a symbolic extent."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ class Axis:
 
     @property
     def index(self) -> Index:
-        """The loop's variable as a symbolic index; the constant 0 when the loop runs only once."""
+        """The loop's variable as a symbolic index; the constant 0 if the loop has only one iteration."""
         return indices.ZERO if self.once else indices.variable(self.name)
 
     @property

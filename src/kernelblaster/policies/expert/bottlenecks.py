@@ -144,9 +144,9 @@ def _primary_unmeasured(s: Signals) -> Bottleneck:
 
 
 def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
-    """Further words (such as "low-occupancy") that describe the kernel with the signals `s`, sorted, without
-    those that its bottleneck `primary` implies; when there are many, only those that stand out most. Empty
-    for the bottleneck "launch-overhead"; only "copy" for a copy by the driver."""
+    """Returns further words that describe the kernel with the signals `s`, such as "low-occupancy", sorted.
+    Words that its bottleneck `primary` implies are left out. At most three are returned, those that stand out
+    most. Empty for the bottleneck "launch-overhead"; only "copy" for a copy by the driver."""
     if primary == "launch-overhead":
         return ()
     if s.copy:
@@ -211,11 +211,11 @@ def _busy_words(s: Signals) -> Iterator[str]:
 
 
 def headroom_of(s: Signals, primary: Bottleneck, launches: int) -> float | None:
-    """The fraction of the kernel's time (0 to 0.99) that could be saved; None when the signals `s` have
-    neither utilizations nor `floor_rate`. Counted as necessary are: moving the bytes that the task needs at
-    the reachable DRAM rate, the arithmetic of active lanes, and one launch. Not even the launch is necessary
-    if the bottleneck `primary` is launch overhead and the call has several `launches`, because this one could
-    be merged into another."""
+    """Returns the fraction of the kernel's time (0 to 0.99) that could be saved; None if the signals `s` have
+    neither utilizations nor `floor_rate`. Three things take time in any case: moving the bytes that the task
+    needs at the DRAM rate that can be reached, the arithmetic of active lanes, and one launch. The launch
+    could be saved too if the bottleneck `primary` is "launch-overhead" and the call has several `launches`,
+    because this kernel could be merged into another one."""
     if primary == "launch-overhead":
         assert s.duration_us is not None
         return MOST_HEADROOM if launches > 1 else max(0.0, 1 - LAUNCH_US / max(s.duration_us, LAUNCH_US))

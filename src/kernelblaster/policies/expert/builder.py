@@ -71,8 +71,8 @@ class Builder:
         return Value(buffer.shape, buffer.dtype, lambda position: Load(name, position, kind), name)
 
     def value(self, argument: Any) -> Value:
-        """The operand `argument` of an operator as a value: a tensor of the graph, or a number as a tensor
-        without dimensions."""
+        """Returns `argument`, an operand of an operator, as a `Value`. It is a tensor of the graph, or a
+        number, which becomes a tensor without dimensions."""
         if isinstance(argument, Reference):
             return self._values[argument]
         return number_value(as_expression(argument))
@@ -112,8 +112,8 @@ class Builder:
         return name
 
     def pointwise(self, node: Node, make: Callable[[Position], Expression]) -> None:
-        """Adds a kernel that computes each element of the node's result on its own: `make` gives the
-        element's expression from its position (an index for each dimension)."""
+        """Adds a kernel that computes each element of the result of `node` on its own. `make` returns the
+        expression of an element, from its position (an index for each dimension)."""
         axes = axes_of(node.results[0].shape)
         position = tuple(axis.index for axis in axes)
         store = Store(self.buffer(node), position, make(position))
@@ -172,8 +172,9 @@ LOWERINGS: dict[str, Lowering] = {}
 
 
 def lowers(*operators: str) -> Callable[[Lowering], Lowering]:
-    """Decorator that registers a function as the one that turns these aten operators into a kernel of the
-    plan (or, for views, into an index map). Operators are named with their overload (`sum.dim_IntList`)."""
+    """Returns a decorator. The decorated function becomes the one that turns the aten operators `operators`
+    into a kernel of the plan (or, for views, into an index map). Operators are named with their overload:
+    "sum.dim_IntList"."""
 
     def register(lowering: Lowering) -> Lowering:
         LOWERINGS.update(dict.fromkeys(operators, lowering))

@@ -1,5 +1,5 @@
-"""Recognizes kernels that are sums of products over several axes, such as convolutions, and sorts their axes
-into those of a matrix product."""
+"""Recognizes kernels that are sums of products over several axes, such as convolutions, and tells which of
+their axes are rows, columns, batch and K (summed) axes, as in a matrix product."""
 
 from dataclasses import dataclass
 

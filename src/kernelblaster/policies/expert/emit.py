@@ -67,8 +67,8 @@ class KernelCode:
 
 
 def emit(plan: Plan) -> str:
-    """The CUDA source of a candidate with the kernels of `plan`: device code, kernels and the launch
-    function, which also allocates scratch memory."""
+    """Returns the CUDA source of a candidate with the kernels of `plan`: device code that is needed, the
+    kernels, and the launch function, which also allocates scratch memory."""
     kernels = [_WRITTEN.code(kernel, plan) for kernel in plan.kernels]
     host = _launch_function(plan, [kernel.launch for kernel in kernels])
     needed = in_order(code for kernel in kernels for code in kernel.text.needs)

@@ -1,5 +1,5 @@
 """Policy evaluation: compares the gain that the knowledge base expected of a technique in a performance state
-with the gain that was measured."""
+with the gain that was measured. Gains are natural logarithms of speedups."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -16,8 +16,8 @@ Kind = Literal["real", "whole", "truth"]
 
 @dataclass(frozen=True)
 class Load:
-    """An expression: reads one element of `buffer`, a tensor or scratch memory; `position` has an index for
-    each dimension."""
+    """An expression: reads one element of `buffer`, the name of a tensor or of scratch memory. `position` has
+    an index for each dimension."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -26,7 +26,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Number:
-    """An expression: a number or truth value that is known when the kernel is written."""
+    """An expression: a number or truth value that is known when the kernel is generated."""
 
     value: float | int | bool
     kind: Kind
@@ -34,7 +34,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Counted:
-    """An expression: a symbolic index (a whole number made of sizes and loop variables), used as a value."""
+    """An expression: the value of a symbolic index, a whole number made of sizes and loop variables."""
 
     index: Index
     kind: Kind = "whole"
@@ -42,7 +42,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Argument:
-    """An expression: a number that the launch function receives by value, by its name in the task's
+    """An expression: a number that the launch function receives by value. `name` is its name in the task's
     signature."""
 
     name: str
@@ -51,7 +51,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Reduced:
-    """An expression: the result of an earlier reduction or scan of the same kernel (a stage), by its name."""
+    """An expression: the result of an earlier reduction or scan of the same kernel; `stage` is the name of
+    that stage."""
 
     stage: str
     kind: Kind
@@ -59,8 +60,9 @@ class Reduced:
 
 @dataclass(frozen=True)
 class Gather:
-    """An expression: reads one element of `buffer` whose index along dimension `axis` is itself a computed
-    value, `where`, as in the look-up of an embedding; `position` gives the other indices."""
+    """An expression: reads one element of `buffer` at an index that is itself computed, as in the look-up of
+    an embedding. The expression `where` is the index along dimension `axis`; `position` gives the indices
+    along the other dimensions."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -103,8 +105,8 @@ def operation(name: str, *operands: Expression, kind: Kind = "real") -> Expressi
 
 
 def to_kind(expression: Expression, kind: Kind) -> Expression:
-    """The expression converted to the arithmetic `kind` (real, whole or truth); unchanged if it has that kind
-    already."""
+    """Returns the expression converted to the arithmetic `kind`: "real" (floating point), "whole" (int64_t)
+    or "truth" (bool). Unchanged if it has that kind already."""
     if expression.kind == kind:
         return expression
     if isinstance(expression, Number):
@@ -120,7 +122,8 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> list[Expression]:
-    """The expression and all its subexpressions, outer ones before inner ones, left before right."""
+    """Returns the expression and all its subexpressions. An operation comes before its operands, and these
+    come from left to right."""
     found: list[Expression] = []
     waiting = [expression]
     while waiting:

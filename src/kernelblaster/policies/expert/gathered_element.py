@@ -8,7 +8,7 @@ from kernelblaster.policies.expert.expression import Expression, Load, Number, O
 
 @dataclass(frozen=True)
 class GatheredElement:
-    """An operand of a product: the tensor's element that `load` reads where all of `conditions` hold, and 0
+    """An operand of a product that is the element which `load` reads where all of `conditions` hold, and 0
     elsewhere."""
 
     load: Load

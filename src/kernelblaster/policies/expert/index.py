@@ -154,8 +154,8 @@ def row_major(position: Iterable[Index], shape: Iterable[Index]) -> Index:
 
 
 def replace(index: Index, values: Mapping[str, Index]) -> Index:
-    """The symbolic `index` with variables replaced: `values` maps their names to the indices in their place;
-    other variables stay."""
+    """Returns the symbolic `index` with some variables replaced: `values` maps the name of a variable to the
+    index that takes its place. Other variables stay."""
     if index.operator == "name":
         return values.get(index.name, index)
     if index.operator in LEAVES:
@@ -195,8 +195,8 @@ LOOKED_UP = "?"  # among names: no variable has this one
 
 
 def names(index: Index) -> set[str]:
-    """Names of the variables in the symbolic `index`. A number that is only known at run time appears as
-    LOOKED_UP ("?"), which is no variable's name."""
+    """Returns the names of the variables (and local arrays) in the symbolic `index`. If it contains a number
+    that is known only at run time, "?" (LOOKED_UP) is among them, which no variable is called."""
     if index.operator in ("name", "element"):
         return {index.name}
     if index.operator == "lookup":
@@ -205,9 +205,9 @@ def names(index: Index) -> set[str]:
 
 
 def text(index: Index, lookup: Callable[[Any], str] | None = None) -> str:
-    """The symbolic `index` as C code, with parentheses only where they are needed. `lookup` turns the key of
-    a number that is only known at run time into code; without it, such a number is written as "?"
-    (LOOKED_UP)."""
+    """Returns the symbolic `index` as C code, with parentheses only where they are needed. `lookup` returns
+    the code for a number that is known only at run time, from its key; if it is None, such a number is
+    written as "?" (LOOKED_UP)."""
     if index.operator in LEAVES:
         return _leaf_text(index, lookup)
     left, right = index.operands

@@ -114,7 +114,7 @@ class BoundAxes:
         return prod(_count(loop) for loop in self.loops[1:])
 
     def split(self, place: int, *into: Loop) -> "BoundAxes":
-        """The same axes with the loop at index `place` replaced by the loops `into`."""
+        """Returns the same axes with the loop at index `place` replaced by the loops `into`."""
         return replace(self, loops=(*self.loops[:place], *into, *self.loops[place + 1 :]))
 
     def __str__(self) -> str:
@@ -124,8 +124,8 @@ class BoundAxes:
 
 @dataclass(frozen=True)
 class Leaf:
-    """The innermost work of a kernel with matrix instructions: `instruction` is "mma" or "wgmma", and
-    `threads` is how many threads compute one tile together."""
+    """The matrix instruction of a kernel that uses tensor cores: `instruction` is "mma" or "wgmma", and
+    `threads` is how many threads execute it together for one tile."""
 
     instruction: str
     threads: int
@@ -144,13 +144,13 @@ class Nest:
 
     @property
     def threads(self) -> int:
-        """Threads of a block, `helpers` included."""
+        """The number of threads of a block, `helpers` included."""
         counts = [loop.count for loop in self._loops() if isinstance(loop, WORKERS)]
         return prod(counts) * (self.leaf.threads if self.leaf else 1) + self.helpers
 
     @property
     def cluster(self) -> int:
-        """Blocks of a thread-block cluster; 1 if the kernel has no clusters."""
+        """The number of blocks of a thread-block cluster; 1 if the kernel has no clusters."""
         return prod(loop.count for loop in self._loops() if isinstance(loop, Cluster))
 
     def blocks(self) -> Index:

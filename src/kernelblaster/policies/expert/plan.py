@@ -59,8 +59,8 @@ class Plan:
 
     @property
     def real(self) -> Literal["float", "double"]:
-        """The C++ type of floating-point arithmetic: double if the first output is float64, else float, also
-        for half precisions."""
+        """The C++ type of floating-point arithmetic: "double" if the first output is float64; otherwise
+        "float", also if tensors are half precision."""
         return "double" if self.signature.outputs[0].dtype == "float64" else "float"
 
     def extent(self, index: Index) -> int:

@@ -1,6 +1,6 @@
 """The built-in policy, without a language model: it captures a task's PyTorch graph, plans kernels for it,
-rewrites the plan by techniques, and emits it as CUDA. A user's own CUDA source has no plan: there, techniques
-of the same names rewrite its text."""
+rewrites the plan by techniques, and emits it as CUDA. For a task that is a user's own CUDA source there is no
+plan; techniques with the same names rewrite its text instead."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property

@@ -93,7 +93,7 @@ class Polynomial:
             yield from factors
 
     def index(self) -> Index:
-        """The polynomial written as a symbolic index again, with common factors taken out."""
+        """Returns the polynomial as a symbolic index again, with common factors taken out."""
         return _written(list(self.terms))
 
 

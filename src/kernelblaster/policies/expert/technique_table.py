@@ -1,4 +1,5 @@
-"""Writes the table for docs/expert.md of which technique applies to which kind of kernel.
+"""Prints the table of docs/expert.md that tells which technique applies to which schedules (layouts of
+kernels on the GPU).
 
 python -m kernelblaster.policies.expert.technique_table
 """

@@ -55,7 +55,7 @@ class TracedCall:
 
 @dataclass(frozen=True)
 class TracedValue:
-    """A tensor of a trace: result number `result` of the operator call that made it."""
+    """A tensor in a trace: result number `result` of the operator call `call`."""
 
     call: TracedCall
     result: int = 0

@@ -25,8 +25,9 @@ class Header:
 
 @cache
 def header(name: str) -> Header:
-    """Reads `name`.cuh and all that it includes from the folder device_code, and leaves the #include lines
-    out of its text. Raises FileNotFoundError when there is no such file."""
+    """Returns the header with the text of `name`.cuh in the folder device_code, and with all headers that
+    this file includes. The #include lines are not part of its text. Raises FileNotFoundError when there is no
+    such file."""
     lines = (FOLDER / f"{name}.cuh").read_text().rstrip("\n").split("\n")
     included = [line for line in lines if line.startswith(INCLUDE)]
     names = [line.removeprefix(INCLUDE).removesuffix('.cuh"') for line in included]

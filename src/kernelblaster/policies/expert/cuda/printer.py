@@ -110,7 +110,7 @@ class Printer:
         return self._forms[type(term)](term)[0]
 
     def body(self, body: Body, depth: int = 1) -> list[str]:
-        """The lines of text of the statements `body`, indented by `depth` steps of two spaces."""
+        """Returns the lines of text of the statements `body`, each indented by `depth` times two spaces."""
         indent = STEP * depth
         found: list[str] = []
         for statement in body:
@@ -272,8 +272,8 @@ def _behind(remark: str) -> str:
 
 
 def wrapped(parts: Sequence[str], indent: int, width: int = WIDTH - 14) -> str:
-    """The `parts` joined by commas as text of several lines, each indented by `indent` spaces. A line is
-    broken where it would exceed about `width` letters; a longer part has a line of its own."""
+    """Returns the `parts` joined by commas, as text of several lines, each indented by `indent` spaces. A
+    line ends before it would exceed about `width` letters; a part that is longer has a line of its own."""
     lines, line = [], ""
     for part in parts:
         if line and len(line) + len(part) > width - indent:

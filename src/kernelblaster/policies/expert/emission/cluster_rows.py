@@ -67,8 +67,9 @@ THREAD_IN_ROW = Local("thread")
 
 
 def blocks(schedule: ClusterRows, total: Term) -> Term:
-    """The grid size of a launch for `total` rows, as a C++ expression of the host: one cluster for each row;
-    if the schedule is persistent, at most as many clusters as the GPU runs at once."""
+    """Returns the number of blocks of a launch for `total` rows, as a C++ expression of the host. There is
+    one cluster for each row; if the schedule is persistent, at most as many clusters as the GPU runs at
+    once."""
     most = schedule.resident
     return (Choice(total < most, total, term(most)) if schedule.persistent else total) * schedule.blocks
 

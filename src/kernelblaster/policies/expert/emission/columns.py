@@ -1,6 +1,6 @@
-"""Emits reductions across memory (down the columns of a row-major matrix, one result per column): each lane
-of a warp has a vector of neighbouring columns, the warps of a block divide the rows among them, and their
-results are combined in shared memory."""
+"""Emits reductions across memory (down the columns of a row-major matrix, one result for each column). Each
+lane of a warp has a vector of neighbouring columns; the warps of a block share the rows, and combine their
+results in shared memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -144,9 +144,9 @@ def _place(columns: ColumnWriter) -> list[Statement]:
 
 @dataclass(frozen=True)
 class ShortSums:
-    """C++ statements by which a thread sums a few rows in the elements' own type and only then adds that sum
-    to the accumulator in double: `before` sets the short sums to 0, `body` adds a row to them, `after` adds
-    them to the accumulator."""
+    """C++ statements by which a thread first adds up a few rows in the elements' own type, in short sums, and
+    then adds these to accumulators in double. `before` sets the short sums to 0, `body` adds one row to them,
+    `after` adds them to the accumulators."""
 
     before: Sequence[Statement]
     body: Sequence[Statement]

@@ -1,10 +1,11 @@
 """Emits convolutions as matrix products (implicit GEMM) on tensor cores in TF32
 (device_code/multiply_tf32.cuh). The right operand is gathered: its elements are read from the input tensor
-under conditions (inside or padding).
+where they lie inside of it, and are 0 in the padding.
 
-A thread gathers elements of one column: their first address, and the conditions that hold for all of them,
-are computed once for each point of the outer K (summed) axes. Tiles of both operands are copied to shared
-memory several steps ahead."""
+A thread gathers elements of one column. The address of the first of them, and the conditions that hold for
+all, are computed once for each point of the outer K (summed) axes. Tiles of both operands are copied to
+shared memory several steps ahead.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property

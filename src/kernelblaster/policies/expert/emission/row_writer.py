@@ -20,8 +20,8 @@ from kernelblaster.policies.expert.vector_access import fits
 
 @dataclass(frozen=True)
 class RowWriter(RowKernel):
-    """A kernel that works along rows, ready to be written as CUDA: `schedule` is its layout on the GPU,
-    `values` writes its expressions as C++, and `found` are the accumulators of its reductions."""
+    """A kernel described as rows, with what is needed to write it as CUDA: `schedule` is its layout on the
+    GPU, `values` writes its expressions as C++, and `found` are the accumulators of its reductions."""
 
     schedule: Rows
     values: VectorValues
@@ -43,7 +43,7 @@ class RowWriter(RowKernel):
 
     @property
     def cluster(self) -> int:
-        """How many thread blocks share a row: those of a cluster; 1 without a cluster."""
+        """How many thread blocks share a row: the blocks of a cluster, or 1 without a cluster."""
         return cluster_blocks(self.schedule)
 
     @property

@@ -1,9 +1,10 @@
 """Writes the code by which the threads of a block bring a tile of one operand of a matrix product into shared
-memory; used by tiled_product.py.
+memory; tiled_product.py uses it.
 
 A tile is laid out as [k][row or column], whatever the operand's own layout. Neighbouring threads read
-neighbours in the operand's memory, four elements each where they are aligned. The parts of addresses that do
-not change from one tile to the next are computed before the loop over tiles."""
+neighbours in the operand's memory, four elements each if these are aligned. Parts of addresses that are the
+same for all tiles are computed before the loop over tiles.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -106,8 +107,8 @@ class TileLoads:
 
     @property
     def function(self) -> Local:
-        """The name of the emitted lambda that brings the next tile: `copy_<name>` (asynchronously to shared
-        memory) or `fetch_<name>` (to registers)."""
+        """The name of the emitted lambda that loads the next tile: `copy_<name>`, which copies asynchronously
+        to shared memory, or `fetch_<name>`, which loads to registers."""
         return Local(f"{'copy' if self.asynchronous else 'fetch'}_{self.name}")
 
     @property
@@ -203,9 +204,9 @@ class TileLoads:
         return found
 
     def functions(self) -> list[Statement]:
-        """C++ declarations of the lambdas that bring a tile to shared memory: `copy_<name>` alone, which
-        copies asynchronously; or `fetch_<name>`, which reads a tile to registers, with `stash_<name>`, which
-        stores these to shared memory."""
+        """Returns the C++ declarations of the lambdas that bring a tile to shared memory. These are either
+        `copy_<name>`, which copies asynchronously; or `fetch_<name>`, which loads the tile to registers, and
+        `stash_<name>`, which stores these to shared memory."""
 
         def over_parts(body: list[Statement]) -> list[Statement]:
             return once_or_unrolled("part", self._parts, self._guarded(body))

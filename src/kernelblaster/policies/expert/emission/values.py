@@ -1,4 +1,5 @@
-"""Turns index expressions and the values that a kernel computes into C++ expressions (cuda/terms.py)."""
+"""Turns symbolic indices, and the expressions that a kernel computes, into C++ expressions
+(cuda/terms.py)."""
 
 import math
 from collections.abc import Callable, Collection, Mapping
@@ -123,7 +124,8 @@ class Values:
         return index_term(index, self.sizes, self.expression)
 
     def place(self, buffer: str, position: tuple[Index, ...]) -> Term:
-        """The C++ lvalue `buffer[...]` of the element at `position` (an index for each dimension)."""
+        """Returns the C++ lvalue `buffer[...]` for the element at `position` (an index for each dimension) of
+        the buffer."""
         if position == self.whole:
             return self.whole_element(buffer)
         return Given(buffer)[self.index(row_major(position, self.buffers[buffer].shape))]

@@ -67,8 +67,8 @@ def vector_type(buffer: Buffer, width: str = "WIDTH") -> CudaType:
 
 
 def pointer(load: Load | Gather, values: Values, along: Axis, width: str = "WIDTH") -> Term:
-    """The C++ pointer to the vector that `load` reads: `width` elements along the axis `along`, the first of
-    which is at the position held by the C++ variable `first`."""
+    """Returns the C++ pointer to the vector that `load` reads: `width` elements along the axis `along`. The
+    C++ variable `first` holds the position of its first element along that axis."""
     place = indices.replace(values.address(load), {along.name: indices.variable(FIRST.name)})
     return vector_pointer(
         vector_type(values.buffers[load.buffer], width), Given(load.buffer) + values.index(place)
@@ -78,8 +78,9 @@ def pointer(load: Load | Gather, values: Values, along: Axis, width: str = "WIDT
 def read_vector(
     load: Load | Gather, values: Values, along: Axis, *, once: bool, width: str = "WIDTH"
 ) -> Term:
-    """The C++ expression that reads the vector of `load` along the axis `along`, whose first element is at
-    the position held by the C++ variable `first`; with `once`, by a streaming load (`__ldcs`)."""
+    """Returns the C++ expression that reads the vector of `load`: `width` elements along the axis `along`.
+    The C++ variable `first` holds the position of its first element along that axis. With `once`, it is read
+    by a streaming load (`__ldcs`)."""
     found = pointer(load, values, along, width)
     return read_once(found) if once else read(found)
 

@@ -84,7 +84,7 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 @dataclass(frozen=True)
 class WindowKernel:
     """Writes one kernel on sliding windows as C++ statements; each method writes one part of it. `windows`
-    describes the reduction, `schedule` how large the patch of results is that a thread computes."""
+    describes the reduction, and `schedule` says how large the patch of results is that a thread computes."""
 
     kernel: Kernel
     plan: Plan

@@ -1,5 +1,6 @@
-"""Lowers convolutions of every kind (grouped, dilated, transposed) to kernels. Each result is a sum over
-input channels and the elements of a window: elements of the operand times elements of the filter."""
+"""Turns convolutions of every kind (grouped, dilated, transposed) into kernels (lowers them). Each result is
+a sum over input channels and the elements of a window: elements of the operand times elements of the
+filter."""
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.axis import Axis

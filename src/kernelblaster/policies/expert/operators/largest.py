@@ -1,4 +1,4 @@
-"""Lowers `topk`: the largest one or two elements along a dimension."""
+"""Turns `topk` into a kernel (lowers it): the largest one or two elements along a dimension."""
 
 from kernelblaster.policies.expert.builder import Builder, Position, Value, kind_of, lowers
 from kernelblaster.policies.expert.combines.arithmetic import MAX

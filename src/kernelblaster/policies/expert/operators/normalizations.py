@@ -1,4 +1,5 @@
-"""Lowers softmax and the normalizations: reductions whose results are then applied to every element."""
+"""Turns softmax and the normalizations into kernels (lowers them). Each has reductions, whose results are
+then applied to every element."""
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.axis import Axis

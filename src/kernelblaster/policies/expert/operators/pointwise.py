@@ -1,5 +1,5 @@
-"""Lowers operators that compute each element of the result on its own, such as arithmetic, comparisons and
-activations."""
+"""Turns operators that compute each element of the result on its own, such as arithmetic, comparisons and
+activations, into kernels (lowers them)."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""Lowers poolings of every kind, adaptive ones included: the largest element or the mean of each window."""
+"""Turns poolings of every kind, adaptive ones included, into kernels (lowers them): the largest element or
+the mean of each window."""
 
 import math
 from functools import reduce

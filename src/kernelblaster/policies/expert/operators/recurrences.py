@@ -1,5 +1,6 @@
-"""Lowers recurrent layers (LSTM, GRU, RNN) to kernels, two for each layer and direction: a matrix product of
-the inputs of all time steps with their weights, and a kernel that is launched once for each time step."""
+"""Turns recurrent layers (LSTM, GRU, RNN) into kernels (lowers them), two for each layer and direction: a
+matrix product of the inputs of all time steps with their weights, and a kernel that is launched once for each
+time step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

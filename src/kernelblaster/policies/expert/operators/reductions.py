@@ -1,4 +1,5 @@
-"""Lowers sums, products, extremes, means, variances and norms over some dimensions of a tensor."""
+"""Turns sums, products, extremes, means, variances and norms over some dimensions of a tensor into kernels
+(lowers them)."""
 
 import math
 from collections.abc import Callable

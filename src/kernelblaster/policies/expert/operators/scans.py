@@ -1,4 +1,5 @@
-"""Lowers scans along a dimension: cumsum, cumprod, cummax, cummin and logcumsumexp."""
+"""Turns scans along a dimension into kernels (lowers them): cumsum, cumprod, cummax, cummin and
+logcumsumexp."""
 
 from kernelblaster.policies.expert.builder import Builder, kernel_name, kind_of, lowers
 from kernelblaster.policies.expert.combines.arithmetic import MAX, MIN, PRODUCT, SUM

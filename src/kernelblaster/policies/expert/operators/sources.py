@@ -1,5 +1,5 @@
-"""Lowers operators that make a tensor of numbers or positions (full, arange), and look-ups by index
-(embedding, gather, indexing by a tensor)."""
+"""Lowers two groups of operators: those that make a tensor of numbers or positions (full, arange) become
+expressions without a kernel; look-ups by index (embedding, gather, indexing by a tensor) become kernels."""
 
 from kernelblaster.policies.expert.builder import Builder, Position, Value, kind_of, lowers
 from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, operation, to_kind

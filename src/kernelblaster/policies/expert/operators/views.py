@@ -214,9 +214,9 @@ def diagonal(builder: Builder, node: Node) -> None:
 
 @lowers("view.default", "_unsafe_view.default", "reshape.default")
 def reshape(builder: Builder, node: Node) -> None:
-    """Makes the result of a reshape a view, without a kernel. Dimensions are matched in groups with the same
-    number of elements, so that indices need divisions and remainders only where dimensions are really split
-    or merged."""
+    """Makes the result of a reshape a view, without a kernel. Dimensions before and after it are matched in
+    groups with equal numbers of elements, so that indices need divisions and remainders only where dimensions
+    are really split or merged."""
     old, new = builder.value(node.arguments["self"]).shape, node.results[0].shape
     groups = matched(builder.graph, old, new)
 

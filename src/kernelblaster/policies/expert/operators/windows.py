@@ -1,8 +1,8 @@
-"""Windows that slide over a tensor, for convolutions and poolings: where their elements are, and the kernels
-that reduce them.
+"""Windows that slide over a tensor, for convolutions and poolings: where the elements of a window are, and
+the kernels that reduce windows.
 
-The padding is never in memory: where a window reaches out of the tensor, conditions keep its elements from
-being read.
+Padding is never in memory. Where a window reaches out of the tensor, conditions keep elements from being
+read.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ MANY = 256  # elements of a window from which the threads of a block share it
 @dataclass(frozen=True)
 class Sliding:
     """How windows lie along one dimension of an operand of `extent` elements. Each window has `taps`
-    elements, `step` apart (the dilation); the windows of neighbouring results start `stride` apart, and the
+    elements, `step` apart (the dilation). The windows of neighbouring results start `stride` apart, and the
     first one starts `padding` elements before the operand. With `beyond` (PyTorch's ceil_mode), the last
-    window may reach past the padding behind the operand."""
+    window may reach past the padding that follows the operand."""
 
     extent: Index
     taps: Index

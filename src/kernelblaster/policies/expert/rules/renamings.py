@@ -1,5 +1,5 @@
-"""Simplification rules for views: those without effect are dropped, two in a row become one, and scalings are
-moved behind views, sums and products."""
+"""Simplification rules for views: those without effect are dropped, and two in a row become one. Also moves
+scalings by a number behind views, sums and products."""
 
 from dataclasses import replace
 

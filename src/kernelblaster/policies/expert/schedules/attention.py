@@ -1,4 +1,5 @@
-"""The schedule of attention as one kernel, with online softmax (emission/attention.py)."""
+"""The schedule (layout on the GPU) of attention as one kernel, with online softmax
+(emission/attention.py)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,5 +1,6 @@
-"""The schedules of convolutions as matrix products (implicit GEMM): the elements of the input windows are
-gathered from the input tensor when they are needed, instead of being written to memory as a matrix before."""
+"""Schedules (layouts on the GPU) of convolutions as matrix products (implicit GEMM): the elements of the
+input windows are gathered from the input tensor when they are needed, instead of being written to memory as a
+matrix before."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,5 @@
-"""Schedules of pointwise kernels, which compute each element of their results on its own."""
+"""Schedules (layouts on the GPU) of pointwise kernels, which compute each element of their results on its
+own."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,5 +1,5 @@
-"""Schedules of matrix products: a thread per result, tiles in shared memory, and two kinds of tensor-core
-instructions (mma and wgmma)."""
+"""Schedules (layouts on the GPU) of matrix products: a thread for each result, tiles in shared memory, and
+tensor cores with `mma` or `wgmma` instructions."""
 
 from dataclasses import dataclass
 from typing import ClassVar

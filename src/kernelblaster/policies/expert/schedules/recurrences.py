@@ -1,4 +1,4 @@
-"""Schedules of recurrences: kernels that are launched once for every time step."""
+"""Schedules (layouts on the GPU) of recurrences: kernels that are launched once for each time step."""
 
 from dataclasses import dataclass
 from typing import ClassVar

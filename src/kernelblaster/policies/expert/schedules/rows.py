@@ -1,4 +1,5 @@
-"""Schedules of reductions along memory: over the contiguous elements of a row, one result for each row."""
+"""Schedules (layouts on the GPU) of reductions along memory: over the contiguous elements of a row, one
+result for each row."""
 
 from dataclasses import dataclass
 from typing import ClassVar

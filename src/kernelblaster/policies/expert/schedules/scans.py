@@ -1,5 +1,5 @@
-"""Schedules of scans, such as cumulative sums: each element along an axis has a result, the reduction of all
-elements up to it."""
+"""Schedules (layouts on the GPU) of scans, such as cumulative sums: each element along an axis has a result,
+the reduction of all elements up to it."""
 
 from dataclasses import dataclass
 from typing import ClassVar

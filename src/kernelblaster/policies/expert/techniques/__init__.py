@@ -43,8 +43,7 @@ class Technique:
 
     @property
     def applies_to(self) -> tuple[type, ...]:
-        """The types of schedules (how a kernel's loops are mapped to threads) whose kernels the technique can
-        change."""
+        """The types of schedules (layouts of kernels on the GPU) whose kernels the technique can change."""
         found: tuple[type, ...] = self.module.APPLIES_TO
         return found
 
