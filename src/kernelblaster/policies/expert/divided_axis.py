@@ -2,7 +2,7 @@
 over a piece.
 
 If the kernel divides the axis's variable by that length, the quotient is then the outer loop's variable, and
-the remainder the inner one's. Examples are the group of a channel, and the phase of a transposed convolution.
+the remainder the inner one's. Such a quotient is, for example, the group to which a channel belongs.
 """
 
 from collections.abc import Callable, Iterator

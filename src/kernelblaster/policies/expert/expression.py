@@ -122,8 +122,8 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> list[Expression]:
-    """Returns the expression and all its subexpressions. An operation comes before its operands, and these
-    come from left to right."""
+    """Returns the expression and all its subexpressions. Each comes before its operands, and operands come
+    from left to right."""
     found: list[Expression] = []
     waiting = [expression]
     while waiting:

@@ -10,9 +10,9 @@ from kernelblaster.records.signature import DTYPE_BYTES
 
 
 def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
-    """Returns the loop variables of a pointwise kernel, as a position, if its loops go through memory in
-    order: each tensor that it writes, and each that it reads at exactly this position, has the shape of the
-    loops. None otherwise."""
+    """Returns the position at which a pointwise kernel accesses tensors in memory order: its loop variables,
+    one for each dimension. None if a tensor that it writes, or one that it reads at this position, has
+    another shape than its loops."""
     whole = tuple(axis.index for axis in kernel.axes)
     shape = tuple(axis.extent for axis in kernel.axes)
     flat = [load.buffer for load in kernel.loads if load.position == whole]
@@ -27,8 +27,8 @@ def is_flat(kernel: Kernel, plan: Plan) -> bool:
 
 
 def flat_width(kernel: Kernel, plan: Plan) -> int:
-    """Returns how many elements fit in a vector of 16 bytes. The widest type counts, among the tensors that
-    the kernel writes or reads in memory order. 1 if it reads no tensor in memory order."""
+    """Returns how many elements fit in a vector of 16 bytes, by the widest type among the tensors that the
+    kernel writes and those that it reads in memory order. 1 if it reads no tensor in memory order."""
     moved = vector_reads(kernel, plan)
     if not moved:
         return 1

@@ -51,9 +51,9 @@ def element(array: str, place: int | str) -> Index:
 
 
 def lookup(key: Hashable) -> Index:
-    """A symbol, for use in index expressions, that stands for a whole number known only at run time, such as
-    an index that a gather reads from memory. `key` is any value that identifies the number: symbols with
-    equal keys are taken to stand for the same one."""
+    """Returns a symbol, for use in index expressions, that stands for a whole number known only at run time,
+    such as an index that a gather reads from memory. `key` is any value that identifies the number: symbols
+    with equal keys are taken to stand for the same number."""
     return Index("lookup", key=key)
 
 
@@ -130,7 +130,7 @@ def tiles(extent: Index, size: int) -> Index:
 
 
 def round_up(extent: Index, size: int) -> Index:
-    """The least multiple of `size` that is not below `extent`, as a symbolic index."""
+    """Returns the least multiple of `size` that is not below `extent`, as a symbolic index."""
     return multiply(tiles(extent, size), number(size))
 
 
@@ -145,8 +145,8 @@ def product(factors: Iterable[Index]) -> Index:
 
 
 def row_major(position: Iterable[Index], shape: Iterable[Index]) -> Index:
-    """The offset, in elements, of the element at `position` in a contiguous tensor of this `shape`, as a
-    symbolic index."""
+    """Returns the offset, in elements, of the element at `position` in a contiguous tensor of this `shape`,
+    as a symbolic index."""
     result = ZERO
     for index, extent in zip(position, shape, strict=True):
         result = add(multiply(result, extent), index)
@@ -195,8 +195,8 @@ LOOKED_UP = "?"  # among names: no variable has this one
 
 
 def names(index: Index) -> set[str]:
-    """Returns the names of the variables (and local arrays) in the symbolic `index`. If it contains a number
-    that is known only at run time, "?" (LOOKED_UP) is among them, which no variable is called."""
+    """Returns the names of the variables (and local arrays) in the symbolic `index`. "?" (LOOKED_UP), a name
+    that no variable has, stands for numbers that are known only at run time."""
     if index.operator in ("name", "element"):
         return {index.name}
     if index.operator == "lookup":

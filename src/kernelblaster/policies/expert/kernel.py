@@ -64,8 +64,9 @@ class Kernel:
 
     @cached_property
     def reduced(self) -> tuple[Axis, ...]:
-        """The further axes of the kernel beside its own `axes`: those over which its stages combine elements,
-        and those of stages and stores with `over`. Each axis once, in order of first use."""
+        """The axes of the kernel's inner loops, inside of those over its own `axes`: the axes over which
+        stages combine elements, and the further axes `over` of stages and stores. Each once, in order of
+        first use."""
         inner = [*(stage.axes + stage.over for stage in self.stages), *(store.over for store in self.stores)]
         return tuple(dict.fromkeys(axis for axes in inner for axis in axes))
 

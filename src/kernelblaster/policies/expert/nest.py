@@ -21,8 +21,8 @@ from kernelblaster.policies.expert.index import Index
 class Grid:
     """A loop that is spread over the blocks of the grid, one block for each step. With `most`, there are at
     most that many blocks (or clusters), which are persistent and do several steps each. If two axes are on
-    the grid, blocks are numbered in groups of `grouped` steps of the outer axis, so that the operands that
-    they share stay in the L2 cache."""
+    the grid, blocks are numbered in groups of `grouped` steps of the outer axis, so that blocks that run at
+    the same time read the same operands from the L2 cache."""
 
     most: int | None = None
     grouped: int = 1

@@ -1,10 +1,10 @@
 """Rewrites a matrix product so that it reads packed operands. These are copies of the operands in the tiles
 and the number format that tensor cores read, made by additional kernels before the product.
 
-Each element of a float32 operand is stored as the sum of two half-precision numbers, 22 bits in all. Pieces
-of its rows are scaled by powers of two before, to fit their range; the product scales its partial sums back.
-An operand in a half precision is only rearranged. Attention packs its values as three bfloat16 numbers for
-each element, which need no scaling.
+Each element of a float32 operand is stored as the sum of two half-precision numbers, 22 bits in all. Before,
+pieces of its rows are scaled by powers of two, because half precision has a small range; the product scales
+its partial sums back. An operand in a half precision is only rearranged. Attention packs its values as three
+bfloat16 numbers for each element, which need no scaling.
 """
 
 from collections.abc import Sequence
@@ -57,11 +57,11 @@ class Packable:
 def pack_operand(
     plan: Plan, operand: Packable, name: str, dtype: Dtype, terms: int
 ) -> tuple[Kernel | None, tuple[Buffer, ...], Expression]:
-    """Makes the kernel that packs an operand, each element as `terms` numbers of type `dtype`; `name` is the
-    beginning of its name and of its buffers' names. Returns (the kernel, the buffers that it writes, the
-    expression that reads an element of the packed operand). If `plan` has a kernel that packs the same
-    operand in the same way, the first is None, the second is empty, and the third reads what that kernel
-    stores."""
+    """Makes the kernel that packs an operand, each element as `terms` numbers of type `dtype`. Names of the
+    kernel and its buffers begin with `name`. Returns (the kernel, the buffers that it writes, the expression
+    that reads an element of the packed operand). If a kernel of `plan` already packs the same operand in the
+    same way, no kernel and no buffers are made (None and an empty tuple), and the expression reads what that
+    kernel stores."""
     pack, made = _pack(operand, name, dtype, terms)
     known = _packed_before(plan, pack, made[0])
     found = [Load(store.buffer, store.position, "real") for store in (known or pack).stores]

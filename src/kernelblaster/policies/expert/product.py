@@ -109,8 +109,8 @@ def _operand(expression: Expression, axes: tuple[Axis, ...], inner: Axis, plan: 
 
 
 def contiguous(buffer: str, position: tuple[Index, ...], axis: Axis, plan: Plan) -> tuple[Index, ...] | None:
-    """Returns the indices that must be divisible by the width of vectors along `axis`, so that these are
-    aligned, if `buffer` is accessed at `position` (an index for each dimension). None if neighbours along
-    `axis` are not contiguous in memory."""
+    """Returns the conditions under which vectors along `axis` are aligned, if `buffer` is accessed at
+    `position` (an index for each dimension): the indices that must be divisible by the vectors' width. None
+    if elements that are neighbours along `axis` are not neighbours in memory."""
     address = indices.row_major(position, plan.buffers[buffer].shape)
     return alignment(address, axis.name, plan.sizes[0])

@@ -168,10 +168,10 @@ def _mentions(factor: Atom, name: str) -> bool:
 
 
 def alignment(address: Index, along: str, sizes: Collection[str]) -> tuple[Index, ...] | None:
-    """Returns the indices that must be divisible by the width of vectors along the loop variable `along`, so
-    that each vector is contiguous and aligned in memory. None if elements that are neighbours along `along`
-    are not neighbours in memory. `address` is the offset of an element, counted in elements; `sizes` are the
-    names of the sizes."""
+    """Returns the conditions under which vectors along the loop variable `along` are aligned: the indices
+    that must be divisible by the vectors' width. None if elements that are neighbours along `along` are not
+    neighbours in memory. `address` is the offset of an element, counted in elements; `sizes` are the names of
+    the sizes."""
     found: list[Index] = []
     runs = 0
     variable = atom(indices.variable(along))

@@ -34,9 +34,9 @@ class Signals:
     - Parts of the GPU that are busy: `dram`, `l2`, `l1`, `issue` (issue slots), and `pipes` (arithmetic
       pipes, by name).
     - Memory: `access_excess`, sectors moved over sectors needed, and `moved_over_floor`, DRAM bytes over the
-      least that the call needs, are ratios. `bank_conflicts` is the share of wavefronts that
-      conflicts added, `atomics` the share of atomics in the work of L2. `floor_rate` is the share of the peak
-      DRAM rate that the least traffic alone would use.
+      least that the call needs, are ratios. `bank_conflicts` is the share of wavefronts that conflicts added,
+      `atomics` the share of atomics in the work of L2. `floor_rate` is the share of the peak DRAM rate that
+      the least traffic alone would use.
     - Resources: `occupancy`; `registers` of a thread and `threads` of a block, as numbers; `spill_bytes` of a
       thread; `local_share`, the share of instructions that access local memory; `register_limited` and
       `shared_limited`, whether that resource limits how many blocks fit on an SM.

@@ -1,6 +1,6 @@
 """Recognizes reductions over sliding windows, as in poolings and depthwise convolutions. The window of a
 result consists of the elements of the operand from which it is computed; the windows of neighbouring results
-begin a fixed number of elements apart. An element is numbered within its window by the tap, as in a
+begin a fixed number of elements apart. The number of an element within its window is called its tap, as in a
 filter."""
 
 from collections.abc import Iterator
@@ -82,9 +82,9 @@ class SlidingWindows:
     slide along the dimensions `lines` and along `column`, the dimension that is contiguous in memory.
 
     An element of a window is `value` where all of `tests` hold, otherwise the number `outside` (as in
-    padding). Both are expressions of the slides' variables `place`. `body` is what is summed (or combined
-    otherwise) for each element; in it, Reduced(ELEMENT) stands for the element. `vectors` are the loads of
-    `value` along memory; they can be vectors of any width that divides all of `divisors`.
+    padding). `value` and `tests` are expressions in the variables `place` of the slides. `body` is what is
+    summed (or combined otherwise) for each element; in it, Reduced(ELEMENT) stands for the element. `vectors`
+    are the loads of `value` along memory. They can be vectors of a width that divides all of `divisors`.
     """
 
     lines: tuple[Slide, ...]

@@ -1,5 +1,5 @@
-"""Names the performance state of each kernel of a call from its profile, and chooses the kernel that is most
-worth optimizing. Both follow fixed rules without a language model, which docs/states.md describes."""
+"""Names the performance state of each kernel of a profiled call, and chooses the kernel that is most worth
+optimizing. Both follow fixed rules without a language model, which docs/states.md describes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -16,9 +16,9 @@ from kernelblaster.policies.expert.proofs import alignment
 
 @dataclass(frozen=True)
 class Transposition:
-    """A pointwise kernel with transposed reads. Its results are contiguous along its last axis, but the loads
-    in `loads` along the axis `other`; each of these has a name for its tile in shared memory. `kernel` has as
-    few loops as possible."""
+    """A pointwise kernel with transposed reads. Its results are contiguous along its last axis, while the
+    loads in `loads` are contiguous along the axis `other`; each of these loads has a name for its tile in
+    shared memory. `kernel` has as few loops as possible."""
 
     kernel: Kernel
     other: Axis

@@ -129,8 +129,8 @@ def column_access(kernel: Kernel, plan: Plan) -> VectorAccess:
 
 
 def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str]:
-    """Returns the names of the variables that occur in `expressions`, as values or in the indices of loads.
-    The loads that `found` lists as vectors do not count."""
+    """Returns the names of the variables that occur in `expressions`, either as values or in the indices of
+    loads. Loads that `found` lists as vector loads are left out."""
     names: set[str] = set()
     for expression in expressions:
         for part in walk(expression):

@@ -126,9 +126,9 @@ class Combine:
         return VectorTake(lambda value: self.take(running, running.name, value))
 
     def given(self, other: "Combine") -> str | None:
-        """Returns the C++ field of this combine's accumulator that already has the result of the combine
-        `other` over the same elements, so that `other` need not be computed. Online softmax, for example,
-        also keeps the maximum, in the field "largest". None when there is no such field."""
+        """Returns the name of the field of this combine's C++ accumulator that already has the result of the
+        combine `other` over the same elements, so that `other` need not be computed. Online softmax, for
+        example, also keeps the maximum, in the field "largest". None when there is no such field."""
         return None
 
     def result(self, running: Running, of: Term) -> Declaration:
@@ -137,7 +137,7 @@ class Combine:
         return const(running.element, running.stage, of)
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Returns how the parts of a split reduction are combined: (reductions over the parts, each as (name,
-        combine, element); the expression of the final result, which may use their results). `parts` loads the
-        results of the parts."""
+        """Returns how the results of the parts of a split reduction, which `parts` loads, are combined:
+        (reductions over the parts, each as (name, combine, element); the expression of the final result,
+        which may use the results of these reductions)."""
         return [(parts.name, self, parts.own)], Reduced(parts.name, self.result_kind(parts.own.kind))

@@ -83,9 +83,9 @@ class PlaceOf(Combine):
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
         """Returns C++ statements that compare the element `value`, whose index is `running.place`, with the
-        best element so far, which the accumulator `into` holds with its index; both are replaced if `value`
-        is better. Each thread must visit its elements in ascending order, because of equal elements the
-        accumulator keeps the earlier one (the later one if the field `last` is set)."""
+        best element so far, which the accumulator `into` holds with its index. If `value` is better, it
+        replaces that element, and its index the other index. Unless the field `last` is set, each thread must
+        visit its elements in ascending order, so that of equal elements the first one stays."""
         if self.last:
             return [assign(into, Call(self.join(), (into, self.single(running, value))))]
         found = Local(f"{running.stage}_value")

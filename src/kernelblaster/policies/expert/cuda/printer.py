@@ -65,10 +65,10 @@ SIMPLE = Assignment | Do | Return | Jump  # statements that may stand behind a c
 
 class Printer:
     """Writes the body of one C++ function as text. `renamed` maps names of the function's parameters
-    (tensors, sizes, arguments) to other names, which the text uses in their place. While it prints, it
-    records the parameters that the body uses (`given`), the names of variables and functions that the body
-    declares (`declared`), with which no parameter may share its name, and the headers of device code that the
-    body `needs`."""
+    (tensors, sizes, arguments) to the names that the text has in their place. While it prints, it records
+    three things: the parameters that the body uses (`given`), the names of variables and functions that the
+    body declares (`declared`), and the headers of device code that the body `needs`. No parameter may have a
+    name that is in `declared`."""
 
     def __init__(self, renamed: Mapping[str, str]) -> None:
         self._renamed = renamed

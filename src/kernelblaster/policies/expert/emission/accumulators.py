@@ -18,8 +18,9 @@ from kernelblaster.policies.expert.schedules.reductions import Accumulating
 @dataclass(frozen=True)
 class Accumulator:
     """The C++ variable of one reduction of a kernel (`stage`), in which a thread combines elements. `running`
-    describes it: its name, the type of the elements, and whether it is wider. The methods give the C++ code
-    that declares the variable, adds elements to it, and computes the final result from it."""
+    describes it: its name, the type of the elements, and whether it is a double although the elements are
+    float32. The methods give the C++ code that declares the variable, adds elements to it, and computes the
+    final result from it."""
 
     stage: Stage
     running: Running

@@ -176,8 +176,9 @@ def over_registers(
 ) -> Statement:
     """Returns the C++ loop that executes the statement `take` for each vector that a thread has in registers.
     `start` is the number of the thread's first vector, of the C++ type `number`. Bounds checks are left out
-    if every thread has all of its vectors. `following` maps names of tensors to addresses in the next row
-    (empty: none): after its use, each vector of theirs is overwritten by the one read from there."""
+    if every thread has all of its vectors. `following` maps names of tensors to addresses in the next row;
+    after the use of a vector of such a tensor, it is overwritten by the vector at that address. It is empty
+    if there is no next row."""
     held = [when(MORE, assign(Local(f"{n}_held")[K], read(place))) for n, place in following.items()]
     taken = [take, *held]
     sure, unsure = (over_packs(number, HELD, start, found) for found in (taken, [when(AT < PACKS, *taken)]))

@@ -1,5 +1,5 @@
-"""The device functions and types that emitted kernels use, as names for the emitters. Each comes with the
-file of device_code/ (or the CUDA header) that defines it."""
+"""The device functions and types that emitted kernels use, as Python objects that emitters call to write a
+C++ call. Each names the file of device_code/ (or the CUDA header) that defines it."""
 
 from kernelblaster.policies.expert.cuda.headers import Header, header
 from kernelblaster.policies.expert.cuda.terms import CudaType, DeviceFunction, Operand

@@ -114,9 +114,9 @@ def position(rows: RowWriter, names: set[str]) -> list[Statement]:
 
 
 def divides(rows: RowWriter) -> bool:
-    """True if the emitted code divides element numbers by a `Divider`, a C++ object that replaces division by
-    a fixed 32-bit number by multiplication. That is so if the row has two axes, because element numbers are
-    then divided by the extent of the inner one, and if these numbers fit in 32 bits."""
+    """True if the emitted code uses a `Divider`, a C++ object that divides 32-bit numbers by a fixed number
+    without a division instruction. That is so if the row has two axes, because element numbers are then
+    divided by the extent of the inner one, and if these numbers fit in 32 bits."""
     return len(rows.kernel.reduced) == 2 and rows.narrow
 
 

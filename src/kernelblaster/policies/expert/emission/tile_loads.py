@@ -79,8 +79,8 @@ class TileLoads:
 
     @property
     def pad(self) -> int:
-        """The padding of the tile in shared memory, in elements: behind each of its `block_k` lines, so that
-        stores across lines have no bank conflicts."""
+        """How many unused elements follow each of the `tile.block_k` lines of the operand's tile in shared
+        memory, so that stores to several lines at once have no bank conflicts."""
         return 1 if self.tile.thread_m == 1 else LINE_PADDING
 
     @property

@@ -60,10 +60,10 @@ def ends(start: Index, length: Index, plan: Plan) -> list[Statement]:
 
 
 def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
-    """Returns C++ statements by which each thread reads its single elements into registers: at most one
-    before the row's first vector and one behind its last, for each tensor in `packs` (name to C++ type).
-    Empty if fewer than 32 threads (LINE) share a row under `schedule`, because a thread may then have several
-    such elements."""
+    """Returns C++ statements by which each thread reads elements that lie in no vector into registers: at
+    most one element before the row's first vector and one behind its last, for each tensor in `packs` (name
+    to C++ type). Empty if fewer than 32 threads (LINE) share a row under `schedule`, because a thread may
+    then have several such elements."""
     if _several(schedule):
         return []
     found: list[Statement] = []
@@ -76,10 +76,11 @@ def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
 
 
 def single(which: str, names: Sequence[str], held: Collection[str], schedule: Rows) -> Statement:
-    """Returns the C++ statement that calls the emitted function `take` with the single elements of this
-    thread, one of each tensor in `names`: those before the row's first vector if `which` is "head", behind
-    its last one if it is "tail". Elements of the tensors in `held` are in registers already. If fewer than 32
-    threads (LINE) share a row under `schedule`, it is a loop, because a thread may then have several."""
+    """Returns the C++ statement that calls the emitted function `take` with an element that lies in no
+    vector, of each tensor in `names`: one before the row's first vector if `which` is "head", behind its last
+    one if it is "tail". Elements of the tensors in `held` are in registers already. If fewer than 32 threads
+    (LINE) share a row under `schedule`, it is a loop, because a thread may then have several such
+    elements."""
     if _several(schedule):
         place = _place(which, ELEMENT)
         given = Do(call("take", place, *(call(f"one_{name}", place) for name in names)))

@@ -1,8 +1,9 @@
 """Writes the code that reads and writes vectors of neighbouring elements, for the emitters of rows, columns
 and scans.
 
-In the emitted code a vector is a `Pack`; the variable `first` is the position of its first element along the
-axis, and `lane` counts its elements."""
+In the emitted code a vector is a `Pack`. The variable `first` is the position of the vector's first element
+along the axis in which the vector lies; `lane` counts its elements.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ FIRST, LANE = local("first", "lane")
 @dataclass(frozen=True)
 class VectorValues(Values):
     """Like `Values`, for kernels that read and write vectors: an element that belongs to a vector is written
-    as an element of that vector's variable (`name_at.at[lane]`). `reads` maps each load that is part of a
+    as an element of that vector's variable, `<name>_at.at[lane]`. `reads` maps each load that is part of a
     vector to the vector's name; `writes` maps each (buffer, position) that is stored as part of a vector."""
 
     reads: Mapping[Load | Gather, str] = field(default_factory=dict)

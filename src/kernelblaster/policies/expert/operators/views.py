@@ -237,7 +237,8 @@ def reshape(builder: Builder, node: Node) -> None:
 def matched(graph: Graph, old: Sequence[Index], new: Sequence[Index]) -> list[tuple[list[int], list[int]]]:
     """Matches the dimensions of a tensor before a reshape (`old`) with those after it (`new`). Returns groups
     that cover the same elements in all workloads of the graph, each as (positions in `old`, positions in
-    `new`). Dimensions of extent 1 are in no group."""
+    `new`): [([0], [0]), ([1], [1, 2])] for a reshape from (2, 6) to (2, 2, 3). Dimensions of extent 1 are in
+    no group."""
     olds, news = (
         [place for place, extent in enumerate(shape) if set(graph.values(extent)) != {1}]
         for shape in (old, new)

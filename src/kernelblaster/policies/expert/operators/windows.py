@@ -56,8 +56,8 @@ class Window:
 
 
 def window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
-    """Returns the window of the result at index `result` along one dimension, in which windows lie as
-    `sliding` says. `axis` is the name of the loop over its elements."""
+    """Returns the window of result number `result` along one dimension; `sliding` says how windows lie along
+    it. `axis` is the name of the loop over the window's elements."""
     loop = Axis(axis, sliding.taps)
     tap = indices.multiply(loop.index, sliding.step)
     start = indices.multiply(result, sliding.stride)
@@ -134,8 +134,8 @@ def known(builder: Builder, extent: Index) -> Index:
 def over_windows(builder: Builder, node: Node, single: Single, stage: Stage, value: Expression) -> None:
     """Adds the kernel of `node`, an operator on windows such as a pooling, to `builder`. Each element of its
     result is `value`, an expression of the result of the reduction `stage` over the element's window. Its
-    layout is `single`, in which one thread computes an element; a block computes each element instead if
-    there are fewer than 16384 with windows of 256 or more elements. If windows have a single element, the
+    layout is `single`, in which one thread computes an element. If the result has fewer than 16384 elements
+    and windows have 256 or more, a block computes each element instead. If windows have a single element, the
     kernel is pointwise."""
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)

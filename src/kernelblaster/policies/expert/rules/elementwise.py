@@ -1,5 +1,5 @@
-"""Simplification rules for elementwise operators: an operator without effect is dropped, and two in a row
-become one."""
+"""Simplification rules for elementwise operators: an operator without effect is dropped, and two that follow
+each other become one."""
 
 from dataclasses import replace
 
@@ -56,7 +56,7 @@ def neutral(graph: Graph, node: Node) -> Found:
 
 
 def scalings(graph: Graph, node: Node) -> Found:
-    """Replaces two scalings by numbers in a row, such as (x * a) * b or (x / a) * b, by a single
+    """Replaces two scalings by a number, one after the other, such as (x * a) * b or (x / a) * b, by a single
     multiplication. None for other nodes, and if a divisor is 0."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or not is_scaling(node) or not is_scaling(inner):

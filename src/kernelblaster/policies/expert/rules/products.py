@@ -100,9 +100,8 @@ def sum_of_product(graph: Graph, node: Node) -> Found:
 
 
 def diagonal_of_product(graph: Graph, node: Node) -> Found:
-    """Replaces the diagonal of a matrix product A B by the sums of each row of A times the column of B with
-    the same number, element by element, so that the rest of the product is not computed. None for other
-    nodes."""
+    """Replaces the diagonal of a matrix product A B. Only the elements of the diagonal are then computed,
+    each as the sum of a row of A times the column of B with the same number. None for other nodes."""
     product = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "diagonal.default" or product is None or product.operator not in PRODUCTS:
         return None

@@ -1,4 +1,5 @@
-"""Simplification rules for reductions: those without effect are dropped, and two in a row become one."""
+"""Simplification rules for reductions: those without effect are dropped, and two that follow each other
+become one."""
 
 import math
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""Simplification rules for views: those without effect are dropped, and two in a row become one. Also moves
-scalings by a number behind views, sums and products."""
+"""Simplification rules for views: those without effect are dropped, and two that follow each other become
+one. Also moves scalings by a number behind views, sums and products."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def unchanged(graph: Graph, node: Node) -> Found:
 
 
 def reshaped_twice(graph: Graph, node: Node) -> Found:
-    """Replaces two reshapes in a row by a single one; None for other nodes."""
+    """Replaces a reshape of a reshape by a single one; None for other nodes."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or node.operator not in RESHAPES or inner.operator not in RESHAPES:
         return None

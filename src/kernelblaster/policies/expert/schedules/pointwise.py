@@ -43,9 +43,10 @@ class ElementPerThread(_Map):
 
 @dataclass(frozen=True)
 class FlatVectors(_Map):
-    """A pointwise kernel that goes through all tensors in the order of memory. A thread has `coarsening`
-    vectors of `vector_width` neighbouring elements, and issues the loads of all of them before it uses the
-    first."""
+    """A pointwise kernel that goes through all tensors in the order of memory, in blocks of `threads`. A
+    thread has `coarsening` vectors of `vector_width` neighbouring elements, and issues the loads of all of
+    them before it uses the first. With `streaming`, data that is accessed only once is read and written with
+    streaming cache hints."""
 
     vector_width: int
     threads: int = 256
@@ -59,9 +60,9 @@ class FlatVectors(_Map):
 
 @dataclass(frozen=True)
 class TransposedTiles(_Map):
-    """A pointwise kernel that transposes in tiles. A block reads a square tile of an input into shared
-    memory, along the axis in which the input is contiguous; then it computes and writes results along the
-    axis in which these are contiguous."""
+    """A pointwise kernel that transposes in tiles, by blocks of `threads`. A block reads a square tile of an
+    input into shared memory, along the axis in which the input is contiguous; then it computes and writes
+    results along the axis in which these are contiguous."""
 
     threads: int = 256
 
@@ -78,8 +79,10 @@ class TransposedTiles(_Map):
 
 @dataclass(frozen=True)
 class WarpRowMap(_Map):
-    """A pointwise kernel in which each warp processes one row (the kernel's last axis). In each step every
-    lane has `vector_width` neighbouring elements."""
+    """A pointwise kernel in which each warp processes one row (the kernel's last axis), in blocks of
+    `threads`. In each step of its loop, which is unrolled by `unroll`, every lane has `vector_width`
+    neighbouring elements. With `streaming`, data that is accessed only once is read and written with
+    streaming cache hints."""
 
     vector_width: int
     threads: int = 256
@@ -93,8 +96,9 @@ class WarpRowMap(_Map):
 
 @dataclass(frozen=True)
 class BlockRowMap(_Map):
-    """A pointwise kernel in which each block processes one row (the kernel's last axis). In each step every
-    thread has `vector_width` neighbouring elements."""
+    """A pointwise kernel in which each block of `threads` processes one row (the kernel's last axis). In each
+    step of its loop, which is unrolled by `unroll`, every thread has `vector_width` neighbouring elements.
+    With `streaming`, data that is accessed only once is read and written with streaming cache hints."""
 
     vector_width: int
     threads: int = 256

@@ -35,8 +35,9 @@ class _Product(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerResult(_Product):
-    """The first layout of a matrix product (or convolution): a thread for each result, which reads all terms
-    of its sum from global memory."""
+    """The first layout of a matrix product (or convolution): a thread for each result, in blocks of
+    `threads`, which reads all terms of its sum from global memory. `accumulate` is the type in which float32
+    numbers are summed."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -110,7 +111,9 @@ class _PackedTile(_Product):
 @dataclass(frozen=True)
 class MmaProduct(_PackedTile):
     """A matrix product by tensor cores, with the `mma` instructions of single warps. Kernels before it have
-    packed its operands (arranged them in tiles of half-precision numbers)."""
+    packed its operands (arranged them in tiles of half-precision numbers). A block computes `block_m` x
+    `block_n` results; `stages` tiles along K are in shared memory at once; blocks are numbered in groups of
+    `raster` rows of tiles."""
 
     def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
         return Nest(
@@ -128,7 +131,9 @@ class MmaProduct(_PackedTile):
 class WgmmaProduct(_PackedTile):
     """A matrix product by tensor cores, with the `wgmma` instructions of warpgroups (sm_90a). Kernels before
     it have packed its operands (arranged them in tiles of half-precision numbers). Blocks are persistent; in
-    each of them one warpgroup only fetches tiles."""
+    each of them one warpgroup only fetches tiles. A tile of results has `block_m` x `block_n` of them;
+    `stages` tiles along K are in shared memory at once; tiles of results are numbered in groups of `raster`
+    rows."""
 
     def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
         return Nest(

@@ -20,8 +20,9 @@ class _RowReduction(Schedule):
 
 @dataclass(frozen=True)
 class BlockPerRow(_RowReduction):
-    """The first layout of a row reduction: a block for each row. It goes over the row once for each reduction
-    (stage) of the kernel, and its threads combine their results in shared memory."""
+    """The first layout of a row reduction: a block of `threads` for each row. It goes over the row once for
+    each reduction (stage) of the kernel, and its threads combine their results in shared memory. `accumulate`
+    is the type in which float32 numbers are summed."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -33,8 +34,10 @@ class BlockPerRow(_RowReduction):
 @dataclass(frozen=True)
 class WarpRows(_RowReduction):
     """A row reduction in which `lanes` lanes of a warp share a row; if fewer than 32, a warp has several
-    rows. Between passes over the row each thread keeps the first `register_elements` of its elements in
-    registers. schedules/__init__.py describes the other fields."""
+    rows. A block has `threads` threads. Each thread processes vectors of `vector_width` elements, in a loop
+    unrolled by `unroll`; between passes over the row it keeps the first `register_elements` of its elements
+    in registers. With `streaming`, data that is accessed only once is read and written with streaming cache
+    hints. `accumulate` is the type in which float32 numbers are summed."""
 
     lanes: int = WARP
     register_elements: int = 0
@@ -51,9 +54,12 @@ class WarpRows(_RowReduction):
 
 @dataclass(frozen=True)
 class BlockRows(_RowReduction):
-    """A row reduction with a block for each row. With `shuffles`, threads combine their results by warp
-    shuffles, otherwise only through shared memory. Between passes over the row each thread keeps the first
-    `register_elements` of its elements in registers. schedules/__init__.py describes the other fields."""
+    """A row reduction with a block of `threads` for each row. With `shuffles`, threads combine their results
+    by warp shuffles, otherwise only through shared memory. Each thread processes vectors of `vector_width`
+    elements, in a loop unrolled by `unroll`; between passes over the row it keeps the first
+    `register_elements` of its elements in registers. With `streaming`, data that is accessed only once is
+    read and written with streaming cache hints. `accumulate` is the type in which float32 numbers are
+    summed."""
 
     shuffles: bool = False
     register_elements: int = 0
@@ -70,11 +76,12 @@ class BlockRows(_RowReduction):
 
 @dataclass(frozen=True)
 class ClusterRows(_RowReduction):
-    """A row reduction with a thread-block cluster of `blocks` blocks for each row. Between passes over the
-    row each thread keeps the first `register_elements` of its elements in registers and the next
-    `shared_elements` in shared memory. A `persistent` cluster processes several rows, one after another.
-    `blocks_per_sm` is how many blocks must fit on an SM, `resident` how many clusters the GPU runs at once.
-    schedules/__init__.py describes the other fields."""
+    """A row reduction with a thread-block cluster of `blocks` blocks, each of `threads`, for each row. Each
+    thread processes vectors of `vector_width` elements, in a loop unrolled by `unroll`. Between passes over
+    the row it keeps the first `register_elements` of its elements in registers and the next `shared_elements`
+    in shared memory. A `persistent` cluster processes several rows, one after another. `blocks_per_sm` is how
+    many blocks must fit on an SM, `resident` how many clusters the GPU runs at once. `streaming` and
+    `accumulate` are as in `BlockRows`."""
 
     blocks: int
     blocks_per_sm: int

@@ -28,7 +28,8 @@ class _Scan(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerScan(_Scan):
-    """The first layout of a scan: a thread for each scan, which goes along the whole axis."""
+    """The first layout of a scan: a thread for each scan, in blocks of `threads`, which goes along the whole
+    axis."""
 
     threads: int = 256
 
@@ -41,7 +42,8 @@ class ScanRows(_Scan):
     """A scan along memory. With `rows` 1, all `warps` of a block share a row and process it in chunks, one
     after another; otherwise a block has `rows` rows, one for each of its warps. In a chunk, each lane has
     `elements` elements, in vectors of `vector_width` that lie side by side over the lanes. Each thread scans
-    its vectors; then lanes exchange their totals by shuffles, and warps theirs in shared memory."""
+    its vectors; then lanes exchange their totals by shuffles, and warps theirs in shared memory. With
+    `streaming`, data is read and written with streaming cache hints."""
 
     warps: int = 8
     rows: int = 1
@@ -58,7 +60,8 @@ class ScanRows(_Scan):
 @dataclass(frozen=True)
 class ScanColumns(_Scan):
     """A scan across memory: a thread has `vector_width` neighbouring columns of a row-major matrix and goes
-    down the rows. schedules/__init__.py describes the other fields."""
+    down the rows, in a loop unrolled by `unroll`. A block has `threads` threads. With `streaming`, data is
+    read and written with streaming cache hints."""
 
     vector_width: int = 1
     threads: int = 256

@@ -14,10 +14,11 @@ from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, F
 @dataclass(frozen=True)
 class WindowPatches(Schedule):
     """A reduction over sliding windows in which each thread computes a patch of neighbouring results and
-    keeps them in registers. Along the dimension that is contiguous in memory, a patch has `columns` results.
-    `lines` has the number of results along each other dimension in which windows slide. The thread reads the
-    elements under all windows of its patch once, in vectors of `vector_width`. At sizes at which vectors
-    would not be aligned, it reads single elements, and a patch has one column."""
+    keeps them in registers; a block has `threads` threads. Along the dimension that is contiguous in memory,
+    a patch has `columns` results. `lines` has the number of results along each other dimension in which
+    windows slide. The thread reads the elements under all windows of its patch once, in vectors of
+    `vector_width`. At sizes at which vectors would not be aligned, it reads single elements, and a patch has
+    one column. `accumulate` is the type in which float32 numbers are summed."""
 
     lines: tuple[int, ...]
     columns: int

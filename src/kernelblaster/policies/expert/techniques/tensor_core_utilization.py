@@ -24,7 +24,7 @@ def on_tensor_cores(form: PackedForm) -> tuple[PlanRewrite, ...]:
     """Returns one rewrite for each tile shape in TILES, which turns a matrix product into a product of packed
     operands (stored in tiles, each element as one or several numbers of a type that tensor cores multiply).
     `form` decides how to pack: it gets the types of the operands' tensors, and returns (the type to pack in,
-    the number of such numbers for each element), or `No` with the reason why the product cannot be packed."""
+    how many numbers of it store each element), or `No` with the reason why the product cannot be packed."""
     return tuple(partial(_packed, form=form, tile=tile) for tile in TILES)
 
 
