@@ -40,8 +40,8 @@ def model_folders(use: ModelUse | None) -> tuple[list[Path], list[Path]]:
 
 def claim_knowledge(start: str | None, folder: Path) -> None:
     """Tells the keeper (the helper process of confined commands) that the command may read the knowledge base
-    `start`, and copy it into `folder`, that of a bench. Does nothing if `start` is None, "empty" or "seed",
-    the one that is shipped."""
+    `start` (a path or URL), and copy it into the bench's `folder`. Does nothing if `start` is None, "empty"
+    or "seed", the one that is shipped."""
     if start not in (None, EMPTY, SEED):
         keeper.claim("knowledge", str(start))
         keeper.claim("file", str(folder / "knowledge.db"))

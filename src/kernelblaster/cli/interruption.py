@@ -15,8 +15,8 @@ from kernelblaster.models.failures import ModelError
 def explain_resuming(how: str, kept: str = "what was done is kept") -> Iterator[None]:
     """A context for a long command. If the command fails without losing recorded work (device, disk, model
     server), "Go on with: kernelblaster `how`" is appended to the error's message. On Ctrl-C, "stopped;
-    `kept`." and the same words are printed, and the command exits with code 130; `kept` says what was
-    saved."""
+    `kept`. Go on with: kernelblaster `how`" is printed, and the command exits with code 130. `kept` says what
+    was saved."""
     how = f"Go on with: kernelblaster {how}"
     try:
         yield

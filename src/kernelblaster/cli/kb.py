@@ -57,7 +57,7 @@ def show(
     after: Annotated[list[str] | None, typer.Option(help="A technique applied before; repeatable.")] = None,
     json_: JsonOption = False,
 ) -> None:
-    """List the states; of one state, the optimizations and the speedups expected of them."""
+    """List all states or, with STATE, the optimizations of one state and the speedups expected of them."""
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         content = opened.content()
     if state is None:

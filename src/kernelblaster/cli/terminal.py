@@ -1,5 +1,5 @@
-"""Prints text that others wrote (tasks, candidates, models) on the console as it is: it can contain no markup
-and no control characters."""
+"""Prints text on the console, also text of others (tasks, candidates, models): what looks like markup is
+printed as it is, and control characters are shown as escapes."""
 
 import re
 from collections.abc import Iterable

@@ -61,9 +61,9 @@ class _Trace:
 
 
 def capture(task: Task) -> Graph:
-    """Returns the graph of `task`, which must be of kind `module`. Raises NotUniform when the module runs
-    different operators at different sizes, or a number in it cannot be expressed by the sizes;
-    UncoveredOperators when it uses something that cannot be captured."""
+    """Returns the graph of `task`, whose kind must be "module" (a PyTorch module). Raises NotUniform when the
+    module runs different operators at different sizes, or contains a number that cannot be expressed by the
+    sizes; UncoveredOperators when it uses something that cannot be captured."""
     file = ModuleFile(task.source, task.path)
     workloads = (*_workloads(task), *_telling_apart(task))
     traces: list[_Trace] = []

@@ -46,8 +46,8 @@ def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
 
 def variables(kernel: Kernel, whole: tuple[Index, ...] | None) -> set[str]:
     """Returns the names of the loop variables and sizes that occur in the kernel's indices, except in
-    accesses at the position `whole`. Those are in memory order and need only the number of the iteration;
-    every variable that is returned must be computed from that number by divisions."""
+    accesses at the position `whole`. Such accesses are in memory order and need only the number of the
+    iteration. The variables that are returned must be computed from that number by divisions."""
     found: set[str] = set()
     for expression in kernel.expressions:
         for part in walk(expression):

@@ -57,10 +57,10 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """Returns values for the loop variables along a row with which the address `place` can be written
-        with one variable instead of several: `j`, the linear index of the element within the row, for the
-        innermost loop, and 0 for the others. Empty if there is only one loop, or if the address does not
-        depend on the loops through that linear index alone."""
+        """Returns values for the loop variables along a row with which the address `place` depends on one
+        variable instead of several: `j`, the number of the element within the row, for the innermost loop,
+        and 0 for the others. Empty if there is only one loop, or if the address depends on the loops in
+        another way than through that number."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):

@@ -63,8 +63,9 @@ class VectorAccess:
 
 def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool = False) -> VectorAccess:
     """Returns which loads and stores of `kernel` are contiguous along the axis `along`, so that they can be
-    vectors. Loads must be made in every iteration of the loops, or at least stay within their buffer there;
-    with `guards_too`, loads that are made only on one side of a boundary count as well (guards.py)."""
+    vectors. A load counts only if it is made in every iteration of the loops, or would at least stay within
+    its buffer in every iteration; with `guards_too`, also if it is made only on one side of a boundary
+    (guards.py)."""
     inner = {axis.name for axis in kernel.reduced} | {along.name}
     divisors: list[Index] = [along.extent, *([along.part.length] if along.part else [])]
     reads: dict[Load | Gather, str] = {}

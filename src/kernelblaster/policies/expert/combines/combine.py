@@ -137,7 +137,7 @@ class Combine:
         return const(running.element, running.stage, of)
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Returns how the results of the parts of a split reduction, which `parts` loads, are combined:
-        (reductions over the parts, each as (name, combine, element); the expression of the final result,
-        which may use the results of these reductions)."""
+        """Returns how the results of the parts of a split reduction are combined, as (further reductions over
+        the parts, each as (name, combine, element); the expression of the final result, which may use the
+        results of these reductions). `parts` loads the results of the parts."""
         return [(parts.name, self, parts.own)], Reduced(parts.name, self.result_kind(parts.own.kind))

@@ -67,9 +67,9 @@ REST = Local("REST")
 
 
 def pack_range(rows: RowWriter) -> list[Statement]:
-    """Returns C++ statements that declare which vectors of the row are processed here: those numbered from
-    `begin` to below `packs`. `begin` is declared only if the row is cut into parts or shared by the blocks of
-    a cluster; otherwise all vectors below `packs` are."""
+    """Returns C++ statements that declare which vectors the threads that share a row process: those numbered
+    from `begin` to below `packs`. `begin` is declared only if the row is cut into parts or shared by the
+    blocks of a cluster; otherwise they begin at 0."""
     outer, *rest = rows.kernel.reduced
     step = indices.product(axis.extent for axis in rest)
     end = rows.index(indices.multiply(outer.end, step))
@@ -131,9 +131,10 @@ Moved = TypeVar("Moved", bound=Load | Gather | Store)
 
 
 def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
-    """Returns (the load or store `moved` with rewritten indices, the names of the loop variables that these
-    use). The indices are those of the first element of a vector, and use as few variables as possible: if the
-    tensor is contiguous along the whole row, only one, the number of the element within the row."""
+    """Rewrites the indices of `moved`, a load or store of a vector, so that its address needs as few loop
+    variables as possible. Returns (the rewritten load or store, the names of the loop variables that its
+    indices use). If the tensor is contiguous along the whole row, that is a single one, the number of the
+    element within the row."""
     address = indices.row_major(moved.position, rows.plan.buffers[moved.buffer].shape)
     values = rows.straight(address)
     if values and not isinstance(moved, Gather) and moved not in rows.access.guards:
