@@ -86,8 +86,8 @@ class Graph:
 
 
 def as_expression(value: Any) -> Expression:
-    """Returns an argument of a node that is a number (a symbolic index, a bool or an expression) as an
-    expression that a kernel can compute with."""
+    """Returns `value`, an argument of a node that is a number (given as a symbolic index, a bool or an
+    expression), as an expression that a kernel can compute with."""
     if isinstance(value, Index):
         return Number(value.value, "whole") if value.operator == "int" else Counted(value)
     return value if not isinstance(value, bool) else Number(value, "truth")

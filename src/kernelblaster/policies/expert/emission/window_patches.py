@@ -105,14 +105,14 @@ class WindowKernel:
 
     @cached_property
     def values(self) -> VectorValues:
-        """Writes the values that the kernel stores as C++ expressions. An element that is read contiguously
+        """Writes C++ expressions for the values that the kernel stores. An element that is read contiguously
         is taken from the variable of its vector."""
         return vector_values(values_of(self.plan), self.access)
 
     @cached_property
     def reading(self) -> VectorValues:
-        """Writes the elements that lie in the windows as C++ expressions, which take them from the variables
-        of the vectors that were read."""
+        """Writes C++ expressions for the elements that lie in the windows: each is taken from the variable of
+        a vector that was read."""
         names: dict[Load | Gather, str] = {
             load: f"{load.buffer}{place or ''}" for place, load in enumerate(self.windows.vectors)
         }

@@ -206,8 +206,8 @@ class Layers:
         return self.builder.loaded(name)
 
     def define_last(self) -> None:
-        """Defines the module's further results, the states after the last time step, as views of what the
-        layers' kernels have stored."""
+        """Makes the module's further results, the states after the last time step, views of what the layers'
+        kernels have stored."""
         swapped = self.node.arguments["batch_first"]
         shape = self.node.results[1].shape
 

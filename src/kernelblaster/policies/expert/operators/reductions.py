@@ -1,5 +1,5 @@
-"""Turns sums, products, extremes, means, variances and norms over some dimensions of a tensor into kernels
-(lowers them)."""
+"""Turns sums, products, maxima, minima, means, variances and norms over some dimensions of a tensor into
+kernels (lowers them)."""
 
 import math
 from collections.abc import Callable

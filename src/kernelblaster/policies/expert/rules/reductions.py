@@ -24,8 +24,8 @@ NESTING = ("sum.dim_IntList", "mean.dim", "amax.default", "amin.default")
 
 
 def size_one(graph: Graph, node: Node) -> Found:
-    """Returns the operand of a node that sums, averages or takes the extreme over dimensions of extent 1
-    only; a squeeze of the operand if the node drops these dimensions. None for other nodes."""
+    """Returns the operand of a node that takes the sum, product, mean, maximum or minimum over dimensions of
+    extent 1 only; a squeeze of the operand if the node drops these dimensions. None for other nodes."""
     if node.operator not in OVER_DIMENSIONS or not keeps_type(graph, node):
         return None
     shape, dims = shape_of(graph, node.arguments["self"]), dimensions(graph, node)
@@ -38,8 +38,8 @@ def size_one(graph: Graph, node: Node) -> Found:
 
 
 def nested(graph: Graph, node: Node) -> Found:
-    """Replaces a sum of sums, a mean of means or an extreme of extremes by one reduction over all dimensions
-    of both. None for other nodes, and if the inner result is also used elsewhere."""
+    """Replaces a sum of sums, a mean of means, a maximum of maxima or a minimum of minima by one reduction
+    over all dimensions of both. None for other nodes, and if the inner result is also used elsewhere."""
     inner = sole_producer(graph, node.arguments.get("self"))
     if inner is None or node.operator not in NESTING or inner.operator != node.operator:
         return None

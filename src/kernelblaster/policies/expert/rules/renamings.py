@@ -55,10 +55,10 @@ def transposed_twice(graph: Graph, node: Node) -> Found:
 
 
 def scaling_waits(graph: Graph, node: Node) -> Found:
-    """Replaces a view, sum or matrix product of an operand that was scaled by a number: the same operator is
-    applied to the operand without the scaling, and its result is scaled instead, which costs nothing once it
-    is fused. None for other nodes, and in half precisions, where the scaling may keep a sum from
-    overflowing."""
+    """Replaces a view, sum or matrix product of an operand that was scaled by a number: the operator is
+    applied to the operand without the scaling, and its result is scaled instead. A scaling of the result
+    costs nothing once it is fused with the operator's kernel. None for other nodes, and in half precisions,
+    where the scaling may keep a sum from overflowing."""
     if node.operator not in (*VIEWS, *PRODUCTS, *SUMS) or node.results[0].dtype not in ("float32", "float64"):
         return None
     found = {name: _scaling(graph, node, name) for name in ("self", "mat2")}
