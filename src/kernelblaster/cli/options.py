@@ -146,7 +146,8 @@ class FleetOptions:
 @dataclass(frozen=True)
 class CheckOptions:
     """Option group (each field becomes an option of a command): further checks of candidates that run on a
-    GPU."""
+    GPU. With `filter` "emulated", the PTX machine (an emulator) checks a candidate before the GPU runs it;
+    with `sanitize`, compute-sanitizer checks a correct candidate."""
 
     filter: FilterOption = None
     sanitize: SanitizeOption = False

@@ -42,9 +42,9 @@ def thresholds() -> dict[str, Any]:
 
 def leader(s: Signals) -> tuple[str, float]:
     """Returns (the part of the GPU with the highest utilization, that utilization from 0 to 1), by the
-    signals `s` of a kernel. Parts are "dram", "l2", "l1", "issue" and the names of pipes. DRAM is returned if
-    its utilization is at least 0.9 times the highest (the threshold `tie`), and with its own utilization.
-    Raises ValueError when no utilization is known."""
+    signals `s` of a kernel. Parts are "dram", "l2", "l1", "issue" and the names of pipes. DRAM and its
+    utilization are returned already if it reaches 0.9 times the highest (the threshold `tie`). Raises
+    ValueError when no utilization is known."""
     parts = {"dram": s.dram, "l2": s.l2, "l1": s.l1, "issue": s.issue, **s.pipes}
     uses = {name: use for name, use in parts.items() if use is not None}
     name = max(uses, key=lambda part: uses[part])
