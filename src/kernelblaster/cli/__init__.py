@@ -1,1 +1,2 @@
-"""The command line: one module for each command, which parses options, calls the API, and prints."""
+"""The command line: one module for each command, which reads its options, calls the API and prints the
+result."""

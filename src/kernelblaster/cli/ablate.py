@@ -1,4 +1,5 @@
-"""`kernelblaster ablate SUITE...`: ablation studies, which compare ways to learn and to search."""
+"""`kernelblaster ablate SUITE...`: an ablation, studies that each compare several ways to learn and to
+search."""
 
 import json
 import time
@@ -77,9 +78,11 @@ def ablate(
 ) -> None:
     """Compare ways to learn and to search: same tasks, same seeds, same budget, with intervals.
 
-    Studied are the tasks that the policy covers; the others are listed. --rollouts, --steps and --choices
-    are for arms that do not vary them. Writes studies.md and studies.html into the folder. An ablation
-    that was interrupted is continued by `ablate --folder FOLDER`.
+    An ablation answers the questions named by --studies. For each, it searches the same tasks in several ways
+    (arms), which differ in one respect only. Tasks that the policy does not cover are left out and listed.
+    --rollouts, --steps and --choices are for those arms that do not set them themselves. The results, with
+    confidence intervals, are written to studies.md and studies.html in the folder. An ablation that was
+    interrupted is continued by `ablate --folder FOLDER`.
     """
     if not suites and folder is None:
         raise KernelBlasterError("name a suite, or a --folder to go on with.")

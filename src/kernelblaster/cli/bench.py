@@ -84,10 +84,11 @@ def bench(
 ) -> None:
     """Search every task of a suite, measure the results against each baseline, and summarize them.
 
-    A task that fails, is unfit or is not covered is listed, and counts as one without a speedup in every
-    percentage. What was done is kept: an interrupted bench is continued by `bench --folder FOLDER`.
+    A task that fails, is unfit or is not covered is listed, and counts in every percentage as a task without
+    a speedup. Finished work is kept: an interrupted bench is continued by `bench --folder FOLDER`.
     `kernelblaster report FOLDER` makes a page of it. The bench works on a copy of the knowledge base that
-    --kb names, so that its result can be repeated; with --teach, what it learned goes back there at the end.
+    --kb names, so that its result can be repeated; with --teach, what it learned is added to that knowledge
+    base at the end.
 
     Exit codes: 0 every task that was begun has a result, 1 the code of a task ended the process in which it
     ran (its result says so, and the others went on), 2 the bench could not be done.
@@ -160,8 +161,8 @@ def _model_use(policy: str | None, models: ModelOptions, strategy: StrategyName)
 
 
 def numbers(text: str, option: str) -> list[int]:
-    """The numbers in a text like `1,2,3`. Raises KernelBlasterError, which names the `option`, if one is not
-    a whole number."""
+    """Returns the whole numbers in a text like "1,2,3". Raises KernelBlasterError, with the name of the
+    `option` that the text was given to, if one is no whole number."""
     try:
         return [int(part) for part in text.split(",") if part.strip()]
     except ValueError as error:

@@ -1,4 +1,5 @@
-"""Confines a command before it runs code of tasks, with what that command needs (docs/security.md)."""
+"""Confines a command before it runs code of tasks: it can then reach only the files and devices that it needs
+(docs/security.md)."""
 
 import atexit
 import hashlib
@@ -37,12 +38,16 @@ def confine_command(
     stranger: str = "",
     network: str = "",
 ) -> None:
-    """Confine this command to what it needs, for good: called first, before anything imports PyTorch. `tasks`
-    are names as the user gave them; `reads` are files and folders that it reads, `fills` folders that it
-    fills, which must be there. `stranger` says whose a task is that has no name here (a run's). `network`
-    names what needs the network (a fleet, a shared store): the command is not confined then, and has its
-    environment back. Does nothing unless called by a command line. Raises KernelBlasterError where tasks that
-    are not shipped cannot be confined, unless the user said --unsafe or --trust-tasks."""
+    """Confines this process to what the command needs, until it ends. Must be called before anything imports
+    PyTorch. Does nothing if Python code called the command, instead of a command line.
+
+    `tasks` are names of tasks as the user gave them. `reads` are files and folders that the command reads,
+    `fills` existing folders that it fills. `stranger` is the path of a task's code that has no name in
+    `tasks` (such as that of a run); empty for none. `network` says what needs the network (a fleet, a shared
+    store); if it is not empty, the command is not confined, and gets back the environment variables that it
+    hid at its start. Raises KernelBlasterError if tasks that are not shipped cannot be confined, unless the
+    user gave --unsafe or --trust-tasks.
+    """
     if not keeper.is_running() or settings().confined:
         return
     keeper.start()
@@ -78,9 +83,9 @@ def confine_command(
 
 
 def confine_to_run(run: Run, *, device: DeviceName | None = None, **more: Any) -> None:
-    """Confines this command, like `confine_command`, before it runs the task that a run keeps a copy of; the
-    run's folder can be written to. `device` is the kind to grant access to (None: the one that the run was
-    begun on); `more` are further arguments of `confine_command`."""
+    """Confines this command, like `confine_command`, before it runs the task of which `run` keeps a copy. The
+    command may write to the run's folder. `device` is the kind of device that it may use; None means the kind
+    on which the run was begun. `more` are further arguments of `confine_command`."""
     device = device or (run.events[0].data.get("device") if run.events else None)
     stranger = "" if keeps_shipped_task(run) else str(run.folder)
     more["fills"] = (run.folder, *more.get("fills", ()))
@@ -89,15 +94,16 @@ def confine_to_run(run: Run, *, device: DeviceName | None = None, **more: Any) -
 
 
 def store_of(folder: Path) -> str:
-    """The shared database that has the events of the run or bench in a folder, as words for a message; empty
-    if they are in the folder itself."""
+    """Names the shared database in which the events of the run or bench in `folder` are kept, as words for a
+    message; empty if they are kept in the folder."""
     pointer = pointer_of(folder)
     return "" if pointer is None else f"its store {pointer.store}"
 
 
 def reserved_run(runs: Path) -> Path | None:
-    """The path of a new, empty folder for a run under `runs`, made before the command is confined to it, and
-    removed when the command ends if nothing was put there. None unless called by a command line."""
+    """Makes a new, empty folder for a run under `runs`, before the command is confined to it, and returns its
+    path. The folder is removed when the command ends if it is still empty. Does nothing and returns None if
+    Python code called the command, instead of a command line."""
     if not keeper.is_running():
         return None
     folder = reserve_run(runs.absolute())
@@ -106,9 +112,9 @@ def reserved_run(runs: Path) -> Path | None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that the command will fill, before it is confined to it; it is removed when the
-    command ends if nothing was put there. Does nothing unless called by a command line. Raises StoreError
-    if it cannot be made."""
+    """Makes a folder that the command will fill, before the command is confined to it. The folder is removed
+    when the command ends if it is still empty. Does nothing if Python code called the command, instead of a
+    command line. Raises StoreError if the folder cannot be made."""
     if not keeper.is_running() or folder.is_dir():
         return
     try:
@@ -127,8 +133,9 @@ def _remove_empty(folder: Path) -> None:
 
 def write_output(path: Path, text: str) -> None:
     """Writes `text` to the file `path` that the user named, atomically. A confined command may not write
-    there: the keeper (its helper process) does it instead, if the file was claimed before the command was
-    confined. Raises KernelBlasterError if the file cannot be written."""
+    there itself. The keeper (its helper process) then does it, but only to a file that was claimed
+    (`keeper.claim`) before the command was confined. Raises KernelBlasterError if the file cannot be
+    written."""
     if settings().confined:
         keeper.write(path.absolute(), text, 0o666)
     else:

@@ -1,5 +1,5 @@
-"""Confines the commands that search (`optimize`, `bench`, `ablate`) to what they need: folders of language
-models, a knowledge base to start from, and the files of many tasks."""
+"""Confines the commands that search many tasks or use language models (`optimize`, `bench`, `ablate`): finds
+the folders of models, the knowledge base to start from, and the files of tasks that such a command needs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,9 +21,10 @@ from kernelblaster.store.run import first_event_of
 
 
 def model_folders(use: ModelUse | None) -> tuple[list[Path], list[Path]]:
-    """(files and folders that are read, folders that are filled) where language models take part; both empty
-    if `use` is None. Makes the latter, checks that the models can be used, and tells the keeper (the helper
-    process that calls them) of their servers."""
+    """Returns what a command needs if language models take part as `use` says: (files and folders that it
+    reads, folders that it fills); both are empty if `use` is None. Makes the folders to fill, checks that the
+    models can be used, and tells the keeper (the helper process that calls them) the addresses of their
+    servers."""
     if use is None:
         return [], []
     check_models(use)
@@ -38,8 +39,9 @@ def model_folders(use: ModelUse | None) -> tuple[list[Path], list[Path]]:
 
 
 def claim_knowledge(start: str | None, folder: Path) -> None:
-    """Tell the keeper (the helper process of confined commands) that the knowledge base `start` may be read,
-    and copied into the bench's `folder`. Does nothing for None, "empty" and "seed", which is shipped."""
+    """Tells the keeper (the helper process of confined commands) that the command may read the knowledge base
+    `start` (a path or URL), and copy it into the bench's `folder`. Does nothing if `start` is None, "empty"
+    or "seed", the one that is shipped."""
     if start not in (None, EMPTY, SEED):
         keeper.claim("knowledge", str(start))
         keeper.claim("file", str(folder / "knowledge.db"))
@@ -54,9 +56,10 @@ def confine_to_work(
     network: str = "",
 ) -> None:
     """Confines this command, like `confine_command`, before it searches the tasks of a bench or an ablation
-    (`kind` is the key of its plan) in a folder: to what these suites and this use of models need or, to go on
-    with it, what its plan says. `device` is the kind to grant access to; `network` names what needs the
-    network, empty if nothing does."""
+    in `folder`. It is confined to what the tasks of `suites` and the models of `use` need. If `suites` is
+    empty, the work in `folder` is continued, and what is needed is read from its plan, recorded under the key
+    `kind`. `device` is the kind of device that the command may use; `network` says what needs the network,
+    empty if nothing does."""
     begun = first_event_of(folder)
     plan = begun.data.get(kind) if begun and not suites else None
     if plan is not None:

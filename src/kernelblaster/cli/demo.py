@@ -1,4 +1,5 @@
-"""`kernelblaster demo`: a tour in five minutes. Everything that it shows is computed live."""
+"""`kernelblaster demo`: a tour of what KernelBlaster does. All results that it shows are computed while it
+runs."""
 
 import re
 import shutil
@@ -42,8 +43,8 @@ def demo(
 ) -> None:
     """The first five minutes: a race is caught, a module made faster, and the next one profits from it.
 
-    Nothing in it is prepared. It takes about a minute on two cores without a GPU, and another one the first
-    time, when the emulator is built.
+    All results are computed while it runs. The computation takes about a minute on two cores without a GPU,
+    and another one the first time, when the emulator is built.
     """
     folder = _unused(folder)
     make_folder(folder)

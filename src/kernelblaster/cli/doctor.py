@@ -1,4 +1,4 @@
-"""`kernelblaster doctor`: what works on this machine."""
+"""`kernelblaster doctor`: tells what works on this machine, and what is missing."""
 
 import json
 from dataclasses import asdict

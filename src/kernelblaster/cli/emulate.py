@@ -28,8 +28,9 @@ def emulate(
 ) -> None:
     """Check a candidate without a GPU: is it right at a small size, is every access in bounds?
 
-    Every access is checked (bounds, alignment, use after free, uninitialized scratch memory). Exit code 0 if
-    nothing is wrong; otherwise as `evaluate`, whose `--device emulated` adds a modelled time.
+    The emulator checks every access: bounds, alignment, use after free, uninitialized scratch memory. Exit
+    code 0 if nothing is wrong; otherwise the codes are those of `evaluate`. `evaluate --device emulated` also
+    gives a modelled time.
     """
     *first, candidate = names
     named = [*first, *([task] if task else [])]

@@ -1,4 +1,4 @@
-"""`kernelblaster evaluate TASK CANDIDATE.cu`: is a candidate correct, and is it faster?"""
+"""`kernelblaster evaluate TASK CANDIDATE.cu`: tells whether a candidate is correct, and how fast it is."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -38,10 +38,11 @@ def evaluate(
 ) -> None:
     """Judge a candidate: correct or not, faster or not, by how much.
 
-    Without a GPU, and with `--device emulated`, it is executed at a small size and its time is modelled.
+    Without a GPU, and with `--device emulated`, the candidate is executed by an emulator at a small size, and
+    its time comes from a model of the GPU.
 
-    Exit codes: 0 accepted, 1 correct but not faster, 3 incorrect, 4 does not compile, 5 failed or
-    timed out, 6 rejected, 2 the evaluation could not be done.
+    Exit codes: 0 accepted, 1 correct but not faster, 3 incorrect, 4 does not compile, 5 failed or timed out,
+    6 rejected, 2 the evaluation could not be done.
     """
     check_named(where.gpu, [candidate])
     confine_command([task], device=where.device, reads=[candidate])

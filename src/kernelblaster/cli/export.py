@@ -1,4 +1,5 @@
-"""`kernelblaster export RUN`: the best candidate of a run as a file of its own."""
+"""`kernelblaster export RUN`: writes the best candidate of a run as a file that works without
+KernelBlaster."""
 
 import json
 import sys

@@ -1,4 +1,5 @@
-"""`kernelblaster fleet start|stop|status|token`: devices of several machines that judge together."""
+"""`kernelblaster fleet start|stop|status|token`: a fleet, the devices of one or several machines that judge
+candidates together."""
 
 import json
 from dataclasses import asdict
@@ -42,8 +43,9 @@ def start(
 ) -> None:
     """Start a node of a fleet on this machine: the first one, or one that joins it.
 
-    It stays when this command ends, until `kernelblaster fleet stop`. Others can reach it only if they have
-    its token; a fleet that is open to other machines needs one before it starts.
+    The node keeps running when this command ends, until `kernelblaster fleet stop`. Other machines need the
+    fleet's token to reach it; if other machines are to join, make the token before (`kernelblaster fleet
+    token`).
     """
     from kernelblaster.fleet.node import NodePlan, start_node
 
@@ -65,7 +67,7 @@ def start(
 
 @app.command()
 def stop(json_: JsonOption = False) -> None:
-    """End the node that runs on this machine, with all its processes."""
+    """Stop the fleet's node that runs on this machine, with all its processes."""
     from kernelblaster.fleet.node import stop_node
 
     stopped = stop_node()
@@ -78,9 +80,9 @@ def stop(json_: JsonOption = False) -> None:
 @app.command()
 @grouped
 def status(on: FleetOptions, json_: JsonOption = False) -> None:
-    """Show the nodes of a fleet, their devices, what these do, and how healthy they are.
+    """Show the nodes of a fleet, their devices, what each device does, and how healthy the GPUs are.
 
-    Without --fleet: of the fleet that runs here, else of this machine alone.
+    Without --fleet it shows the fleet that runs on this machine; if none does, this machine alone.
     """
     from kernelblaster.fleet.opening import FleetChoice, open_machines
 
@@ -98,8 +100,8 @@ def status(on: FleetOptions, json_: JsonOption = False) -> None:
 def token(path: TokenOption = None, json_: JsonOption = False) -> None:
     """Make the token of a fleet, unless there is one, and say in which file it is.
 
-    Copy that file to every machine of the fleet, and to those that use it. Whoever has it can run programs
-    on all of them.
+    Copy that file to every machine of the fleet, and to the machines that use the fleet. Whoever has the
+    token can run programs on all machines of the fleet.
     """
     from kernelblaster.fleet.token import make_token, read_token, token_file
 

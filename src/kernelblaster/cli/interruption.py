@@ -1,4 +1,4 @@
-"""`explain_resuming`: tells how to continue a long command that was interrupted or failed."""
+"""`explain_resuming`: tells the user how to continue a long command that was interrupted or failed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +13,10 @@ from kernelblaster.models.failures import ModelError
 
 @contextmanager
 def explain_resuming(how: str, kept: str = "what was done is kept") -> Iterator[None]:
-    """Append "Go on with: kernelblaster `how`" to errors that do not lose recorded work (device, disk, model
-    server). On Ctrl-C, print it after `kept`, which says what was saved, and exit with code 130."""
+    """A context for a long command. If the command fails without losing recorded work (device, disk, model
+    server), "Go on with: kernelblaster `how`" is appended to the error's message. On Ctrl-C, "stopped;
+    `kept`. Go on with: kernelblaster `how`" is printed, and the command exits with code 130. `kept` says what
+    was saved."""
     how = f"Go on with: kernelblaster {how}"
     try:
         yield

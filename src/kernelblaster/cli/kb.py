@@ -1,5 +1,5 @@
-"""`kernelblaster kb show|search|diff|merge|export|import|log|rollback|stats|report`: looks into knowledge
-bases, joins them and takes back what they learned."""
+"""`kernelblaster kb show|search|diff|merge|export|import|log|rollback|stats|report`: shows what a knowledge
+base contains, adds the content of others, and takes back what it learned."""
 
 import json
 import sys
@@ -57,7 +57,7 @@ def show(
     after: Annotated[list[str] | None, typer.Option(help="A technique applied before; repeatable.")] = None,
     json_: JsonOption = False,
 ) -> None:
-    """List the states, or one state's optimizations with what is expected of them."""
+    """List all states or, with STATE, the optimizations of one state and the speedups expected of them."""
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         content = opened.content()
     if state is None:
@@ -87,7 +87,7 @@ def search(
     kb: KbOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Find optimizations by words in their state, name, description and notes."""
+    """Find optimizations in which all the words occur: in their state, name, description or notes."""
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         matches = find(opened.content(), words)
     if json_:
@@ -103,7 +103,8 @@ def search(
 
 @app.command("stats")
 def stats(kb: KbOption = None, json_: JsonOption = False) -> None:
-    """Count states, techniques, attempts and failures, and show which technique pays after which."""
+    """Count states, techniques, attempts and failures, and show which technique pays after which other
+    one."""
     own = Path(knowledge_at(None))
     if kb is None and not own.exists():  # that of somebody who has not optimized anything yet
         told = f"no knowledge base in {own.parent}; the first `kernelblaster optimize` begins one"
@@ -137,7 +138,8 @@ def log(
     last: Annotated[int, typer.Option(help="How many events.", min=1)] = 20,
     json_: JsonOption = False,
 ) -> None:
-    """Show the latest events: what changed, when, and where it came from."""
+    """Show the latest events: what changed in the knowledge base, when, and which run or document it came
+    from."""
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         events = opened.log(since=max(0, opened.version - last))
     if json_:
@@ -154,7 +156,7 @@ def diff(
     after: Annotated[int | None, typer.Argument(help="A later one; the latest if left out.")] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Show what was learned between two versions."""
+    """Show what the knowledge base learned between two of its versions."""
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         changes = difference(opened.at(before), opened.content() if after is None else opened.at(after))
     if json_:
@@ -169,7 +171,7 @@ def merge(
     kb: KbOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Take over what another knowledge base knows; a second time changes nothing."""
+    """Add what another knowledge base knows. Doing so a second time changes nothing."""
     with KnowledgeBase(other, create=False) as source, KnowledgeBase(knowledge_at(kb)) as opened:
         _say_taken(opened.merge(source), opened.version, json_)
 
@@ -180,7 +182,7 @@ def import_(
     kb: KbOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Take over an exported document; the knowledge base is made if there is none."""
+    """Add what an exported document contains. If there is no knowledge base yet, one is made."""
     text = seed_document() if document == "seed" else _read(Path(document))
     changes = import_changes(text, document)
     with KnowledgeBase(knowledge_at(kb)) as opened:
@@ -196,7 +198,7 @@ def export(
     limit: Annotated[int | None, typer.Option("--max-bytes", help="Trim it; 50000 suits a prompt.")] = None,
     json_: JsonOption = False,
 ) -> None:
-    """Write one JSON document: states, their optimizations, their scores."""
+    """Write the knowledge base as one JSON document: states, their optimizations, their scores."""
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         text = export_document(opened.content(), limit)
     if to is None:
@@ -218,9 +220,10 @@ def report(
     to: Annotated[Path, typer.Option("-o", "--out", "--output", help="The page.")] = Path("knowledge.html"),
     json_: JsonOption = False,
 ) -> None:
-    """Write a page to read: states, techniques, evidence, beliefs as small plots, growth.
+    """Write a page about the knowledge base: states, techniques, evidence, expected speedups as small plots,
+    and its growth.
 
-    One self-contained HTML file that works offline.
+    It is one self-contained HTML file that works offline.
     """
     from kernelblaster.report.knowledge_page import knowledge_page
 
@@ -242,7 +245,8 @@ def rollback(
     kb: KbOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Go back to an earlier version. This is an event too, so it can be undone in the same way."""
+    """Go back to an earlier version. This adds a new version with the old content, so it can be undone in the
+    same way."""
     with KnowledgeBase(knowledge_at(kb), create=False) as opened:
         before = opened.version
         now = opened.rollback(version)

@@ -22,7 +22,8 @@ def check(
     ] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Check the integrity of every row; exit code 1 if something is damaged."""
+    """Check every record of a knowledge base for damage. Exit code 1 if something is damaged (with --repair,
+    if it could not be repaired)."""
     where = knowledge_at(kb)
     damage = problems(where)
     kept = make_again(where) if damage and repair else None

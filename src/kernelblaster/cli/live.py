@@ -1,4 +1,5 @@
-"""Shows the progress of one search: a live view on a terminal, lines otherwise."""
+"""Shows the progress of one search: on a terminal by lines that are redrawn, otherwise by a line for each
+step."""
 
 import time
 from collections import deque
@@ -28,8 +29,8 @@ QUIET_SECONDS = 2  # after which a stage says how long it takes
 
 
 class SearchView(Protocol):
-    """Interface of an object that shows one search: called with its progress; `stage` is called with what the
-    judge is doing, `say` with messages for a person."""
+    """Interface of an object that shows one search. The object itself is called with the search's progress,
+    `stage` with what the judge is doing now (such as "compiling"), and `say` with messages for a person."""
 
     def __call__(self, progress: "Progress") -> None: ...
 
@@ -39,7 +40,8 @@ class SearchView(Protocol):
 
 
 class SilentSearch:
-    """Shows nothing of a search, for `--json`, but messages for a person, on standard error."""
+    """Shows nothing of a search, as for `--json`. Only messages for a person are printed, on standard
+    error."""
 
     def __call__(self, progress: "Progress") -> None:
         pass
@@ -52,7 +54,7 @@ class SilentSearch:
 
 
 class SearchLines:
-    """Shows a search in logs and pipes: prints one line for each step."""
+    """Shows a search in logs and pipes: prints one line when a step has ended."""
 
     def __call__(self, progress: "Progress") -> None:
         if progress.phase == "stepped" and progress.step is not None:
@@ -70,8 +72,8 @@ class SearchLines:
 
 
 class LiveSearch:
-    """Shows a search on a terminal: a few lines with its best time, budget and last steps, which are
-    redrawn."""
+    """Shows a search on a terminal, by a few lines that are redrawn: its best time, what is left of its
+    budget, and its last steps. `title` is the first of these lines."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -133,8 +135,8 @@ class LiveSearch:
 @contextmanager
 def show_search(title: str, quiet: bool) -> Iterator[SearchView]:
     """A context that shows one search while it runs: on a terminal by lines that are redrawn, in a pipe by a
-    line for each step, not at all if `quiet`. Yields the object to report progress to; `title` is shown
-    above."""
+    line for each step, not at all if `quiet`. It yields the object to which progress is reported. `title` is
+    the first line shown."""
     if quiet:
         yield SilentSearch()
         return
@@ -149,8 +151,10 @@ def show_search(title: str, quiet: bool) -> Iterator[SearchView]:
 
 
 def bar(progress: "Progress", width: int) -> str:
-    """A progress bar, on a log scale, from the first candidate's time to the floor (the least time that the
-    GPU's bandwidth and peak rates allow); `|` marks the baseline. Empty until something was timed."""
+    """Returns a progress bar of `width` cells as text, with a percentage behind it. On a logarithmic scale,
+    it shows how far the best time has come from the first candidate's time towards the floor (the least time
+    that the GPU's bandwidth and peak rates allow); `|` marks the baseline's time. Empty until something was
+    timed."""
     first, floor = progress.first_us, progress.floor_us
     if not first or not floor or not progress.best_us or first <= floor:
         return ""
@@ -162,8 +166,8 @@ def bar(progress: "Progress", width: int) -> str:
 
 
 def left(progress: "Progress") -> str:
-    """What is left of the search's limits, as text: candidates, seconds, seconds on the GPU; and what was
-    used."""
+    """Returns what is left of the search's limits, and what was used of them, as text: '12 candidates, 340 s;
+    28 judged in 60 s'."""
     parts = [f"{progress.evaluations_left} candidates"]
     if progress.seconds_left is not None:
         parts.append(f"{progress.seconds_left:.0f} s")

@@ -1,4 +1,5 @@
-"""The `kernelblaster` command: finds the verb, imports its module, runs it, and prints errors."""
+"""The `kernelblaster` command: finds the command that the user named, imports its module, runs it, and prints
+errors."""
 
 import atexit
 import json
@@ -22,8 +23,8 @@ OWN = "own process"  # context object of a command line run; None when called fr
 
 
 class Verb(NamedTuple):
-    """A command: `path` is `module.name` of its function within kernelblaster.cli; `line` is the first line
-    of its help."""
+    """A command of the command line. `path` says where its function is, as "module.function" within
+    kernelblaster.cli; `line` is the first line of its help."""
 
     path: str
     line: str
@@ -87,8 +88,8 @@ VERBS = {
 
 
 class Verbs(TyperGroup):
-    """The group of all commands as click sees it: the module of a command is imported only when that one is
-    called, so that listing them is fast."""
+    """The group of all commands, for click. The module of a command is imported only when that command is
+    called, so that a list of all commands is printed fast."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -102,8 +103,8 @@ class Verbs(TyperGroup):
 
 
 def load_command(name: str) -> Any:
-    """Imports the module of the command with this name (a key of VERBS) and returns it as click's command or
-    command group."""
+    """Imports the module of the command `name` (a key of VERBS), and returns the command, or group of
+    commands, as an object of click."""
     module, _, attribute = VERBS[name].path.partition(".")
     command = getattr(import_module(f"kernelblaster.cli.{module}"), attribute)
     if isinstance(command, typer.Typer):
@@ -114,7 +115,8 @@ def load_command(name: str) -> Any:
 
 
 def docs_folder() -> Path:
-    """The documentation that messages cite: inside the package when installed, else beside the sources."""
+    """Returns the folder of the documentation that messages cite: inside the installed package, otherwise
+    beside the sources."""
     inside = Path(__file__).parent.parent / "docs"
     return inside if inside.is_dir() else Path(__file__).parents[3] / "docs"
 
@@ -166,8 +168,9 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line. Errors that a person can act on are printed as one line on standard error, with
-    exit code 2; with `--json`, also as an object with `error` on standard output."""
+    """Runs the command that the command line names, and exits with its exit code. An error that a person can
+    act on is printed as one line on standard error, with exit code 2; with `--json`, also as an object with
+    the key "error" on standard output."""
     try:
         prepare()
         code = app(standalone_mode=False, obj=OWN)

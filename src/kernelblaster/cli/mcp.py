@@ -41,8 +41,10 @@ def mcp(
 ) -> None:
     """The judge, the knowledge base and searches as tools for coding agents (Model Context Protocol).
 
-    A client starts it and speaks with it over standard input and output; docs/mcp.md says how to set up
-    common ones. Agents can read and write files in FOLDERs only, and run nothing but confined candidates."""
+    A client starts this command and speaks with it over standard input and output; docs/mcp.md says how to
+    set up common clients. Agents can read and write files in FOLDERs only, and run nothing but confined
+    candidates.
+    """
     try:
         from kernelblaster.mcp.server import serve_http, serve_stdio
         from kernelblaster.mcp.setup import AgentSetup

@@ -1,4 +1,5 @@
-"""`kernelblaster optimize TASK` and `kernelblaster resume RUN`."""
+"""`kernelblaster optimize TASK`, which searches for a faster kernel, and `kernelblaster resume RUN`, which
+continues such a search."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
@@ -156,7 +157,7 @@ def resume(
 ) -> None:
     """Continue a run exactly where it was; where a budget for models was spent, with a larger one.
 
-    A run that has ended continues with a larger --budget. Exit codes are those of `optimize`.
+    A run that has used up its --budget is continued with a larger one. Exit codes are those of `optimize`.
     """
     with open_run(runs_folder(runs), run, writing=True) as opened:
         raise_budget(opened, budget, "cli")

@@ -1,4 +1,4 @@
-"""Options that several commands share, some as groups (dataclasses, see groups.py)."""
+"""Options that several commands have. Some are grouped as the fields of a dataclass (groups.py)."""
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,8 @@ def runs_folder(given: Path | None) -> Path:
 
 
 def check_named(gpu: str | None, files: Sequence[Path] = ()) -> None:
-    """Raise KernelBlasterError, before anything slow begins, for an unknown GPU or a missing file."""
+    """Raises KernelBlasterError if `gpu` is not the name of a known GPU, or one of `files` does not exist.
+    Called before anything slow begins. None for `gpu` is allowed."""
     from kernelblaster.devices.specs import gpu_named
 
     if gpu is not None:
@@ -46,8 +47,8 @@ def check_named(gpu: str | None, files: Sequence[Path] = ()) -> None:
 
 
 def again_at(folder: Path) -> str:
-    """The option " --runs FOLDER", to be appended to a command that is suggested to the user, so that it
-    finds a run in `folder`; empty if the folder is where commands look for runs anyway."""
+    """Returns " --runs FOLDER", for the end of a command that is suggested to the user, so that it finds a
+    run in `folder`. Empty if `folder` is where commands look for runs by default."""
     usual = runs_folder(None)
     return "" if folder.resolve() == usual.resolve() else f" --runs {shlex.quote(str(folder))}"
 
@@ -83,8 +84,8 @@ FilterOption = Annotated[
 
 @dataclass(frozen=True)
 class DeviceOptions:
-    """Option group (a dataclass whose fields become options of a command): which kind of device candidates
-    run on, and which GPU."""
+    """Option group (each field becomes an option of a command): the kind of device on which candidates run,
+    and for an emulated device the GPU that it stands for."""
 
     device: DeviceOption = "auto"
     gpu: GpuOption = None
@@ -92,8 +93,8 @@ class DeviceOptions:
 
 @dataclass(frozen=True)
 class FleetOptions:
-    """Option group (a dataclass whose fields become options of a command): the fleet (devices of one or
-    several machines) that judges candidates, and the file of its token."""
+    """Option group (each field becomes an option of a command): the fleet (devices of one or several
+    machines) that judges candidates, and the file with its token."""
 
     fleet: Annotated[
         str | None,
@@ -109,14 +110,15 @@ class FleetOptions:
 
     @property
     def again(self) -> str:
-        """The fleet options as text (" --fleet NAME --token FILE"), to be appended to a command line that is
-        suggested to the user for continuing the work; empty if no fleet is named."""
+        """The fleet's options as text, " --fleet NAME --token FILE", for the end of a command that is
+        suggested to the user to continue the work. Empty if no fleet was named."""
         token = "" if self.token is None else f" --token {self.token}"
         return "" if self.fleet is None else f" --fleet {self.fleet}{token}"
 
     def network(self, store: str | None = None) -> str:
-        """Which of the user's options need the network, as text: a fleet of other machines, a shared `store`;
-        empty if none does. Raises KernelBlasterError if the fleet's address is malformed."""
+        """Returns which options need the network, as text such as "--fleet auto and --store": a fleet of
+        other machines, a shared `store` (None if there is none). Empty if no option does. Raises
+        KernelBlasterError if the fleet's address is malformed."""
         from kernelblaster.fleet.address import parse_fleet
         from kernelblaster.fleet.node_file import read_node
 
@@ -127,15 +129,15 @@ class FleetOptions:
         return " and ".join([f"--fleet {self.fleet}"] * far + ["--store"] * (store is not None))
 
     def choice(self) -> "FleetChoice | None":
-        """The fleet that the options name; None if they name none. Raises KernelBlasterError for one that
-        cannot be used."""
+        """Returns the fleet that the user named; None if none was named. Raises KernelBlasterError if that
+        fleet cannot be used."""
         from kernelblaster.fleet.opening import fleet_named
 
         return fleet_named(self.fleet, self.token)
 
     def machines(self) -> "AbstractContextManager[Machines | None]":
-        """A context that connects to the machines of the fleet that the user named; it gives None if no fleet
-        was named."""
+        """A context that connects to the machines of the fleet that the user named, and yields them; it
+        yields None if no fleet was named."""
         from kernelblaster.fleet.opening import machines_of
 
         return machines_of(self.choice())
@@ -143,8 +145,9 @@ class FleetOptions:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Option group (a dataclass whose fields become options of a command): further checks of candidates that
-    run on a GPU."""
+    """Option group (each field becomes an option of a command): further checks of candidates that run on a
+    GPU. With `filter` "emulated", the PTX machine (an emulator) checks a candidate before the GPU runs it;
+    with `sanitize`, compute-sanitizer checks a correct candidate."""
 
     filter: FilterOption = None
     sanitize: SanitizeOption = False
@@ -175,8 +178,8 @@ DtypeOption = Annotated[
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """Option group (a dataclass whose fields become options of a command): data type, example inputs and
-    constructor arguments, for task files that do not specify them."""
+    """Option group (each field becomes an option of a command): data type, example inputs and constructor
+    arguments, for task files that do not specify them."""
 
     dtype: DtypeOption = None
     inputs: Annotated[
@@ -197,8 +200,8 @@ class TaskOptions:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Option group (a dataclass whose fields become options of a command): how many iterations, rollouts and
-    steps a search makes, and how it chooses."""
+    """Option group (each field becomes an option of a command): how many iterations, rollouts and steps a
+    search makes, and how it chooses techniques."""
 
     iterations: Annotated[int, typer.Option(help="How often it learns from its rollouts.", min=1)] = (
         DEFAULTS.iterations
@@ -221,15 +224,15 @@ class SearchOptions:
     ] = DEFAULTS.explained
 
     def search(self, **more: Any) -> Search:
-        """The settings of a search: the options of this group, and `more`, which are not options of every
-        command."""
+        """Returns the settings of a search, made of the options of this group and of `more`, settings that
+        not every command has as an option."""
         return Search(**asdict(self), **more)
 
 
 @contextmanager
 def show_status(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A status line on standard error, removed at the end; the yielded function sets its text. Nothing is
-    shown if `quiet` or not on a terminal."""
+    """A context that shows a status line on standard error until it ends. It yields a function that sets the
+    line's text. Nothing is shown if `quiet`, or if standard error is no terminal."""
     console = Terminal(stderr=True)
     if quiet or not console.is_terminal:
         yield lambda stage: None

@@ -1,4 +1,4 @@
-"""`kernelblaster profile TASK CANDIDATE.cu`: metrics of each kernel of a candidate."""
+"""`kernelblaster profile TASK CANDIDATE.cu`: shows metrics of each kernel of candidates."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def profile(
 ) -> None:
     """Profile candidates: every kernel in launch order, metrics and advice.
 
-    Candidates are verified first; one that fails gets its outcome instead of a profile.
+    Candidates are verified first. For one that fails, the outcome is printed instead of a profile.
     """
     check_named(where.gpu, candidates)
     confine_command([task], device=where.device, reads=candidates)

@@ -1,5 +1,5 @@
-"""Shows the progress of many searches (a bench or an ablation): a live view on a terminal, lines
-otherwise."""
+"""Shows the progress of many searches (a bench or an ablation): on a terminal by lines that are redrawn,
+otherwise by a line for each result."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -25,8 +25,8 @@ AROUND = 6  # lines of the view beside them
 
 
 class Overview(Protocol):
-    """Interface of an object that shows a bench: called with progress messages of its searches; `measured` is
-    called with each final measurement."""
+    """Interface of an object that shows a bench. The object itself is called with news of its searches,
+    `measured` with each final measurement of a search's best candidate beside a baseline."""
 
     def __call__(self, news: "News") -> None: ...
 
@@ -34,7 +34,8 @@ class Overview(Protocol):
 
 
 class SilentBench:
-    """Shows nothing of a bench, for `--json`, but messages for a person, on standard error."""
+    """Shows nothing of a bench, as for `--json`. Only messages for a person are printed, on standard
+    error."""
 
     def __call__(self, news: "News") -> None:
         if news.words:
@@ -45,8 +46,8 @@ class SilentBench:
 
 
 class Rate:
-    """Counts the candidates judged since this object was created, and how many a minute. What continued runs
-    had judged before is not counted."""
+    """Counts the candidates that searches have judged since this object was made, and how many that is per
+    minute. Candidates that continued runs had judged before are not counted."""
 
     def __init__(self) -> None:
         self._start = self._last = time.monotonic()
@@ -73,7 +74,8 @@ class Rate:
 
 
 class BenchLines:
-    """Shows a bench in logs and pipes: prints one line for each search that ended and each measurement."""
+    """Shows a bench in logs and pipes: prints one line for each search that has ended and each final
+    measurement. `total` is the number of searches, `done` how many of these had ended before."""
 
     def __init__(self, total: int, done: int) -> None:
         self._total = total
@@ -95,8 +97,9 @@ class BenchLines:
 
 
 class LiveBench:
-    """Shows a bench on a terminal, in lines that are redrawn: running searches, the last results, and how
-    many are left."""
+    """Shows a bench on a terminal, by lines that are redrawn: running searches, the last results, and how
+    many searches are left. `title` is the first line, `total` the number of searches, `done` how many of
+    these had ended before."""
 
     def __init__(self, title: str, total: int, done: int) -> None:
         self._title = title
@@ -141,8 +144,9 @@ class LiveBench:
 @contextmanager
 def show_bench(title: str, jobs: Sequence[str], quiet: bool, done: Collection[str]) -> Iterator[Overview]:
     """A context that shows a bench while it runs: on a terminal by lines that are redrawn, in a pipe by a
-    line for each result, not at all if `quiet`. Yields the object to report progress to. `title` is shown
-    above, `jobs` are the keys of all searches, `done` those that ended before."""
+    line for each result, not at all if `quiet`. It yields the object to which progress is reported. `title`
+    is the first line shown, `jobs` are the keys of all searches, `done` the keys of those that had ended
+    before."""
     if quiet:
         yield SilentBench()
     elif not out.is_terminal:

@@ -1,4 +1,4 @@
-"""`kernelblaster report RUN|BENCH...`: an HTML page of runs and benches."""
+"""`kernelblaster report RUN|BENCH...`: writes an HTML page about runs and benches."""
 
 import json
 import time
@@ -33,7 +33,8 @@ def report(
 ) -> None:
     """One self-contained HTML file: results, figures, every step with its difference, costs.
 
-    It needs no network, and nothing in it comes from elsewhere. Several subjects are shown side by side.
+    Each step is shown with the changes that it made to the source. The page needs no network and loads
+    nothing from elsewhere. Several runs or benches are shown side by side.
     """
     from kernelblaster.report.contents import summary_dict
     from kernelblaster.report.writing import read, write

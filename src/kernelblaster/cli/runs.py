@@ -1,4 +1,5 @@
-"""`kernelblaster runs list|show|diff`; `stop` and `steer` are in runs_steering.py."""
+"""`kernelblaster runs list|fetch|show|diff`: shows what runs recorded. The commands `stop` and `steer` are in
+runs_steering.py."""
 
 import json
 import time
@@ -31,7 +32,7 @@ app.command("steer")(runs_steering.steer)
 
 @app.command("list")
 def list_(runs: RunsOption = None, json_: JsonOption = False) -> None:
-    """Every run, the oldest first."""
+    """List all runs, the oldest first."""
     root = runs_folder(runs)
     rows = [_row(root, folder.name) for folder in run_folders(root)]
     if json_:
@@ -57,7 +58,8 @@ def fetch(
     runs: RunsOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Make a run of a shared store known here, so that it can be shown, reported and continued.
+    """Make a run or bench of a shared store known on this machine, so that it can be shown, reported and
+    continued here.
 
     A bench is continued by `kernelblaster bench --folder FOLDER`.
     """
@@ -69,7 +71,7 @@ def fetch(
 
 @app.command()
 def show(run: RunArgument, runs: RunsOption = None, json_: JsonOption = False) -> None:
-    """What a run recorded, event by event."""
+    """Show what a run recorded, one line for each event."""
     with open_run(runs_folder(runs), run) as opened:
         events = opened.events
     if json_:
@@ -84,7 +86,8 @@ def show(run: RunArgument, runs: RunsOption = None, json_: JsonOption = False) -
 
 @app.command()
 def diff(a: RunArgument, b: RunArgument, runs: RunsOption = None, json_: JsonOption = False) -> None:
-    """Two runs side by side: settings, the best, the steps, what was learned, the sources."""
+    """Compare two runs side by side: settings, best candidates, steps, what was learned, and the sources of
+    the best candidates."""
     root = runs_folder(runs)
     with open_run(root, a) as one, open_run(root, b) as other:
         compared = compare(History(one), History(other))

@@ -59,8 +59,8 @@ def steer(
     runs: RunsOption = None,
     json_: JsonOption = False,
 ) -> None:
-    """Ask a search for something while it runs: it obeys before its next step. Without options, what was
-    asked so far."""
+    """Ask a search for something while it runs; it obeys before its next step. Without options, show what was
+    asked of it so far."""
     from kernelblaster.api.steering import steer as steer_run
     from kernelblaster.api.steering import steering_of
 

@@ -40,8 +40,8 @@ def serve(
 ) -> None:
     """A page that shows searches while they run, and lets you stop, resume and steer them.
 
-    It reads what searches write, and keeps none of them waiting. It listens on this machine only, unless a
-    token is given. Ctrl-C ends it; searches go on.
+    It reads the files that searches write, and slows none of them down. It can be reached from this machine
+    only, unless a token is given. Ctrl-C ends it; the searches go on.
     """
     from kernelblaster.serve.server import Listening, read_token
     from kernelblaster.serve.server import serve as serve_pages

@@ -1,4 +1,4 @@
-"""Prints evaluations, profiles and counters for people, on the terminal."""
+"""Prints evaluations, profiles and counters on the terminal, for people."""
 
 from rich.padding import Padding
 from rich.table import Table
@@ -136,7 +136,8 @@ def print_sweep(evaluations: list[Evaluation]) -> None:
 
 
 def print_counters(counted: Profile, *, clean: bool) -> None:
-    """Print the emulator's counters, a line for each kernel launch; `clean` if it found no errors."""
+    """Prints what the emulator counted (`counted`), a line for each kernel launch. `clean` adds that it found
+    no errors."""
     note = "; no findings" if clean else ""
     out.print(f"  counted    at the {counted.workload} workload{note}", highlight=False)
     table = Table("launch", box=None, padding=(0, 2, 0, 0), pad_edge=False)

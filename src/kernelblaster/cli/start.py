@@ -1,4 +1,4 @@
-"""Startup of every command: removes leftovers of killed processes, and raises resource limits."""
+"""What every command does first: it removes what killed processes have left, and raises resource limits."""
 
 import contextlib
 import resource
@@ -17,8 +17,8 @@ MEMORY_BYTES = 1_900_000_000  # of address space; importing PyTorch takes most o
 
 
 def prepare() -> None:
-    """Raise the soft limits for open files and address space if they are too low; remove leftovers of killed
-    processes. Raises KernelBlasterError if a hard limit is too low."""
+    """Raises the soft limits for open files and address space if they are too low, and removes what killed
+    processes have left. Raises KernelBlasterError if a hard limit is too low."""
     _allow(resource.RLIMIT_NOFILE, FILES, "open {most} files at once", f"ulimit -n {FILES}")
     _allow(resource.RLIMIT_AS, MEMORY_BYTES, "use {most} bytes of memory", f"ulimit -v {MEMORY_BYTES >> 10}")
     with contextlib.suppress(FileNotFoundError):  # no such folder can be written: then nothing is left in one

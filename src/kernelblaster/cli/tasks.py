@@ -1,4 +1,4 @@
-"""`kernelblaster tasks list|show|check`: the tasks that can be optimized."""
+"""`kernelblaster tasks list|show|check`: lists, shows and checks the tasks that can be optimized."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +28,7 @@ def list_tasks(
     where: Annotated[str, typer.Argument(help="A suite, a folder or kernelbench:PATH.")] = "core",
     json_: JsonOption = False,
 ) -> None:
-    """Name every task of a suite, a folder or a KernelBench checkout."""
+    """List the names of all tasks of a suite, a folder or a KernelBench checkout."""
     tasks = find(where)
     if json_:
         print(json.dumps([{"name": name, "path": str(path)} for name, path in tasks], indent=1))
@@ -46,7 +46,8 @@ def show(
     header: Annotated[bool, typer.Option("--header", help="Only the C declaration.")] = False,
     json_: JsonOption = False,
 ) -> None:
-    """Show a task's signature, workloads and floor."""
+    """Show a task's signature, its workloads, and its floor: the least bytes and operations that any
+    implementation needs."""
     confine_command([task], device="emulated")
     loaded = of.load(task)
     if json_:
@@ -72,8 +73,8 @@ def check(
     of: TaskOptions,
     json_: JsonOption = False,
 ) -> None:
-    """Say whether tasks are fit to be scored; of one task, also its types and sizes, and which verbs will
-    work on it. Exit code 1 if one is not fit."""
+    """Say whether tasks are fit to be scored. For a single task, also show its types and sizes, and which
+    commands will work on it. Exit code 1 if a task is not fit."""
     confine_command([where], device="emulated")
     from kernelblaster.tasks.fitness import fitness_of
 

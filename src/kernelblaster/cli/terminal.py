@@ -1,4 +1,5 @@
-"""Console output in which untrusted text stays text: no markup, no control characters."""
+"""Prints text on the console, also text of others (tasks, candidates, models): what looks like markup is
+printed as it is, and control characters are shown as escapes."""
 
 import re
 from collections.abc import Iterable
@@ -17,7 +18,8 @@ PIPED = 200  # columns of a table without a terminal, so that nothing is cut
 
 
 class Terminal(Console):
-    """A rich console without markup unless asked for, which shows control characters as escapes."""
+    """A rich console that shows control characters as escapes, and takes nothing for markup unless asked to.
+    It prints on standard output or, with `stderr`, on standard error."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False)
@@ -28,7 +30,8 @@ class Terminal(Console):
             yield segment if control else Segment(printable(text), style)
 
     def show(self, table: Table) -> None:
-        """Prints a table. In a pipe or file, where there is no terminal width, no cell is cut or wrapped."""
+        """Prints a table. In a pipe or file, which has no width, the table may take 200 columns, so that
+        hardly any cell is cut or wrapped."""
         kept = self._width
         if not self.is_terminal:
             self.width = PIPED
@@ -39,14 +42,14 @@ class Terminal(Console):
 
 
 def plain(text: Any) -> str:
-    """Escapes square brackets in a text, so that rich prints it as it is instead of taking them for
+    """Returns the text with its square brackets escaped, so that rich prints them instead of taking them for
     markup."""
     return escape(str(text))
 
 
 def wrap_hanging(console: Console, text: str, at: int) -> str:
-    """Wraps a text that will be printed on `console` after `at` columns, so that its further lines are
-    indented as far. Unchanged if not on a terminal."""
+    """Returns the text wrapped to the width of `console`, if it will be printed behind `at` columns of other
+    text: further lines are indented by `at` spaces. Unchanged if `console` is no terminal, or too narrow."""
     if not console.is_terminal or console.width < at + NARROWEST:
         return text
     lines = wrap(text, console.width - at, break_long_words=False, break_on_hyphens=False)
@@ -54,8 +57,8 @@ def wrap_hanging(console: Console, text: str, at: int) -> str:
 
 
 def break_name(console: Console, name: str, most: int) -> str:
-    """Breaks a name such as `core/level1/softmax` for a column of a table on `console`: on a terminal after
-    `/` or `+`, into lines of at most `most` columns; else unchanged."""
+    """Returns a name such as "core/level1/softmax" broken for a table column: after `/` or `+`, into lines of
+    at most `most` columns where that is possible. Unchanged if `console` is no terminal."""
     if not console.is_terminal:
         return name
     lines = [""]

@@ -1,4 +1,4 @@
-"""`kernelblaster verify RUN`: judges the best candidate of a run again."""
+"""`kernelblaster verify RUN`: judges the best candidate of a run again, from scratch."""
 
 from pathlib import Path
 from typing import Annotated
@@ -46,9 +46,9 @@ def verify(
 ) -> None:
     """Judge the best candidate of a run again from scratch, and say whether the verdict holds.
 
-    Compiled anew, on other values, timed anew. With --proof, all that a third party needs to repeat it is
-    written into a file; --repeat does that, on any machine. Exit code 0 if it is correct and, on the same
-    device, as fast as it was; 1 otherwise.
+    The candidate is compiled again, verified on other values, and timed again. With --proof, all that others
+    need to repeat this is written into a file; `verify --repeat FILE` repeats it, on any machine. Exit code 0
+    if the candidate is correct and, on the same device, as fast as it was; 1 otherwise.
     """
     if (run is None) == (repeat is None):
         raise KernelBlasterError("name a run, or a proof with --repeat.")

@@ -1,4 +1,5 @@
-"""Language models on the command line: options, the cost estimate before a search, and the bill after it."""
+"""Language models on the command line: the options, the estimate of their cost before a search, and the costs
+after it."""
 
 import math
 from collections import Counter
@@ -47,8 +48,8 @@ TokensOption = Annotated[
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Option group (a dataclass whose fields become options of a command): which language models take part,
-    in which roles, and what they may cost."""
+    """Option group (each field becomes an option of a command): which language models take part, in which
+    roles, and what they may cost."""
 
     model: Annotated[
         str | None, typer.Option("--model", help="A language model, KIND:NAME, see docs/models.md.")
@@ -68,14 +69,14 @@ class ModelOptions:
     )
 
     def use(self, strategy: StrategyName = "maic-rl") -> ModelUse | None:
-        """Which models take part in a search by this strategy, and in which roles; None if none does. Raises
-        KernelBlasterError for options that contradict each other."""
+        """Returns which models take part in a search by `strategy`, and in which roles; None if none does.
+        Raises KernelBlasterError for options that contradict each other."""
         return model_use_of(self.choice, self.role or [], strategy)
 
     @property
     def choice(self) -> ModelChoice:
         """What the user's options say about models: names, budgets, files. Relative paths are made absolute,
-        since the run may be continued elsewhere."""
+        because the run may be continued from another folder."""
         return ModelChoice(
             model=self.model and absolute_name(self.model),
             budget=ModelBudget(usd=self.usd, tokens=self.tokens),
@@ -91,8 +92,8 @@ def _absolute(path: Path | None) -> str | None:
 
 
 def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Estimate]:
-    """Estimates what this number of searches will ask of language models: calls, tokens and dollars, for each
-    role that a model plays."""
+    """Estimates what `searches` searches with these settings will ask of language models: the number of
+    calls, the tokens and the dollars, for each role that a model plays."""
     prices = read_prices(Path(model_use.choice.prices) if model_use.choice.prices else None)
     calls = expected_calls(search, model_use.strategy, model_use.cast)
     each = [replace(one, calls=searches * one.calls) for one in calls]
@@ -100,8 +101,8 @@ def expected(model_use: ModelUse, search: Search, searches: int = 1) -> list[Est
 
 
 def print_estimates(jobs: "Sequence[Job]") -> None:
-    """Prints what all searches together will probably cost in model calls, tokens and dollars; nothing if no
-    model takes part."""
+    """Prints, on standard error, what all these searches together will probably ask of language models:
+    calls, tokens and dollars. Prints nothing if no model takes part."""
     kinds = Counter((job.setup.model_use, job.setup.search) for job in jobs if job.setup.model_use)
     if kinds:
         rows = [
@@ -111,8 +112,8 @@ def print_estimates(jobs: "Sequence[Job]") -> None:
 
 
 def print_estimate(rows: Sequence[Estimate]) -> None:
-    """Print the estimated cost (calls, tokens, dollars) on standard error; standard output is for the
-    result."""
+    """Prints estimated calls, tokens and dollars, summed over `rows`, on standard error, because standard
+    output is for the result."""
     console = Terminal(stderr=True)
     tokens = sum(row.usage.tokens for row in rows)
     usd = [row.usd for row in rows]
@@ -130,8 +131,9 @@ def print_estimate(rows: Sequence[Estimate]) -> None:
 
 
 def bill(model_use: ModelUse, run: Run) -> dict[str, Any]:
-    """What models cost in a run (calls, tokens, dollars, by role), how many of their answers could not be
-    used, and their reviews of the result, as JSON data. Without costs if the run has no record of calls."""
+    """Returns what language models cost in a run, as JSON data: calls, tokens and dollars, in all and by
+    role; how many of their answers could not be used, by reason; and their reviews of the result. Costs are
+    missing if the run has no record of calls."""
     ledger = model_use.choice.ledger(run.folder) if (run.folder / LEDGER).exists() else None
     failed = Counter(_failure(event.key, event.data) for event in run.events if event.kind == "answer")
     failed.pop("", None)

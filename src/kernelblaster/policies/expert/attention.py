@@ -1,9 +1,9 @@
-"""Attention as one kernel: finds softmax(queries * keys) * values among the kernels of a plan (the kernels of
-a candidate in launch order), where it is two matrix products and a softmax, and describes the one kernel that
-does all of it.
+"""Finds attention, softmax(queries * keys) * values, in a plan (the kernels of a candidate in launch order),
+and describes one kernel that computes all of it. In the plan it is three kernels: the product of queries and
+keys, a softmax, and the product with the values.
 
-That kernel has four reductions (stages): the scores of each query with all keys, the largest of them, the sum
-of the weights exp(score - largest), and the sum of the values times these weights.
+The one kernel has four reductions (stages): for each query the scores with all keys, the largest score, the
+sum of the weights exp(score - largest), and the sum of the values times these weights.
 """
 
 from collections.abc import Iterator
@@ -44,10 +44,11 @@ OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 
 @dataclass(frozen=True)
 class Attention:
-    """Attention as a formula: results[batch, queries, columns] = sum over keys of weights[batch, queries,
-    keys] * value. The weights are a softmax of `score`, an expression that may scale and mask the sum over
-    `depth` of query * key (this sum is the kernel's stage SCORE). The other fields are the axes of the
-    formula, and `query`, `key` and `value` as expressions of their own axes and the batch's."""
+    """Attention as a formula: results[batch, queries, columns] = sum over `keys` of weights[batch, queries,
+    keys] * value[batch, keys, columns]. The weights are the softmax of `score` along `keys`. `score` is an
+    expression of the sum over `depth` of query * key, in which that sum appears as the result of the stage
+    SCORE; it may scale and mask the sum. `query`, `key` and `value` are the expressions of one element of
+    each operand."""
 
     batch: tuple[Axis, ...]
     queries: tuple[Axis, ...]
@@ -60,8 +61,8 @@ class Attention:
     score: Expression
 
     def stages(self) -> tuple[Stage, ...]:
-        """The four reductions (stages) of the single kernel that computes this attention: scores, largest
-        score, sum of weights, weighted sum of values."""
+        """Returns the four reductions (stages) of the single kernel that computes this attention, in order:
+        the scores, the largest score, the sum of weights, and the weighted sum of values."""
         weight = operation("exp", operation("sub", self.score, Reduced(LARGEST, "real")))
         return (
             Stage(SCORE, SUM, operation("mul", self.query, self.key), (self.depth,), (self.keys,)),
@@ -72,8 +73,8 @@ class Attention:
 
 
 def as_attention(kernel: Kernel, plan: Plan) -> Attention | None:
-    """Recognizes a kernel that computes attention in one launch and returns its description; None if its
-    stages (reductions) are not those of `Attention.stages`."""
+    """Returns the description of the attention that `kernel` computes in one launch. None if its stages
+    (reductions) are not the four of `Attention.stages`."""
     if [stage.name for stage in kernel.stages] != [SCORE, LARGEST, WEIGHT, RESULT]:
         return None
     scores, largest, _, result = kernel.stages
@@ -90,9 +91,9 @@ def as_attention(kernel: Kernel, plan: Plan) -> Attention | None:
 
 
 def found_attention(kernel: Kernel, plan: Plan) -> tuple[Attention, Kernel, tuple[Kernel, Kernel]] | No:
-    """Looks for attention that ends in `kernel`, the product of weights and values. Returns (the attention,
-    one kernel that computes all of it, the two kernels that it makes superfluous: the product of queries and
-    keys, and the softmax); `No`, with the reason, if `kernel` is not the end of an attention."""
+    """Looks for an attention of which `kernel` is the last step, the product of weights and values. Returns
+    (the attention, one kernel that computes all of it, the two kernels that are then superfluous: the product
+    of queries and keys, and the softmax). `No`, with the reason, if there is none."""
     product = as_product(kernel, plan)
     if product is None or product.part is not None:
         return No("it is no product of two matrices over one K axis")
@@ -227,17 +228,17 @@ def _kernel(kernel: Kernel, found: Attention, guarded: bool) -> Kernel:
 
 @dataclass(frozen=True)
 class Band:
-    """Which keys a query may see under a mask: those with numbers from query + `first` to query + `last`;
-    None where there is no limit on that side. All other keys have the score -infinity."""
+    """The keys that a query may see under a mask: with the query's number q, those numbered from q + `first`
+    to q + `last`, both included. None: no limit on that side. All other keys have the score -infinity."""
 
     first: Index | None = None
     last: Index | None = None
 
 
 def band(found: Attention) -> Band:
-    """The band of keys that the mask in an attention's score leaves to each query. It has no limits if there
-    is no mask, if the mask is not a comparison of the query's with the key's number, or if queries are
-    numbered by several axes."""
+    """Returns which keys each query of the attention `found` may see, as far as the mask in its score tells.
+    The band has no limits if there is no mask, if the mask does not compare the number of the key with that
+    of the query, or if queries are numbered by several axes."""
     seen = Band()
     if len(found.queries) != 1:
         return seen

@@ -1,4 +1,4 @@
-"""Axes: the loops of a planned kernel, each with a variable's name and a symbolic extent."""
+"""Axes: the loops of a planned kernel. Each has the name of a variable, and a symbolic extent."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Part:
-    """Says that a loop is cut into pieces of `length` iterations (as in split-K); `name` is the kernel's loop
-    that counts the pieces."""
+    """Says that a loop is cut into pieces of `length` iterations (as in split-K). `name` is the variable of
+    another loop of the kernel, the number of the piece."""
 
     name: str
     length: Index
@@ -17,9 +17,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop of a planned kernel: its variable `name` and its `extent`. With `part`, the extent is cut into
-    pieces and the loop runs over only one of them, from `begin` to `end`; the kernel's loop variable
-    `part.name` says which (techniques/split_k.py). The last pieces may be empty."""
+    """A loop of a planned kernel: its variable `name`, and its `extent`, the number of iterations. With
+    `part`, the iterations are cut into pieces and the loop runs over only one of them, from `begin` to below
+    `end`; the loop variable `part.name` is the number of that piece. The last pieces may be empty."""
 
     name: str
     extent: Index
@@ -39,7 +39,7 @@ class Axis:
 
     @property
     def index(self) -> Index:
-        """The loop's variable as a symbolic index; the constant 0 when the loop runs only once."""
+        """The loop's variable as a symbolic index; the constant 0 if the loop has only one iteration."""
         return indices.ZERO if self.once else indices.variable(self.name)
 
     @property

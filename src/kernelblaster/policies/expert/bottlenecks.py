@@ -41,9 +41,10 @@ def thresholds() -> dict[str, Any]:
 
 
 def leader(s: Signals) -> tuple[str, float]:
-    """The part of the GPU ("dram", "l2", "l1", "issue" or a pipe) with the highest utilization in the signals
-    `s` of a kernel, and that utilization (0 to 1). DRAM wins near-ties. Raises ValueError when no utilization
-    is known."""
+    """Returns (the part of the GPU with the highest utilization, that utilization from 0 to 1), by the
+    signals `s` of a kernel. Parts are "dram", "l2", "l1", "issue" and the names of pipes. DRAM and its
+    utilization are returned already if it reaches 0.9 times the highest (the threshold `tie`). Raises
+    ValueError when no utilization is known."""
     parts = {"dram": s.dram, "l2": s.l2, "l1": s.l1, "issue": s.issue, **s.pipes}
     uses = {name: use for name, use in parts.items() if use is not None}
     name = max(uses, key=lambda part: uses[part])
@@ -53,9 +54,10 @@ def leader(s: Signals) -> tuple[str, float]:
 
 
 def primary_of(s: Signals) -> Bottleneck:
-    """The bottleneck of the kernel with the signals `s` (what its profile tells). Tested in order, first
-    match wins: so short that the launch dominates, a unit busy with wasted work, a unit at its limit, and
-    last `latency`, when nothing else was found."""
+    """Returns the name of the bottleneck of a kernel, such as "memory-bandwidth", by its signals `s` (what
+    its profile tells). The first of these that applies is named: a kernel so short that its launch dominates,
+    a part of the GPU that is busy with avoidable work, a part at its limit. Otherwise warps wait: for
+    barriers, for uneven blocks, for want of registers, or, if nothing else is found, "latency"."""
     t = thresholds()["primary"]
     if s.duration_us is not None and s.duration_us <= t["launch_us"]:
         return "launch-overhead"
@@ -142,9 +144,9 @@ def _primary_unmeasured(s: Signals) -> Bottleneck:
 
 
 def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
-    """Further words (such as "low-occupancy") that describe the kernel with the signals `s`, sorted, without
-    those that its bottleneck `primary` implies; when there are many, only those that stand out most. Empty
-    for the bottleneck "launch-overhead"; only "copy" for a copy by the driver."""
+    """Returns further words that describe the kernel with the signals `s`, such as "low-occupancy", sorted.
+    Words that its bottleneck `primary` implies are left out. At most three are returned, those that stand out
+    most. Empty for the bottleneck "launch-overhead"; only "copy" for a copy by the driver."""
     if primary == "launch-overhead":
         return ()
     if s.copy:
@@ -209,11 +211,11 @@ def _busy_words(s: Signals) -> Iterator[str]:
 
 
 def headroom_of(s: Signals, primary: Bottleneck, launches: int) -> float | None:
-    """The fraction of the kernel's time (0 to 0.99) that could be saved; None when the signals `s` have
-    neither utilizations nor `floor_rate`. Counted as necessary are: moving the bytes that the task needs at
-    the reachable DRAM rate, the arithmetic of active lanes, and one launch. Not even the launch is necessary
-    if the bottleneck `primary` is launch overhead and the call has several `launches`, because this one could
-    be merged into another."""
+    """Returns the fraction of the kernel's time (0 to 0.99) that could be saved; None if the signals `s` have
+    neither utilizations nor `floor_rate`. Three things take time in any case: moving the bytes that the task
+    needs at the DRAM rate that can be reached, the arithmetic of active lanes, and one launch. The launch
+    could be saved too if the bottleneck `primary` is "launch-overhead" and the call has several `launches`,
+    because this kernel could be merged into another one."""
     if primary == "launch-overhead":
         assert s.duration_us is not None
         return MOST_HEADROOM if launches > 1 else max(0.0, 1 - LAUNCH_US / max(s.duration_us, LAUNCH_US))

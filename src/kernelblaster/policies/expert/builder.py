@@ -1,5 +1,5 @@
-"""What the lowering of PyTorch operators to kernels works with: `Value`, an operand that can be indexed
-symbolically, and `Builder`, which collects the kernels and buffers of the plan."""
+"""`Builder`, which collects the kernels and buffers of a plan while PyTorch operators are turned into kernels
+(lowered), and `Value`, an operand of these operators whose elements are given by symbolic indices."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ Position = tuple[Index, ...]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor while operators are turned into kernels: its symbolic shape and dtype, and the function `at`,
-    which gives the expression of the element at a position (an index for each dimension). `buffer` is its
-    name in memory; None if it is not stored but computed wherever it is used."""
+    """A tensor while operators are turned into kernels: its symbolic shape, its dtype, and the function `at`,
+    which gives the expression of the element at a position (an index for each dimension). `buffer` is the
+    name of the buffer that holds it; None if it is not stored but computed wherever it is used."""
 
     shape: tuple[Index, ...]
     dtype: Dtype
@@ -45,8 +45,9 @@ def kind_of(dtype: Dtype) -> Kind:
 
 
 class Builder:
-    """Collects the kernels and buffers of a plan while the operators of `graph` are turned into kernels, each
-    by its own function (a lowering), and gives these functions their operands as values."""
+    """Collects the kernels and buffers of a plan while the operators of `graph` are turned into kernels. Each
+    operator has a function of its own for that (a lowering), which gets its operands from the builder as
+    `Value`s."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -70,8 +71,8 @@ class Builder:
         return Value(buffer.shape, buffer.dtype, lambda position: Load(name, position, kind), name)
 
     def value(self, argument: Any) -> Value:
-        """The operand `argument` of an operator as a value: a tensor of the graph, or a number as a tensor
-        without dimensions."""
+        """Returns `argument`, an operand of an operator, as a `Value`. It is a tensor of the graph, or a
+        number, which becomes a tensor without dimensions."""
         if isinstance(argument, Reference):
             return self._values[argument]
         return number_value(as_expression(argument))
@@ -80,15 +81,15 @@ class Builder:
         self._values[Reference(node.name, result)] = value
 
     def same(self, left: Index, right: Index) -> bool:
-        """Whether the symbolic extents `left` and `right` are equal at the sizes of every workload."""
+        """True if the symbolic extents `left` and `right` are equal at the sizes of every workload."""
         return left == right or self.graph.values(left) == self.graph.values(right)
 
     def is_one(self, extent: Index) -> bool:
         return self.same(extent, ONE)
 
     def spread(self, value: Value, shape: Sequence[Index], position: Position) -> Expression:
-        """The expression of one element of `value` broadcast to `shape`, as PyTorch broadcasts: the element
-        at `position`, which has an index for each dimension of `shape`."""
+        """Returns the expression of the element at `position` of `value` after `value` was broadcast to
+        `shape`, as PyTorch broadcasts. `position` has an index for each dimension of `shape`."""
         own = position[len(shape) - value.rank :]
         kept = tuple(
             ZERO if self.is_one(extent) and not self.is_one(whole) else place
@@ -97,8 +98,9 @@ class Builder:
         return value.at(kept)
 
     def buffer(self, node: Node, result: int = 0) -> str:
-        """Adds memory for result number `result` of the operator `node`, and returns its name: that of the
-        output where it is an output of the task, otherwise that of new scratch memory."""
+        """Adds memory for result number `result` of the operator `node` to the plan, and returns the name of
+        its buffer. If that result is an output of the task, the buffer is the output; otherwise it is new
+        scratch memory."""
         reference = Reference(node.name, result)
         if reference in self.graph.outputs:
             name = self.graph.signature.outputs[self.graph.outputs.index(reference)].name
@@ -110,8 +112,8 @@ class Builder:
         return name
 
     def pointwise(self, node: Node, make: Callable[[Position], Expression]) -> None:
-        """Adds a kernel that computes each element of the node's result on its own: `make` gives the
-        element's expression from its position (an index for each dimension)."""
+        """Adds a kernel that computes each element of the result of `node` on its own. `make` returns the
+        expression of an element, from its position (an index for each dimension)."""
         axes = axes_of(node.results[0].shape)
         position = tuple(axis.index for axis in axes)
         store = Store(self.buffer(node), position, make(position))
@@ -170,8 +172,9 @@ LOWERINGS: dict[str, Lowering] = {}
 
 
 def lowers(*operators: str) -> Callable[[Lowering], Lowering]:
-    """Decorator that registers a function as the one that turns these aten operators into a kernel of the
-    plan (or, for views, into an index map). Operators are named with their overload (`sum.dim_IntList`)."""
+    """Returns a decorator. The decorated function becomes the one that turns the aten operators `operators`
+    into a kernel of the plan (or, for views, into an index map). Operators are named with their overload:
+    "sum.dim_IntList"."""
 
     def register(lowering: Lowering) -> Lowering:
         LOWERINGS.update(dict.fromkeys(operators, lowering))

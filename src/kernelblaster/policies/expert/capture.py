@@ -1,9 +1,9 @@
-"""Captures a task's PyTorch module as a graph with symbolic sizes (graph.py).
+"""Captures a task's PyTorch module as a graph of operators with symbolic sizes (graph.py).
 
-The module is traced (tracing.py) on tensors without content, so that nothing is computed: at every
-workload of the task, and at one more where these leave two sizes equal. The traces must agree in their
-operators; what differs between them (extents, slices, factors made of extents) is explained by the sizes
-(unify.py).
+The module is traced (tracing.py) once for each workload of the task, on tensors without content, so that
+nothing is computed. If two sizes are equal in all workloads (square images), one more trace tells them apart.
+All traces must have the same operators. Where they differ in extents, slices or factors, these are expressed
+by the task's sizes (unify.py).
 """
 
 from collections import Counter
@@ -61,8 +61,9 @@ class _Trace:
 
 
 def capture(task: Task) -> Graph:
-    """The graph of a task of kind `module`. Raises NotUniform when the module runs other operators at other
-    sizes, UncoveredOperators when it uses something that cannot be captured."""
+    """Returns the graph of `task`, whose kind must be "module" (a PyTorch module). Raises NotUniform when the
+    module runs different operators at different sizes, or contains a number that cannot be expressed by the
+    sizes; UncoveredOperators when it uses something that cannot be captured."""
     file = ModuleFile(task.source, task.path)
     workloads = (*_workloads(task), *_telling_apart(task))
     traces: list[_Trace] = []

@@ -1,5 +1,5 @@
-"""Recognizes kernels that are sums of products over several axes, such as convolutions, and sorts their axes
-into those of a matrix product."""
+"""Recognizes kernels that are sums of products over several axes, such as convolutions, and tells which of
+their axes are rows, columns, batch and K (summed) axes, as in a matrix product."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,10 @@ SHORTEST = 16  # terms of the inner K axes, at least, where there are so many an
 @dataclass(frozen=True)
 class Contraction:
     """A sum of products over several axes, such as a convolution: results[batch, rows, columns] = sum over
-    `outer` and `inner` of left[batch, rows, ...] * right[batch, columns, ...]. `columns` include the axis
-    that runs along the result's memory; `inner` are the longest of the summed (K) axes."""
+    `outer` and `inner` of left[batch, rows, outer, inner] * right[batch, columns, outer, inner]; `left` and
+    `right` are the expressions of their elements. The last axis of the results, along which they are
+    contiguous in memory, is one of `columns`. The summed (K) axes are sorted by length: the longest ones are
+    `inner`, as few as have 16 terms together (or as many as the schedule says), and the others `outer`."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]
@@ -35,8 +37,8 @@ class Contraction:
 
 
 def as_contraction(kernel: Kernel, plan: Plan) -> Contraction | None:
-    """Describes the kernel as a sum of products of two factors. None when it is something else, or when one
-    of the factors depends on no axis that the other does not depend on."""
+    """Describes `kernel` as a sum of products of two factors. Returns None if it is something else, or if one
+    factor has no axis of its own: an axis of the results on which the other factor does not depend."""
     if len(kernel.stages) != 1 or kernel.stages[0].combine != SUM or any(s.over for s in kernel.stores):
         return None
     body = kernel.stages[0].body
@@ -77,5 +79,6 @@ def extent(axes: tuple[Axis, ...]) -> Index:
 
 
 def number(axes: tuple[Axis, ...]) -> Index:
-    """The row-major running number over several `axes`, the last one fastest, as a symbolic index."""
+    """Returns the row-major linear index of a point of `axes` (the last axis varies fastest), as a symbolic
+    index."""
     return indices.row_major((axis.index for axis in axes), (axis.extent for axis in axes))

@@ -1,8 +1,8 @@
-"""Splits an axis (loop) in two: an outer one that counts pieces of a fixed length, and an inner one within a
-piece.
+"""Splits an axis (loop) in two: an outer one that counts pieces of a fixed length, and an inner one that goes
+over a piece.
 
-Quotients and remainders by that length (the group of a channel, the phase of a transposed convolution) then
-are plain loop variables, so that each value depends on only one of the two axes.
+If the kernel divides the axis's variable by that length, the quotient is then the outer loop's variable, and
+the remainder the inner one's. Such a quotient is, for example, the group to which a channel belongs.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,9 +18,9 @@ from kernelblaster.policies.expert.polynomial import ZERO, polynomial
 
 
 def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
-    """The number by which the kernel's reductions divide the variable of `axis` (with / or %), as a symbolic
-    index; None if they do not divide it, or if that number does not divide the axis's extent evenly in every
-    workload."""
+    """Returns the number by which the kernel's reductions divide the variable of `axis` (with / or %), as a
+    symbolic index. None if they do not divide it, or if the extent of `axis` is not a multiple of that number
+    in every workload."""
     found = [index for stage in kernel.stages for index in _indices(stage.body)]
     for part in (part for index in found for part in _parts(index)):
         if part.operator in ("/", "%") and _rest(part.operands[0], axis) is not None:
@@ -32,8 +32,8 @@ def divisor(kernel: Kernel, axis: Axis, plan: Plan) -> Index | None:
 
 
 def divided(kernel: Kernel, axis: Axis, by: Index) -> Kernel:
-    """The kernel with `axis` split in two loops, one over pieces of length `by` and one within a piece; `by`
-    must divide the axis's extent."""
+    """Returns the kernel with `axis` split into two loops: an outer one over pieces of length `by`, and an
+    inner one within a piece. `by` must divide the axis's extent."""
     outer = Axis(f"{axis.name}_piece", indices.divide(axis.extent, by))
     inner = Axis(f"{axis.name}_within", by)
     whole = {axis.name: indices.add(indices.multiply(outer.index, by), inner.index)}

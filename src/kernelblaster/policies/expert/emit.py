@@ -1,5 +1,5 @@
-"""Writes a plan (the kernels of a candidate, and their buffers) as one CUDA source file: device code that is
-needed, the kernels, then the C launch function that the task's signature prescribes."""
+"""Writes a plan (the kernels of a candidate, and the buffers that they use) as one CUDA source: the device
+code that is needed, the kernels, and the C launch function that the task's signature prescribes."""
 
 import importlib
 import operator
@@ -50,8 +50,8 @@ STREAM = Local("stream")
 
 @cache
 def load_emitters() -> Mapping[type, ModuleType]:
-    """The emitters by the schedules that they are for: a mapping from each type of schedule (layout on the
-    GPU) to the module of emission/ that writes its kernels as CUDA. Every module lists its types in
+    """Returns the emitters by schedule: a mapping from each type of schedule (layout on the GPU) to the
+    module of emission/ that writes kernels with that schedule as CUDA. Each module lists its types in
     SCHEDULES."""
     names = [found.name for found in pkgutil.iter_modules(emission.__path__)]
     modules = [importlib.import_module(f"{emission.__name__}.{name}") for name in names]
@@ -60,15 +60,15 @@ def load_emitters() -> Mapping[type, ModuleType]:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """What is written for one kernel: its CUDA text, and the host statements that launch it."""
+    """One kernel as written: its CUDA `text`, and the host statements that launch it."""
 
     text: FunctionText
     launch: tuple[Statement, ...]
 
 
 def emit(plan: Plan) -> str:
-    """The CUDA source of a candidate with the kernels of `plan`: device code, kernels and the launch
-    function, which also allocates scratch memory."""
+    """Returns the CUDA source of a candidate with the kernels of `plan`: device code that is needed, the
+    kernels, and the launch function, which also allocates scratch memory."""
     kernels = [_WRITTEN.code(kernel, plan) for kernel in plan.kernels]
     host = _launch_function(plan, [kernel.launch for kernel in kernels])
     needed = in_order(code for kernel in kernels for code in kernel.text.needs)

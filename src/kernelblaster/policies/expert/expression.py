@@ -1,7 +1,7 @@
-"""What a kernel computes for one element: an expression tree of loads, numbers and operations.
+"""Expressions: what a kernel computes for one element, as a tree of loads, numbers and operations.
 
-In every node, `kind` is the arithmetic in which it is computed: `real` (float, or double for float64 tasks),
-`whole` (int64_t) or `truth` (bool).
+Each node has a `kind`, the arithmetic in which it is computed: "real" (float, or double for float64 tasks),
+"whole" (int64_t) or "truth" (bool).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,8 +16,8 @@ Kind = Literal["real", "whole", "truth"]
 
 @dataclass(frozen=True)
 class Load:
-    """An expression: reads one element of `buffer`, a tensor or scratch memory; `position` has an index for
-    each dimension."""
+    """An expression: reads one element of `buffer`, the name of a tensor or of scratch memory. `position` has
+    an index for each dimension."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -26,7 +26,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Number:
-    """An expression: a number or truth value that is known when the kernel is written."""
+    """An expression: a number or truth value that is known when the kernel is generated."""
 
     value: float | int | bool
     kind: Kind
@@ -34,7 +34,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Counted:
-    """An expression: a symbolic index (a whole number made of sizes and loop variables), used as a value."""
+    """An expression: the value of a symbolic index, a whole number made of sizes and loop variables."""
 
     index: Index
     kind: Kind = "whole"
@@ -42,7 +42,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Argument:
-    """An expression: a number that the launch function receives by value, by its name in the task's
+    """An expression: a number that the launch function receives by value. `name` is its name in the task's
     signature."""
 
     name: str
@@ -51,7 +51,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Reduced:
-    """An expression: the result of an earlier reduction or scan of the same kernel (a stage), by its name."""
+    """An expression: the result of an earlier reduction or scan of the same kernel; `stage` is the name of
+    that stage."""
 
     stage: str
     kind: Kind
@@ -59,8 +60,9 @@ class Reduced:
 
 @dataclass(frozen=True)
 class Gather:
-    """An expression: reads one element of `buffer` whose index along dimension `axis` is itself a computed
-    value, `where`, as in the look-up of an embedding; `position` gives the other indices."""
+    """An expression: reads one element of `buffer` at an index that is itself computed, as in the look-up of
+    an embedding. The expression `where` is the index along dimension `axis`; `position` gives the indices
+    along the other dimensions."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -87,8 +89,8 @@ def real(value: float) -> Number:
 
 
 def operation(name: str, *operands: Expression, kind: Kind = "real") -> Expression:
-    """The expression of the operation `name` on `operands`, computed in arithmetic of `kind`; where it would
-    change nothing (x * 1, x / 1, a and true, a or false), the operand itself."""
+    """Returns the expression of the operation `name` on `operands`, computed in arithmetic of `kind`. If it
+    would change nothing (x * 1, x / 1, a and true, a or false), the operand is returned instead."""
     if len(operands) == 2:
         left, right = operands
         if name in ("mul", "div") and right == Number(1.0, "real") and left.kind == kind:
@@ -103,8 +105,8 @@ def operation(name: str, *operands: Expression, kind: Kind = "real") -> Expressi
 
 
 def to_kind(expression: Expression, kind: Kind) -> Expression:
-    """The expression converted to the arithmetic `kind` (real, whole or truth); unchanged if it has that kind
-    already."""
+    """Returns the expression converted to the arithmetic `kind`: "real" (floating point), "whole" (int64_t)
+    or "truth" (bool). Unchanged if it has that kind already."""
     if expression.kind == kind:
         return expression
     if isinstance(expression, Number):
@@ -120,7 +122,8 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> list[Expression]:
-    """The expression and all its subexpressions, outer ones before inner ones, left before right."""
+    """Returns the expression and all its subexpressions. Each comes before its operands, and operands come
+    from left to right."""
     found: list[Expression] = []
     waiting = [expression]
     while waiting:
@@ -138,8 +141,8 @@ def loads(expression: Expression) -> list[Load | Gather]:
 
 
 def rebuild(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """The expression with each node of its tree replaced by what `change` returns for it; operands are
-    replaced before the operation that they belong to."""
+    """Returns the expression with each node of its tree replaced by what `change` returns for that node.
+    Inner nodes come first: `change` gets a node whose operands were replaced already."""
     if isinstance(expression, Operation):
         parts = tuple(rebuild(operand, change) for operand in expression.operands)
         return change(replace(expression, operands=parts))
@@ -149,8 +152,8 @@ def rebuild(expression: Expression, change: Callable[[Expression], Expression]) 
 
 
 def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
-    """The expression with loop variables in its indices replaced: `values` maps their names to the indices in
-    their place."""
+    """Returns the expression with loop variables replaced in all its indices: `values` maps the name of a
+    variable to the index that takes its place."""
 
     def change(part: Expression) -> Expression:
         if isinstance(part, Load | Gather):
@@ -163,9 +166,9 @@ def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
 
 
 def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
-    """The row-major offset, in elements, of the element that `load` reads in its buffer, which has this
-    `shape`. In the offset of a gather, the computed index appears as an opaque symbol (see
-    `index.lookup`)."""
+    """Returns the row-major offset, in elements, of the element that `load` reads, as a symbolic index;
+    `shape` is that of its buffer. For a gather, the computed index appears in the offset as an opaque symbol
+    (see `index.lookup`)."""
     position = list(load.position)
     if isinstance(load, Gather):
         position[load.axis] = indices.lookup(load.where)
@@ -173,8 +176,8 @@ def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
 
 
 def used_names(expressions: Iterable[Expression], positions: Iterable[Index]) -> set[str]:
-    """Names of the sizes, loop variables and launch arguments that occur in the expressions or in the indices
-    `positions`."""
+    """Returns the names of the sizes, loop variables and launch arguments that occur in `expressions` or in
+    the symbolic indices `positions`."""
     found: set[str] = set()
     for expression in expressions:
         for part in walk(expression):

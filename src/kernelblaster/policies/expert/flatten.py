@@ -1,7 +1,7 @@
-"""Merges neighbouring loops of a kernel that walk memory together, which saves variables and divisions.
+"""Merges neighbouring loops of a kernel that go through memory together, which saves variables and divisions.
 
-Two loops `a` and `b` become one of a * extent(b) + b if every address, and every index that is used as a
-value, depends on them only through that number.
+Two loops `a` and `b` become one, with the variable a * extent(b) + b, if every address, and every index that
+is used as a value, depends on the two only through that number.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,9 @@ from kernelblaster.policies.expert.proofs import is_linear
 
 
 def flattened(kernel: Kernel, plan: Plan) -> Kernel:
-    """The same kernel with as few loops as possible: neighbouring loops are merged wherever all addresses
-    allow it, both over results (`axes`) and inside them (`reduced`); loops that run only once are removed."""
+    """Returns the same kernel with as few loops as possible. Neighbouring loops are merged wherever all
+    addresses allow it, both loops over results (`axes`) and loops within one result (`reduced`); loops that
+    run only once are removed."""
     kernel = kernel.with_loops({a.name: () for a in (*kernel.axes, *kernel.reduced) if a.once})
     axes, reduced = kernel.axes, kernel.reduced
     for place in reversed(range(len(axes) - 1)):

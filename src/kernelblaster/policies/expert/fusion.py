@@ -1,11 +1,11 @@
-"""Rewrites that join two kernels of a plan; techniques decide which of them to use, and when.
+"""Rewrites that join two kernels of a plan. Techniques decide which of them to use, and when.
 
-into_consumers    a pointwise kernel is removed; the kernels that read its result compute it themselves
-into_products     the same, also where a matrix product would compute its operand more than once
-into_producer     a reduction or product also does the work of a kernel that reads its results: of a
-                  pointwise one as its last step, of a reduction over the same elements as one more stage
-picked            of a normalization of which only some elements are looked up, only those are computed
-side_by_side      two kernels over the same loops that read the same tensor become one
+into_consumers    removes a pointwise kernel: the kernels that read its result compute it themselves
+into_products     the same, also if a matrix product then computes its operand more than once
+into_producer     a reduction, matrix product or scan also does the work of a kernel that reads its results:
+                  a pointwise one becomes its last step, a reduction over the same elements one more stage
+picked            a kernel stores only those elements of its rows that another kernel looks up
+side_by_side      joins two kernels with equal loops that read the same tensor
 """
 
 from collections.abc import Callable, Mapping
@@ -46,16 +46,16 @@ RESULTS = 64  # with fewer results than this, a reduction has too few threads to
 
 
 def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
-    """The plan without the pointwise kernel `producer`, whose values are computed where they are read, in all
-    kernels that read its result. None if `producer` is not pointwise or has several results, or if a reader
-    would compute elements more than once that are not cheap."""
+    """Returns the plan without the pointwise kernel `producer`: all kernels that read its result compute the
+    values themselves, where they need them. None if `producer` is not pointwise, has several results, or its
+    result is read by a gather; also if a reader would compute values several times, unless they are cheap (a
+    few plain operations)."""
     return _pushed(plan, producer, _computes_once)
 
 
 def into_products(plan: Plan, producer: Kernel) -> Plan | None:
-    """The plan without the pointwise kernel `producer`, as from `into_consumers`; here a matrix product that
-    reads its result may compute elements more than once, as far as `prologue_is_free` allows it. None
-    otherwise."""
+    """Like `into_consumers`, except that a matrix product which reads the result may compute values several
+    times, if `prologue_is_free` allows it. Returns the new plan, or None."""
 
     def allowed(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
         return prologue_is_free(producer, consumer) or _computes_once(plan, producer, consumer)
@@ -89,8 +89,9 @@ def _pushed(plan: Plan, producer: Kernel, allowed: Callable[[Plan, Kernel, Kerne
 
 
 def into_producer(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
-    """The plan in which `producer`, a reduction, matrix product or scan, also does the work of `consumer`, a
-    kernel that reads its results; None where their loops do not match or their schedules do not allow it."""
+    """Returns the plan in which `producer`, a reduction, matrix product or scan, also does the work of
+    `consumer`, a kernel that reads its results. None if their loops do not match, or if their schedules
+    (layouts on the GPU) do not allow it."""
     written = set(producer.writes)
     if not producer.stages or consumer is producer or not written & set(consumer.reads):
         return None
@@ -132,16 +133,16 @@ def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) 
 
 
 def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """Whether `consumer` is the only reader of those results of `producer` that it reads: no other kernel
-    reads them, and they are no outputs of the task."""
+    """True if no other kernel than `consumer` reads those results of `producer` that `consumer` reads, and if
+    none of them is an output of the task."""
     read = [name for name in producer.writes if name in consumer.reads]
     return all(plan.buffers[name].scratch and plan.consumers(name) == [consumer] for name in read)
 
 
 def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
-    """The plan in which `producer`, one that stores a result for every element of a row (such as
-    log_softmax), stores only the one element of each row that `consumer` looks up by a computed index (a
-    gather); None where the two kernels are not of this form."""
+    """Handles a `producer` that stores every element of its rows (such as log_softmax), of which `consumer`
+    looks up only one element per row, by a gather. Returns the plan in which `producer` stores only these
+    elements; None if the two kernels are not of this form."""
     if consumer is producer or len(producer.reduced) != 1:
         return None
     for store in producer.stores:
@@ -156,9 +157,9 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
 
 
 def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
-    """The plan with the kernels `first` and `second` joined into one: both have loops of the same extents and
-    read at least one element in common, and `second` does not read what `first` writes. None if that is not
-    so, or if `first` is launched after `second`."""
+    """Returns the plan with the kernels `first` and `second` joined into one. Their loops must have equal
+    extents, and they must read at least one element in common; `second` must not read what `first` writes.
+    None if that is not so, or if `first` is launched after `second`."""
     alike = any(all(isinstance(k.schedule, kind) for k in (first, second)) for kind in JOINED)
     if plan.kernels.index(first) >= plan.kernels.index(second) or not alike:
         return None
@@ -179,11 +180,11 @@ def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
 
 
 def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
-    """Whether the matrix product `product` may compute its operand itself from what the pointwise kernel
-    `producer` reads, however expensive that computation is. The operand must occur once, in one factor. It is
-    then computed once per element if operands are packed first, otherwise once for each tile of the other
-    operand. A convolution would compute it again for every window, so that there only plain arithmetic is
-    allowed."""
+    """True if the matrix product `product` may compute its operand itself from what the pointwise kernel
+    `producer` reads, however expensive that is, although values are then computed several times: once for
+    each tile of the other operand (only once if operands are packed first). The operand must occur only once,
+    in one factor. A convolution would compute values again for every window; there `producer` may only do
+    plain arithmetic."""
     if not isinstance(product.schedule, Product) or len(product.stages) != 1:
         return False
     windows = sum(not axis.once for axis in product.reduced) > 1

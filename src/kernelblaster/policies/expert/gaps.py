@@ -1,4 +1,4 @@
-"""Gap analysis: why a technique gained more or less than expected, read off the profiles before and after.
+"""Gap analysis: tells from the profiles before and after why a technique gained more or less than expected.
 
 Causes are tested in a fixed order, and the first that holds is named. docs/optimize.md describes all of them.
 """
@@ -54,8 +54,8 @@ REASONS: dict[Cause, str] = {
 
 @dataclass(frozen=True)
 class Contrast:
-    """The states of a kernel before and after a step (a technique applied to it). `own_speedup` is the
-    speedup of the kernel alone, not of the whole call; None where the kernel was merged into another or a
+    """The states of a kernel before and after a step (one technique applied to a candidate). `own_speedup` is
+    the kernel's time before, divided by its time after; None if the kernel was merged into another one or a
     time is missing."""
 
     before: KernelState
@@ -64,16 +64,16 @@ class Contrast:
 
     @property
     def moved(self) -> dict[str, tuple[float, float]]:
-        """Metrics of the kernel's performance state (each 0 to 1) that changed by at least 0.1, as (before,
-        after), the most changed first; headroom, the part of the time that could be saved, is left out."""
+        """The metrics of the kernel's state (each 0 to 1) that changed by at least 0.1, by name, as (before,
+        after), the most changed first. Headroom, the part of the time that could be saved, is left out."""
         old, new = self.before.state.metrics, self.after.state.metrics
         names = [n for n in old if n in new and n != HEADROOM and abs(new[n] - old[n]) >= MOVED]
         return {n: (old[n], new[n]) for n in sorted(names, key=lambda n: -abs(new[n] - old[n]))}
 
     @property
     def idler(self) -> bool:
-        """Whether some part of the GPU (DRAM, L2, a pipe, ...) is less busy than before by at least 0.1 of
-        its peak, and none is busier by as much."""
+        """True if the utilization (0 to 1) of some part of the GPU (DRAM, L2, a pipe, ...) fell by at least
+        0.1, and that of no part rose by as much."""
         rises = {part: self.rise(part) for part in PARTS}
         return min(rises.values()) <= -MOVED and max(rises.values()) < MOVED
 
@@ -83,10 +83,10 @@ class Contrast:
 
 
 def explain_gap(discrepancy: Discrepancy, now: Content) -> Gap:
-    """Names the cause of a discrepancy (expected against measured gain), with a sentence for people. If most
-    attempts failed, the cause is the most frequent kind of failure. Otherwise it is read from the profiles of
-    one valid attempt, the one whose gain differs most from the expected one. `now` is the present knowledge
-    base."""
+    """Names the cause of `discrepancy` (expected against measured gain), with a sentence for people. If most
+    attempts failed, the cause is the most frequent kind of failure. Otherwise one valid attempt is examined,
+    the one whose gain differs most from the expected gain: the cause is found in its profiles, or in what
+    `now`, the present knowledge base, says of techniques that must be applied before."""
     if sum(discrepancy.failures.values()) * 2 > discrepancy.count:
         return _failed(discrepancy)
     assert discrepancy.measured is not None
@@ -103,9 +103,9 @@ def explain_gap(discrepancy: Discrepancy, now: Content) -> Gap:
 
 
 def contrast_of(sample: Sample) -> Contrast | None:
-    """The states of one kernel in the profiles before and after the step that `sample` records. If the kernel
-    is gone after the step, as after a fusion, the state after is that of the kernel that takes most of the
-    time. None if a profile is missing."""
+    """Returns the states of one kernel before and after the step that `sample` records, from the two
+    profiles. If the kernel is gone after the step, as after a fusion, the state after is that of the kernel
+    that then takes most of the time. None if a profile is missing."""
     before = _find(sample.parent, sample.step.kernel, sample.floor_bytes)
     after = _find(sample.child, sample.step.kernel, sample.floor_bytes)
     if before is None or after is None:

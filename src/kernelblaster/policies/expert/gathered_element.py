@@ -1,5 +1,5 @@
 """Recognizes operands of a product that are an element of a tensor where conditions hold and 0 elsewhere,
-such as the pixels of a convolution with padding."""
+such as the pixels of a padded convolution."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from kernelblaster.policies.expert.expression import Expression, Load, Number, O
 
 @dataclass(frozen=True)
 class GatheredElement:
-    """An operand of a product: the tensor's element that `load` reads where all of `conditions` hold, and 0
+    """An operand of a product that is the element which `load` reads where all of `conditions` hold, and 0
     elsewhere."""
 
     load: Load
@@ -16,9 +16,9 @@ class GatheredElement:
 
 
 def gathered_element(expression: Expression) -> GatheredElement | None:
-    """Describes `expression` as an element that is loaded under conditions: the load, and the conditions of
-    all `where`s around it (none for a plain load). None if the operand is computed from what is loaded, or if
-    a `where` gives something other than 0 where its condition does not hold."""
+    """Describes `expression` as an element that is loaded under conditions. `expression` is a load, inside
+    any number of `where`s that give 0 where their condition does not hold; the result has that load, and the
+    conditions of all of them (none for a plain load). None if `expression` has another form."""
     conditions: list[Expression] = []
     while isinstance(expression, Operation) and expression.name == "where":
         test, expression, otherwise = expression.operands
@@ -29,7 +29,7 @@ def gathered_element(expression: Expression) -> GatheredElement | None:
 
 
 def conjuncts(test: Expression) -> list[Expression]:
-    """The tests that `test` joins with `and`, as a list; [test] if it joins none."""
+    """Returns the tests that `test` joins by "and", as a list; [test] if it joins none."""
     if isinstance(test, Operation) and test.name == "and":
         return [part for operand in test.operands for part in conjuncts(operand)]
     return [test]

@@ -1,7 +1,5 @@
-"""A task's module as a small graph of operators, whose shapes are expressions of the signature's sizes.
-
-capture.py makes it from a module; what is here needs no PyTorch.
-"""
+"""A task's module as a graph of operators; the shapes of their results are expressions of the task's sizes.
+capture.py makes it from a module; what is here needs no PyTorch."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,8 +21,9 @@ INSTEAD = (
 
 
 class UncoveredOperators(KernelBlasterError):
-    """Raised if the task needs operators that the built-in (expert) policy has no kernel for; `operators`
-    names them."""
+    """Raised if the built-in (expert) policy cannot write kernels for something that the task uses.
+    `operators` names it: operators such as "sort.default", or words such as "topk.default of truth
+    values"."""
 
     def __init__(self, operators: Sequence[str]) -> None:
         self.operators = tuple(operators)
@@ -33,8 +32,8 @@ class UncoveredOperators(KernelBlasterError):
 
 @dataclass(frozen=True)
 class Reference:
-    """Names a tensor: result number `result` of the node `name`, or the tensor `name` of the task's
-    signature."""
+    """Names a tensor of a graph: result number `result` of the node called `name`, or, if no node has this
+    name, the tensor `name` of the task's signature."""
 
     name: str
     result: int = 0
@@ -48,8 +47,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator call in the graph. `arguments` are named as in the operator's schema: tensors as
-    references, whole numbers as symbolic indices, other numbers as expressions, and tuples of these."""
+    """One operator call in the graph. `operator` is the operator's name with its overload, such as
+    "sum.dim_IntList". `arguments` are by name, as in the operator's schema: tensors are `Reference`s, whole
+    numbers are symbolic indices, other numbers are expressions, and lists are tuples of these. `results` are
+    the shape and dtype of each result."""
 
     name: str
     operator: str
@@ -59,8 +60,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """The operators of a task's module in the order of execution. `sizes` has, for each workload of the task,
-    the value of every size by name."""
+    """The operators of a task's module (`nodes`), in the order of execution. `outputs` are the tensors that
+    the module returns, in order; `sizes` has, for each workload of the task, the value of every size by
+    name."""
 
     signature: Signature
     nodes: tuple[Node, ...]
@@ -73,27 +75,27 @@ class Graph:
 
     @cached_property
     def uses(self) -> Counter[str]:
-        """How often the results of each node, and each input tensor, are used as operands or as outputs of
-        the graph, by the node's or tensor's name."""
+        """How often each tensor is used, as an operand of a node or as an output of the graph: by the name of
+        the node whose results are used, or of the input tensor."""
         operands = [reference for node in self.nodes for reference in references(node.arguments)]
         return Counter(reference.name for reference in (*operands, *self.outputs))
 
     def values(self, index: Index) -> tuple[int, ...]:
-        """The number that the symbolic `index` has in each workload, in the order of `sizes`."""
+        """Returns the value of the symbolic `index` in each workload, in the order of `sizes`."""
         return tuple(indices.evaluate(index, sizes) for sizes in self.sizes)
 
 
 def as_expression(value: Any) -> Expression:
-    """The number `value`, an argument of a node (a symbolic index, a bool or an expression), as an expression
-    that a kernel can compute with."""
+    """Returns `value`, an argument of a node that is a number (given as a symbolic index, a bool or an
+    expression), as an expression that a kernel can compute with."""
     if isinstance(value, Index):
         return Number(value.value, "whole") if value.operator == "int" else Counted(value)
     return value if not isinstance(value, bool) else Number(value, "truth")
 
 
 def needed(nodes: Sequence[Node], outputs: Sequence[Reference]) -> tuple[Node, ...]:
-    """The nodes that some output depends on, in order; the others (such as those that update the running
-    averages of a normalization) are dropped."""
+    """Returns the nodes on which some output depends, in order. Others are dropped, such as those that update
+    the running averages of a normalization."""
     wanted = {reference.name for reference in outputs}
     kept: list[Node] = []
     for node in reversed(nodes):
@@ -104,8 +106,8 @@ def needed(nodes: Sequence[Node], outputs: Sequence[Reference]) -> tuple[Node, .
 
 
 def references(argument: Any) -> list[Reference]:
-    """Every reference to a tensor within `argument` (an argument of a node, or nested tuples and mappings of
-    arguments), in order."""
+    """Returns all references to tensors in `argument`, in order. `argument` is an argument of a node, or a
+    tuple or mapping of arguments, possibly nested."""
     if isinstance(argument, Reference):
         return [argument]
     if isinstance(argument, Mapping):

@@ -1,7 +1,7 @@
-"""Finds loads that are needed on one side of a boundary only, as when tensors were concatenated along a loop.
+"""Finds loads that are needed only on one side of a boundary, as when tensors were concatenated along a loop.
 
-If the boundary is a multiple of the vector width, a whole vector lies on one side of it. The vector is then
-loaded or not as a whole, before the branch that uses it.
+If the boundary is a multiple of the vector width, each vector lies on one side of it as a whole. It is then
+loaded, or not, before the branch that uses its elements.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -14,8 +14,8 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition under which an element is read: the loop variable is below `boundary`, or if not `below`,
-    not below it."""
+    """A condition under which an element is read: the loop variable is less than `boundary` if `below` is
+    true, at least `boundary` if it is false."""
 
     boundary: Index
     below: bool
@@ -27,10 +27,10 @@ Guards = tuple[Guard, ...]
 def guarded(
     expressions: Iterable[Expression], along: str, sizes: Collection[str]
 ) -> dict[Load | Gather, Guards]:
-    """Finds those loads in `expressions` that are needed on one side of a boundary only, with the conditions
-    (guards) under which they are: comparisons of the loop variable `along` with an expression of `sizes`.
-    Left out are loads that are unconditional, that are also under conditions of another form, or that have
-    different guards in different places."""
+    """Finds the loads in `expressions` that are needed only on one side of a boundary, and returns for each
+    its guards: comparisons of the loop variable `along` with an expression of `sizes`, all of which must
+    hold. Left out are loads without a condition, loads that are also under conditions of another form, and
+    loads that have different guards in different places."""
     found: dict[Load | Gather, Guards | None] = {}
     for expression in expressions:
         for load, guards in _conditions(expression, along, sizes, ()):

@@ -1,7 +1,7 @@
-"""Whole-number expressions: extents in terms of a task's sizes, positions in terms of loop variables.
+"""Symbolic whole numbers: extents in terms of a task's sizes, and positions in terms of loop variables.
 
-Every value is known only when the launch function runs, so expressions stay symbolic and are
-simplified as they are built. All of them are non-negative unless a subtraction says otherwise.
+Sizes are known only when the launch function runs. Therefore these expressions stay symbolic; they are
+simplified while they are built. They are assumed to be non-negative, unless they contain a subtraction.
 """
 
 import operator
@@ -13,9 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Index:
-    """A symbolic whole number. `operator` is one of min, +, *, /, %, or -, with whole-number meaning as in C,
-    or a leaf: int, name (a variable), an element of an array, or a number that is looked up at run time
-    (lookup), of which only `key` is known here."""
+    """A symbolic whole number, a node of an expression tree. `operator` is "min", "+", "-", "*", "/" or "%"
+    with two `operands`, meant as in C, or one of four leaves: "int", the number `value`; "name", the variable
+    `name`; "element", an element of the local array `name` of the generated code, at the place of the only
+    operand; "lookup", a number known only at run time, which `key` identifies."""
 
     operator: str
     operands: tuple["Index", ...] = ()
@@ -44,15 +45,15 @@ def variable(name: str) -> Index:
 
 
 def element(array: str, place: int | str) -> Index:
-    """An index read from a local array of the generated code: the element of `array` at `place`, a number or
-    the name of a variable."""
+    """Returns the index that stands for an element of a local array of the generated code: `array` is the
+    array's name, `place` the element's number or the name of a variable that holds it."""
     return Index("element", (number(place) if isinstance(place, int) else variable(place),), name=array)
 
 
 def lookup(key: Hashable) -> Index:
-    """A symbol, for use in index expressions, that stands for a whole number known only at run time, such as
-    an index that a gather reads from memory. `key` is any value that identifies the number: symbols with
-    equal keys are taken to stand for the same one."""
+    """Returns a symbol, for use in index expressions, that stands for a whole number known only at run time,
+    such as an index that a gather reads from memory. `key` is any value that identifies the number: symbols
+    with equal keys are taken to stand for the same number."""
     return Index("lookup", key=key)
 
 
@@ -93,7 +94,8 @@ def multiply(left: Index, right: Index) -> Index:
 
 
 def divide(left: Index, right: Index) -> Index:
-    """The symbolic quotient left / right of non-negative numbers, rounded down, simplified where possible."""
+    """Returns the symbolic quotient left / right, rounded down and simplified where possible; both must be
+    non-negative."""
     if left.operator == right.operator == "int" and left.value >= 0:
         return number(left.value // right.value)
     if is_number(right, 1) or is_number(left, 0):
@@ -122,12 +124,13 @@ def least(left: Index, right: Index) -> Index:
 
 
 def tiles(extent: Index, size: int) -> Index:
-    """How many tiles of `size` elements cover `extent` (the quotient rounded up), as a symbolic index."""
+    """Returns how many tiles of `size` elements cover `extent` elements (the quotient rounded up), as a
+    symbolic index."""
     return divide(add(extent, number(size - 1)), number(size))
 
 
 def round_up(extent: Index, size: int) -> Index:
-    """The least multiple of `size` that is not below `extent`, as a symbolic index."""
+    """Returns the least multiple of `size` that is not below `extent`, as a symbolic index."""
     return multiply(tiles(extent, size), number(size))
 
 
@@ -142,8 +145,8 @@ def product(factors: Iterable[Index]) -> Index:
 
 
 def row_major(position: Iterable[Index], shape: Iterable[Index]) -> Index:
-    """The offset, in elements, of the element at `position` in a contiguous tensor of this `shape`, as a
-    symbolic index."""
+    """Returns the offset, in elements, of the element at `position` in a contiguous tensor of this `shape`,
+    as a symbolic index."""
     result = ZERO
     for index, extent in zip(position, shape, strict=True):
         result = add(multiply(result, extent), index)
@@ -151,8 +154,8 @@ def row_major(position: Iterable[Index], shape: Iterable[Index]) -> Index:
 
 
 def replace(index: Index, values: Mapping[str, Index]) -> Index:
-    """The symbolic `index` with variables replaced: `values` maps their names to the indices in their place;
-    other variables stay."""
+    """Returns the symbolic `index` with some variables replaced: `values` maps the name of a variable to the
+    index that takes its place. Other variables stay."""
     if index.operator == "name":
         return values.get(index.name, index)
     if index.operator in LEAVES:
@@ -162,7 +165,7 @@ def replace(index: Index, values: Mapping[str, Index]) -> Index:
 
 
 def evaluate(index: Index, values: Mapping[str, int]) -> int:
-    """The number that the symbolic `index` has for these values of its variables, as C would compute it:
+    """Returns the value of the symbolic `index` if its variables have these `values`, computed as in C:
     quotients are rounded towards zero. Raises KeyError if a variable has no value."""
     if index.operator == "int":
         return index.value
@@ -192,8 +195,8 @@ LOOKED_UP = "?"  # among names: no variable has this one
 
 
 def names(index: Index) -> set[str]:
-    """Names of the variables in the symbolic `index`. A number that is only known at run time appears as
-    LOOKED_UP ("?"), which is no variable's name."""
+    """Returns the names of the variables (and local arrays) in the symbolic `index`. "?" (LOOKED_UP), a name
+    that no variable has, stands for numbers that are known only at run time."""
     if index.operator in ("name", "element"):
         return {index.name}
     if index.operator == "lookup":
@@ -202,9 +205,9 @@ def names(index: Index) -> set[str]:
 
 
 def text(index: Index, lookup: Callable[[Any], str] | None = None) -> str:
-    """The symbolic `index` as C code, with parentheses only where they are needed. `lookup` turns the key of
-    a number that is only known at run time into code; without it, such a number is written as "?"
-    (LOOKED_UP)."""
+    """Returns the symbolic `index` as C code, with parentheses only where they are needed. `lookup` returns
+    the code for a number that is known only at run time, from its key; if it is None, such a number is
+    written as "?" (LOOKED_UP)."""
     if index.operator in LEAVES:
         return _leaf_text(index, lookup)
     left, right = index.operands

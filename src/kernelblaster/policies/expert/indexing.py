@@ -1,7 +1,8 @@
-"""Makes PyTorch trace indexing as it is written in the module, so that traces at several sizes agree.
+"""Makes PyTorch trace indexing as the module's code has it, so that traces at several sizes have the same
+operators.
 
-By itself, PyTorch leaves a slice out where it takes all of a dimension (`mask[:T, :T]` at the largest T), and
-makes a constant tensor of a number that is assigned to a slice.
+By itself, PyTorch omits a slice that takes all of a dimension (`mask[:T, :T]` at the largest T), and turns a
+number that is assigned to a slice into a constant tensor.
 """
 
 from typing import Any
@@ -11,8 +12,8 @@ from torch.overrides import TorchFunctionMode
 
 
 class PlainIndexing(TorchFunctionMode):
-    """A context in which PyTorch traces slices that have an end as slice operators, even where they take all
-    of a dimension, and the assignment of a number to a slice as `fill_`."""
+    """A context in which PyTorch traces every slice that has an end as a slice operator, even one that takes
+    all of a dimension, and the assignment of a number to a slice as `fill_`."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         if func is torch.Tensor.__getitem__ and _is_plain(args[1]):

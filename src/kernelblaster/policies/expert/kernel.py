@@ -1,9 +1,10 @@
-"""A kernel: what it computes, and how it is scheduled.
+"""A planned kernel: what it computes, and its schedule, which says how it is laid out on the GPU
+(schedules/).
 
-Every kernel has one form. For each point of its `axes`, the `stages` combine elements one after another, each
-over axes of its own (a later stage may use the results of earlier ones), and the `stores` write values
-computed from the stages' results. Without stages it is a pointwise map. How it is laid out on the GPU is its
-schedule (schedules/).
+All kernels have the same form. For each point of the kernel's `axes`, its `stages` (reductions or scans)
+combine elements one after another, each over axes of its own; a later stage may use the results of earlier
+ones. Then its `stores` write values that are computed from these results. A kernel without stages is a
+pointwise map.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,9 +21,9 @@ from kernelblaster.policies.expert.schedules.schedule import Family, Schedule
 
 @dataclass(frozen=True)
 class Stage:
-    """A reduction (or scan) within a kernel, by its `name`: the values of `body` over the stage's own `axes`,
-    combined by `combine` into one result for each point of the kernel's axes and of the further axes `over`,
-    if it has any."""
+    """A reduction or scan within a kernel, called `name`. It combines the values of `body` over the stage's
+    own `axes` by the operation `combine`. It does so for each point of the kernel's axes; with `over`, for
+    each point of these further axes too, with a result for each."""
 
     name: str
     combine: Combine
@@ -33,8 +34,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Store:
-    """Writes `value` to `buffer` at `position`: once for each point of the kernel's axes, and of the further
-    axes `over`, if it has any."""
+    """Writes `value` to the buffer named `buffer` at `position` (an index for each dimension): once for each
+    point of the kernel's axes; with `over`, once for each point of these further axes too."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -44,11 +45,14 @@ class Store:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One planned kernel. For each point of its `axes`, its `stages` (reductions) combine elements, and its
-    `stores` write values that are computed from their results. With `constant_sizes` it has a second variant
-    in which the sizes of the primary workload (the one that is timed) are compile-time constants. With
-    `steps` it is launched once for every point of that axis, in order, like the time steps of a recurrence:
-    expressions may use the axis, and a launch reads what earlier ones wrote."""
+    """One planned kernel. For each point of its `axes`, its `stages` (reductions or scans) combine elements,
+    and its `stores` write values computed from their results. `schedule` is its layout on the GPU.
+
+    With `constant_sizes` it has a second variant in which the sizes of the primary workload (the one that is
+    timed) are compile-time constants. With `steps` it is launched once for each point of that axis, in order,
+    like the time steps of a recurrence: expressions may use the axis, and a launch may read what earlier ones
+    wrote.
+    """
 
     name: str
     axes: tuple[Axis, ...]
@@ -60,14 +64,16 @@ class Kernel:
 
     @cached_property
     def reduced(self) -> tuple[Axis, ...]:
-        """The loops inside those over the kernel's own `axes`, over which its stages (reductions) and stores
-        run: each axis once, in order of first use."""
+        """The axes of the kernel's inner loops, inside of those over its own `axes`: the axes over which
+        stages combine elements, and the further axes `over` of stages and stores. Each once, in order of
+        first use."""
         inner = [*(stage.axes + stage.over for stage in self.stages), *(store.over for store in self.stores)]
         return tuple(dict.fromkeys(axis for axes in inner for axis in axes))
 
     @property
     def family(self) -> Family:
-        """The kind of computation, such as `row_reduction`, as reports and the knowledge base name it."""
+        """The kind of computation, such as "row_reduction", by the name that reports and the knowledge base
+        use."""
         if self.schedule.family == "row_reduction" and all(axis.once for axis in self.axes):
             return "full_reduction"
         return self.schedule.family
@@ -88,20 +94,20 @@ class Kernel:
 
     @cached_property
     def loads(self) -> tuple[Load | Gather, ...]:
-        """Every load in the kernel's expressions, as often as it appears: those of its reductions, then those
+        """All loads in the kernel's expressions, each as often as it occurs: those of its stages, then those
         of its stores."""
         return tuple(load for expression in self.expressions for load in loads(expression))
 
     def changed(self, change: Callable[[Expression], Expression]) -> "Kernel":
-        """The kernel with the function `change` applied to the expression that each reduction combines and to
-        the value of every store; the positions that it stores to stay the same."""
+        """Returns the kernel with `change` applied to the expressions that it computes: the body of each
+        stage, and the value of each store. The positions at which it stores stay the same."""
         stages = tuple(replace(stage, body=change(stage.body)) for stage in self.stages)
         stores = tuple(replace(store, value=change(store.value)) for store in self.stores)
         return replace(self, stages=stages, stores=stores)
 
     def with_loops(self, loops: Mapping[str, tuple[Axis, ...]]) -> "Kernel":
-        """The kernel with axes replaced: `loops` maps an axis's name to the axes in its place (none to remove
-        it). Expressions stay as they are."""
+        """Returns the kernel with some axes replaced: `loops` maps an axis's name to the axes that take its
+        place (none to remove it). Expressions stay as they are."""
 
         def changed(axes: Iterable[Axis]) -> tuple[Axis, ...]:
             return tuple(new for axis in axes for new in loops.get(axis.name, (axis,)))

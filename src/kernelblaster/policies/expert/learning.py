@@ -24,8 +24,8 @@ REMARKED = 2  # states that the remark on an iteration is noted in
 
 class ExpertLearning:
     """The methods of `Policy` (policies/policy.py) that compare results with expectations, explain the
-    differences and change the knowledge base, by fixed rules. Of a profile they read only the kernels' states
-    and their metrics."""
+    differences and change the knowledge base, here by fixed rules. `depth` is how much a profile must
+    contain: "quick", since only the kernels' states and their metrics are used."""
 
     depth: Depth = "quick"
 
@@ -41,11 +41,15 @@ class ExpertLearning:
         return [explain_gap(found, now) for found in evaluation.discrepancies if found.surprising]
 
     def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
-        """The changes to make in the knowledge base `now`: the lesson of each gap (why a gain differed from
-        what was expected) as a note on its technique in its state; the evaluation's remark, if any, as a note
-        on the first two states that it is about (REMARKED); and new priors (predicted speedups) for up to 20
-        entries (AT_ONCE) whose measured outcomes contradict the old ones. A gap without a lesson gets a
-        standard sentence on its cause, so that equal findings give one note."""
+        """Returns the changes to make in the knowledge base `now`. There are three kinds:
+
+        - The lesson of each gap (why a gain differed from what was expected) becomes a note on its technique
+          in its state. A gap without a lesson gives a standard sentence on its cause, so that equal findings
+          give one note.
+        - The remark of `evaluation`, if it has one, becomes a note on the first two states that it is about.
+        - Up to 20 entries (techniques in states) whose measured outcomes contradict their priors (predicted
+          speedups) get new ones.
+        """
         changes: list[Change] = []
         for gap in gaps:
             entry = now.entry(gap.discrepancy.state, gap.discrepancy.technique)
@@ -61,9 +65,9 @@ class ExpertLearning:
 
 
 def noted(now: Content, state: str, note: str, technique: str | None = None) -> list[Change]:
-    """The change that adds `note` to a performance state in the knowledge base or, if `technique` is given,
-    to that technique in the state; empty if `now`, the present knowledge base, has this note already. At most
-    eight notes are kept (MOST_NOTES): the oldest gives way."""
+    """Returns the change that adds `note` to a performance state in the knowledge base `now` or, if
+    `technique` is given, to that technique in the state; an empty list if the note is there already. At most
+    eight notes are kept (MOST_NOTES): a ninth replaces the oldest."""
     name = now.resolve(state)
     notes = now.states[name].notes if technique is None else now.entry(name, technique).notes
     if note in notes:
@@ -74,9 +78,9 @@ def noted(now: Content, state: str, note: str, technique: str | None = None) -> 
 
 
 def contradicted(entry: OptimizationEntry) -> bool:
-    """Whether the measured outcomes of an entry (a technique in a state), taken together, make its prior
-    (predicted gain) implausible. Always False with fewer than four outcomes (ENOUGH), and if the gain depends
-    on which technique was applied before, since no single prior could express that."""
+    """True if the measured outcomes of an entry (a technique in a state) make its prior (predicted speedup)
+    implausible. Always False with fewer than four outcomes (ENOUGH), and if the gain depends on which
+    technique was applied before, since no single prior could express that."""
     total = entry.evidence.total
     if total.seen < ENOUGH or entry.evidence.preparation is not None:
         return False

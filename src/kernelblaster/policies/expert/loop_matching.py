@@ -1,8 +1,8 @@
-"""Loop matching for fusion: expresses the loops of a kernel that reads a tensor in the loop variables of the
-kernel that wrote it.
+"""Loop matching, for the fusion of two kernels: the loop variables of a kernel that reads a tensor (the
+reader) are expressed by those of the kernel that writes it (the writer).
 
-The reader may see the tensor through views (reshapes, permutations), so a loop of the reader may be a part of
-a loop of the writer, or several of its loops together; what is required is that both run over the same
+The reader may see the tensor through views (reshapes, permutations). A loop of the reader may therefore be
+part of a loop of the writer, or several of its loops together; but both kernels must run over the same
 points.
 """
 
@@ -23,18 +23,19 @@ Position = tuple[Index, ...]
 
 @dataclass(frozen=True)
 class LoopMatch:
-    """How the loops of two kernels correspond: `moved` gives, for each loop variable of the reader, the index
-    in the writer's loop variables that equals it. `each`: the reader handles single elements of the writer's
-    rows (its loops also run over the writer's reduced axes), not only one value for each row."""
+    """How the loops of a reader correspond to those of the writer. `moved` maps the name of each loop
+    variable of the reader to an equal index in the writer's loop variables. `each` is true if the reader also
+    runs over the elements of the writer's rows (its reduced axes), false if it handles one value for each
+    row."""
 
     moved: Mapping[str, Index]
     each: bool
 
 
 def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
-    """How each loop variable of the `reader` is computed from those of the `writer`. None if their loops do
-    not run over the same points, or if a point of the reader needs results of other rows of the writer
-    (points of its axes) than its own."""
+    """Returns how the loops of `reader` correspond to those of `writer`. None if the two do not run over the
+    same points, or if a point of the reader needs results of the writer that belong to another row (another
+    point of the writer's axes)."""
     written = {store.buffer: store for store in writer.stores}
     found = [load for load in reader.loads if load.buffer in written]
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
@@ -67,8 +68,8 @@ def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
 def in_row(
     plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index], *, shifted: bool
 ) -> bool:
-    """Whether a `load` of the reader reads what the writer stores at the same point or, if `shifted`, at
-    another point of the same row. `moved` gives the reader's loop variables as indices in the writer's."""
+    """True if `load`, a load of the reader, reads what `writer` stores at the same point or, if `shifted`,
+    anywhere in the same row. `moved` maps the reader's loop variables to indices in the writer's."""
     store = next(store for store in writer.stores if store.buffer == load.buffer)
     inner = {axis.index for axis in writer.reduced if not axis.once}
     return all(
@@ -78,8 +79,9 @@ def in_row(
 
 
 def placed(plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index]) -> tuple[Index, ...]:
-    """The position that a `load` of another kernel (the reader) reads, as indices in the loop variables of
-    the kernel that writes the tensor; `moved` gives the reader's variables as indices in the writer's."""
+    """Returns the position that `load`, a load of the reader, reads, with indices in the loop variables of
+    `writer`, the kernel that stores the tensor. `moved` maps the reader's loop variables to indices in the
+    writer's."""
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
     found = (proofs.within(indices.replace(i, moved), extents, plan.same) for i in load.position)
     return tuple(polynomial(index).index() if _subtracts(index) else index for index in found)
@@ -90,9 +92,9 @@ def _subtracts(index: Index) -> bool:
 
 
 def solved(position: Position, there: Position) -> dict[str, Index]:
-    """Solves `position` = `there`, two positions with an index for each dimension, for the variables of
-    `position`: each variable's value as an index in the variables of `there`. Variables that cannot be found
-    are left out."""
+    """Solves the equation `position` = `there` between two positions, which have an index for each dimension.
+    Returns a mapping from the names of the variables in `position` to their values, as indices in the
+    variables of `there`. Variables that cannot be found are left out."""
     moved: dict[str, Index] = {}
     digits: dict[str, Index] = {}
     for own, other in zip(position, there, strict=True):

@@ -1,5 +1,5 @@
-"""Turns a graph of PyTorch operators into the initial plan: one naive kernel for each operator; views become
-index arithmetic."""
+"""Turns a graph of PyTorch operators into the initial plan: one naive kernel for each operator. Operators
+that are only views (such as permute) need no kernel; they become index arithmetic."""
 
 import importlib
 import pkgutil
@@ -12,8 +12,9 @@ from kernelblaster.policies.expert.plan import Plan
 
 
 def initial_plan(graph: Graph) -> Plan:
-    """The plan with one naive kernel for each operator of the graph; views and constant tensors need none.
-    Raises UncoveredOperators with the names of operators for which operators/ has no function."""
+    """Returns the plan with one naive kernel for each operator of the graph; views and constant tensors need
+    none. Raises UncoveredOperators if there are operators for which operators/ has no function; it names
+    them."""
     for module in pkgutil.iter_modules(operators.__path__):
         importlib.import_module(f"{operators.__name__}.{module.name}")
     missing = dict.fromkeys(node.operator for node in graph.nodes if node.operator not in LOWERINGS)

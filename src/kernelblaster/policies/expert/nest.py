@@ -1,9 +1,10 @@
-"""Loop nests: where the axes of a kernel run on the GPU.
+"""Loop nests, which say where the axes of a kernel run on the GPU.
 
-Axes that are walked as one running number are split into nested loops, and each loop is bound to one level:
-the blocks of the grid or of a cluster, the warps or all threads of a block, the lanes of a warp, the elements
-of a vector, or the iterations of a loop that is serial or unrolled. A loop bound to a tile is done by matrix
-instructions. The numbers of blocks and threads of a launch are computed from the nest.
+Some axes are taken together as one linear index, and the loop over it is split into nested loops. Each of
+these is bound to one level: the blocks of the grid or of a cluster, the warps or all threads of a block, the
+lanes of a warp, the elements of a vector, or the iterations of a serial or unrolled loop. A loop that is
+bound to a tile is done by matrix instructions. The numbers of blocks and threads of a launch follow from the
+nest.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,10 +19,10 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Grid:
-    """A loop that is spread over the blocks of the grid: one block for each of its steps or, with `most`, at
-    most so many persistent blocks (or clusters), each of which does several steps. If two axes are on the
-    grid, blocks are numbered in groups of `grouped` steps of the outer axis, so that operands that they share
-    stay in the L2 cache."""
+    """A loop that is spread over the blocks of the grid, one block for each step. With `most`, there are at
+    most that many blocks (or clusters), which are persistent and do several steps each. If two axes are on
+    the grid, blocks are numbered in groups of `grouped` steps of the outer axis, so that blocks that run at
+    the same time read the same operands from the L2 cache."""
 
     most: int | None = None
     grouped: int = 1
@@ -65,24 +66,24 @@ class Vector:
 
 @dataclass(frozen=True)
 class Serial:
-    """A loop that each thread runs itself. It has as many iterations as are left of its axes after the other
-    loops that these are split into; it is unrolled by the factor `unroll`."""
+    """A loop that each thread runs itself, unrolled by the factor `unroll`. It has as many iterations as are
+    needed to cover its axes, given the steps of the other loops into which these are split."""
 
     unroll: int = 1
 
 
 @dataclass(frozen=True)
 class Unrolled:
-    """A loop of `count` iterations that is fully unrolled, so that each has its results in registers of its
-    own."""
+    """A loop of `count` iterations that is fully unrolled, so that the results of each iteration are in
+    registers of their own."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A loop of `count` steps that matrix instructions do (see `Leaf`): `count` is the number of rows,
-    columns or K elements of a tile."""
+    """A loop of `count` steps that a matrix instruction does (see `Leaf`): `count` is the number of rows, of
+    columns, or of elements along K of the instruction's tile."""
 
     count: int
 
@@ -93,10 +94,11 @@ WORKERS = (Warps, Lanes, Threads)
 
 @dataclass(frozen=True)
 class BoundAxes:
-    """Axes walked as one running index (the last axis varies fastest), split into nested loops, listed from
-    the outermost to the innermost; each loop says where it runs: blocks, warps, lanes, registers. Inner loops
-    have fixed numbers of steps; the outermost has as many as are needed to cover all elements, so the index
-    may run beyond the last one, and emitted code must guard it."""
+    """Axes that are taken together as one linear index (the last axis varies fastest), and the nested `loops`
+    into which the loop over it is split, from the outermost to the innermost. Each loop says where it runs:
+    blocks, warps, lanes, registers. Inner loops have fixed numbers of steps; the outermost has as many as are
+    needed to cover all elements. The index may therefore run beyond the last element, and emitted code must
+    check that."""
 
     axes: tuple[Axis, ...]
     loops: tuple[Loop, ...]
@@ -107,12 +109,12 @@ class BoundAxes:
 
     @property
     def step(self) -> int:
-        """How many elements one step of the outermost loop covers: the product of the counts of the
-        others."""
+        """How many elements one step of the outermost loop covers: the product of the numbers of steps of the
+        other loops."""
         return prod(_count(loop) for loop in self.loops[1:])
 
     def split(self, place: int, *into: Loop) -> "BoundAxes":
-        """The same axes with the loop at index `place` replaced by the loops `into`."""
+        """Returns the same axes with the loop at index `place` replaced by the loops `into`."""
         return replace(self, loops=(*self.loops[:place], *into, *self.loops[place + 1 :]))
 
     def __str__(self) -> str:
@@ -122,8 +124,8 @@ class BoundAxes:
 
 @dataclass(frozen=True)
 class Leaf:
-    """The innermost work of a kernel with matrix instructions: `instruction` is "mma" or "wgmma", and
-    `threads` is how many threads compute one tile together."""
+    """The matrix instruction of a kernel that uses tensor cores: `instruction` is "mma" or "wgmma", and
+    `threads` is how many threads execute it together for one tile."""
 
     instruction: str
     threads: int
@@ -131,9 +133,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Nest:
-    """Where all loops of a kernel run: `bound` has its axes and the levels of the GPU that they are split
-    over; those on the grid are listed from the slowest to the fastest. `leaf` is the matrix instruction, if
-    any; `helpers` is how many threads of a block only fetch data."""
+    """Where all loops of a kernel run: `bound` has its axes and the levels of the GPU over which they are
+    split. Axes on the grid are listed from the one that changes least from block to block to the one that
+    changes most. `leaf` is the matrix instruction, None if there is none; `helpers` is how many threads of a
+    block only fetch data."""
 
     bound: tuple[BoundAxes, ...]
     leaf: Leaf | None = None
@@ -141,18 +144,18 @@ class Nest:
 
     @property
     def threads(self) -> int:
-        """Threads of a block, `helpers` included."""
+        """The number of threads of a block, `helpers` included."""
         counts = [loop.count for loop in self._loops() if isinstance(loop, WORKERS)]
         return prod(counts) * (self.leaf.threads if self.leaf else 1) + self.helpers
 
     @property
     def cluster(self) -> int:
-        """Blocks of a thread-block cluster; 1 if the kernel has no clusters."""
+        """The number of blocks of a thread-block cluster; 1 if the kernel has no clusters."""
         return prod(loop.count for loop in self._loops() if isinstance(loop, Cluster))
 
     def blocks(self) -> Index:
-        """The grid size as a symbolic index: one block (with clusters, one cluster) for every step of the
-        grid's loops; persistent launches have fewer."""
+        """Returns the number of blocks of the grid as a symbolic index: one block (or cluster of blocks) for
+        each step of the grid's loops. Persistent kernels are launched with fewer."""
         counts = [
             indices.tiles(found.extent, found.step)
             for found in self.bound
@@ -161,8 +164,8 @@ class Nest:
         return indices.product([*counts, indices.number(self.cluster)])
 
     def reordered(self, order: Sequence[int]) -> "Nest":
-        """The nest with its axes listed in another order, in which the grid then walks them: `order` has
-        their present positions."""
+        """Returns the nest with its axes in another order, in which blocks are then numbered: `order` lists
+        the axes by their present positions."""
         return replace(self, bound=tuple(self.bound[place] for place in order))
 
     def _loops(self) -> Iterable[Loop]:

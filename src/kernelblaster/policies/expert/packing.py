@@ -1,9 +1,10 @@
-"""Rewrites a matrix product so that it reads packed operands: copies in the tiles and the number format that
-tensor cores read, which additional kernels make before it.
+"""Rewrites a matrix product so that it reads packed operands. These are copies of the operands in the tiles
+and the number format that tensor cores read, made by additional kernels before the product.
 
-An operand in float32 is split into two half-precision numbers, 22 bits in all, after pieces of its rows were
-scaled by powers of two to fit the range; the product scales its partial sums back. An operand in a half
-precision is only rearranged.
+Each element of a float32 operand is stored as the sum of two half-precision numbers, 22 bits in all. Before,
+pieces of its rows are scaled by powers of two, because half precision has a small range; the product scales
+its partial sums back. An operand in a half precision is only rearranged. Attention packs its values as three
+bfloat16 numbers for each element, which need no scaling.
 """
 
 from collections.abc import Sequence
@@ -21,9 +22,9 @@ from kernelblaster.records.signature import Dtype
 
 
 def packed(plan: Plan, kernel: Kernel, product: Product, dtype: Dtype, terms: int, tile: MmaProduct) -> Plan:
-    """The plan in which `kernel`, recognized as `product`, multiplies packed operands with the tile `tile`.
-    New kernels before it pack each operand as `terms` numbers of type `dtype` for each element; an operand
-    that is packed in the same way for another product already is shared."""
+    """Returns the plan in which `kernel`, recognized as `product`, multiplies packed operands in the layout
+    `tile`. New kernels before it pack the operands, each element as `terms` numbers of type `dtype`. An
+    operand that the plan already packs in the same way, for another product, is not packed again."""
     stem = kernel.name.removesuffix("_kernel")
     buffers = dict(plan.buffers)
     before: list[Kernel] = []
@@ -43,8 +44,9 @@ def packed(plan: Plan, kernel: Kernel, product: Product, dtype: Dtype, terms: in
 
 @dataclass(frozen=True)
 class Packable:
-    """An operand of a matrix product: `value` at each point of the batch, of its own `rows` and of the K
-    axis."""
+    """An operand of a matrix product that can be packed. `value` is the expression of one of its elements, in
+    the loop variables of `batch`, of the operand's own `rows` (of a right operand: columns) and of the K axis
+    `k_axis`."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]
@@ -55,9 +57,11 @@ class Packable:
 def pack_operand(
     plan: Plan, operand: Packable, name: str, dtype: Dtype, terms: int
 ) -> tuple[Kernel | None, tuple[Buffer, ...], Expression]:
-    """Makes the kernel that packs an operand as `terms` numbers of type `dtype` for each element. Returns
-    (the kernel, the buffers that it writes, the expression that reads an element of the packed operand); the
-    kernel is None and there are no buffers if `plan` has a kernel that packs the same already."""
+    """Makes the kernel that packs an operand, each element as `terms` numbers of type `dtype`. Names of the
+    kernel and its buffers begin with `name`. Returns (the kernel, the buffers that it writes, the expression
+    that reads an element of the packed operand). If a kernel of `plan` already packs the same operand in the
+    same way, no kernel and no buffers are made (None and an empty tuple), and the expression reads what that
+    kernel stores."""
     pack, made = _pack(operand, name, dtype, terms)
     known = _packed_before(plan, pack, made[0])
     found = [Load(store.buffer, store.position, "real") for store in (known or pack).stores]

@@ -1,5 +1,5 @@
-"""Questions that the simplification rules (rules/) ask about a graph of operators (such as whether a result
-is used once), and functions that build new nodes for them."""
+"""What the simplification rules (rules/) share: questions about a graph of operators, such as whether a
+result is used only once, and functions that make new nodes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,8 +25,8 @@ def producer(graph: Graph, argument: Any) -> Node | None:
 
 
 def sole_producer(graph: Graph, argument: Any) -> Node | None:
-    """The node that computes `argument`, if its results are used nowhere else; None otherwise, and for
-    numbers and input tensors."""
+    """Returns the node that computes `argument`, if its results are used nowhere else. None if they are, or
+    if `argument` is a number or an input tensor."""
     found = producer(graph, argument)
     return found if found is not None and graph.uses[found.name] == 1 else None
 
@@ -58,8 +58,8 @@ def same_shape(graph: Graph, left: Sequence[Index], right: Sequence[Index]) -> b
 
 
 def dimensions(graph: Graph, node: Node) -> list[int]:
-    """The dimensions over which the sum, mean or other reduction `node` goes, sorted and counted from the
-    front; all of them if it names none."""
+    """Returns the dimensions over which `node` (a sum, a mean or another reduction) reduces, sorted and
+    counted from the front. If the node gives none, these are all dimensions."""
     rank = len(shape_of(graph, node.arguments["self"]))
     given = node.arguments.get("dim")
     places = given if isinstance(given, tuple) else () if given is None else (given,)
@@ -67,7 +67,8 @@ def dimensions(graph: Graph, node: Node) -> list[int]:
 
 
 def literal(argument: Any) -> float | None:
-    """The value of a numeric argument if it is a literal, the same at all sizes; None otherwise."""
+    """Returns the value of a numeric argument if it is a literal number, the same at all sizes; None
+    otherwise."""
     if argument is None or isinstance(argument, Reference):
         return None
     found: Expression = as_expression(argument)
@@ -75,7 +76,7 @@ def literal(argument: Any) -> float | None:
 
 
 def is_scaling(node: Node | None) -> bool:
-    """Whether a node only multiplies or divides its first operand, a tensor, by a number."""
+    """True if a node multiplies its first operand, a tensor, by a number, or divides it by one."""
     if node is None or operator(node) not in ("mul", "div"):
         return False
     return isinstance(node.arguments["self"], Reference) and not isinstance(
@@ -88,8 +89,8 @@ def viewed(name: str, reference: Reference, shape: Shape, dtype: Dtype) -> Node:
 
 
 def summed(graph: Graph, name: str, node: Node, dims: Sequence[int]) -> Node:
-    """A new node, called `name`, that sums the first result of `node` over the dimensions `dims`, which the
-    sum no longer has."""
+    """Returns a new node, called `name`, that sums the first result of `node` over the dimensions `dims`. The
+    sum does not have these dimensions any more."""
     kept = tuple(extent for place, extent in enumerate(node.results[0].shape) if place not in dims)
     places = tuple(number(dim) for dim in dims)
     arguments = {"self": Reference(node.name), "dim": places, "keepdim": False, "dtype": None}

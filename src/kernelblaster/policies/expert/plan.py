@@ -20,11 +20,11 @@ from kernelblaster.records.signature import Dtype
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor of the signature, or scratch memory that the launch function allocates.
+    """A tensor of the task's signature or, with `scratch`, memory that the launch function allocates.
 
-    With `terms`, it is an operand packed for tensor cores: its last two dimensions are rows and the
-    K axis, each element is a sum of that many numbers of a half precision, and it lies in tiles
-    (emission/packing.py).
+    `terms` is 0 for ordinary buffers. Otherwise it is an operand packed for tensor cores: each element is
+    stored as that many half-precision numbers, whose sum it is; the last two dimensions of `shape` are rows
+    and the K axis; and elements lie in tiles (emission/packing.py).
     """
 
     name: str
@@ -35,8 +35,8 @@ class Buffer:
 
     @property
     def elements(self) -> Index:
-        """How many elements are allocated, as a symbolic index; the rows and K axis of packed operands are
-        rounded up to whole tiles."""
+        """How many numbers must be allocated, as a symbolic index. In a packed operand, rows and K axis are
+        rounded up to whole tiles, and each element counts `terms` times."""
         if not self.terms:
             return indices.product(self.shape)
         *batch, rows, inner = self.shape
@@ -46,9 +46,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Plan:
-    """The kernels of a candidate, in launch order, with the `buffers` that they read and write. `sizes` has
-    every size's value in each workload of the task, the primary one (which is timed) first. `graph` is the
-    graph of operators that an initial plan was made from; None once a technique has changed the plan."""
+    """How the expert represents a candidate: its kernels in launch order, and the `buffers` that they read
+    and write, by name. `sizes` has the value of every size in each workload of the task, first in the primary
+    one (which is timed). `graph` is the graph of operators from which an initial plan was made; None once a
+    technique has changed the plan."""
 
     signature: Signature
     buffers: Mapping[str, Buffer]
@@ -58,21 +59,21 @@ class Plan:
 
     @property
     def real(self) -> Literal["float", "double"]:
-        """The C++ type of floating-point arithmetic: double if the first output is float64, else float, also
-        for half precisions."""
+        """The C++ type of floating-point arithmetic: "double" if the first output is float64; otherwise
+        "float", also if tensors are half precision."""
         return "double" if self.signature.outputs[0].dtype == "float64" else "float"
 
     def extent(self, index: Index) -> int:
-        """The number that the symbolic `index` has in the primary workload (the one that is timed)."""
+        """Returns the value of the symbolic `index` in the primary workload (the one that is timed)."""
         return indices.evaluate(index, self.sizes[0])
 
     def elements(self, axes: tuple[Axis, ...]) -> int:
         return prod(self.extent(axis.extent) for axis in axes)
 
     def inner_sizes(self, kernel: Kernel) -> dict[str, int]:
-        """The sizes that the kernel's addresses and inner loops depend on, with their values in the primary
-        workload; sizes that occur only in outermost dimensions, such as the number of rows or images, are
-        left out."""
+        """Returns the sizes on which the kernel's addresses and inner loops depend, with their values in the
+        primary workload. Sizes that occur only in outermost dimensions, such as the number of rows or images,
+        are left out."""
         shapes = [self.buffers[name].shape for name in (*kernel.reads, *kernel.writes)]
         inner = [index for shape in shapes for index in shape[1:]]
         inner += [axis.extent for axis in (*kernel.axes[1:], *kernel.reduced)]
@@ -80,7 +81,7 @@ class Plan:
         return {name: value for name, value in self.sizes[0].items() if name in used}
 
     def same(self, left: Index, right: Index) -> bool:
-        """Whether the symbolic extents `left` and `right` have equal values in every workload."""
+        """True if the symbolic extents `left` and `right` are equal in every workload."""
         return left == right or all(
             indices.evaluate(left, sizes) == indices.evaluate(right, sizes) for sizes in self.sizes
         )
@@ -89,8 +90,8 @@ class Plan:
         return [kernel for kernel in self.kernels if buffer in kernel.reads]
 
     def with_kernels(self, kernels: tuple[Kernel, ...]) -> "Plan":
-        """The same plan with `kernels` instead of its own, without scratch buffers that none of them uses,
-        and without `graph`."""
+        """Returns the plan with `kernels` instead of its own kernels. Scratch buffers that none of them uses
+        are dropped, and `graph` is None."""
         used = {name for kernel in kernels for name in (*kernel.reads, *kernel.writes)}
         kept = {n: b for n, b in self.buffers.items() if not b.scratch or n in used}
         return replace(self, kernels=kernels, buffers=kept, graph=None)

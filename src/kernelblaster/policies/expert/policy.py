@@ -1,6 +1,6 @@
 """The built-in policy, without a language model: it captures a task's PyTorch graph, plans kernels for it,
-rewrites the plan by techniques, and emits it as CUDA. A user's own CUDA source has no plan: there, techniques
-of the same names rewrite its text."""
+rewrites the plan by techniques, and emits it as CUDA. For a task that is a user's own CUDA source there is no
+plan; techniques with the same names rewrite its text instead."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
@@ -45,10 +45,11 @@ class _Rewrite(NamedTuple):
 
 
 class ExpertPolicy(ExpertLearning):
-    """Implements `Policy` without a language model. It uses the techniques whose instructions the `gpu` has
-    (with `emulated`, those that the PTX machine, an emulator, has); all of them if no GPU is given. What it
-    keeps of a candidate (`Attempt.form`) is its plan, or the source itself for a task that is a CUDA source.
-    Candidates written for a task are remembered, since a search comes back to them."""
+    """Implements `Policy` without a language model. It applies the techniques for which `gpu` has the
+    instructions (if `emulated`, those that the PTX machine, an emulator, can execute); all techniques if
+    `gpu` is None. Its own form of a candidate (`Attempt.form`) is a plan or, for a task that is a CUDA
+    source, that source. It remembers the candidates that it wrote for a task, because searches ask for the
+    same ones again."""
 
     def __init__(self, gpu: GpuSpec | None = None, emulated: bool = False) -> None:
         self._gpu = gpu
@@ -84,8 +85,10 @@ class ExpertPolicy(ExpertLearning):
         return Attempt(Candidate(source=emit(plan), origin="expert: initial"), plan)
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """As `Policy.targets`: sorted by the part of the call's time that each kernel could save (Amdahl's
-        law). Kernels that are not the candidate's own, such as the driver's copies, are left out."""
+        """Implements `Policy.targets`: returns the profiled kernels with their states, first the kernel that
+        could save the largest part of the call's time. Kernels that are not the candidate's own, such as
+        copies by the driver, are left out. `floor_bytes` is the least memory traffic of the task, in
+        bytes."""
         families = {kernel.name: kernel.family for kernel in attempt.form.kernels}
         found = sorted(extract_states(profile, floor_bytes), key=possible_gain, reverse=True)
         named = [(source_name(kernel.kernel), kernel) for kernel in found]
@@ -103,19 +106,21 @@ class ExpertPolicy(ExpertLearning):
         return self._moves(attempt, technique, frozenset({target.kernel}))
 
     def whole(self, attempt: Attempt, technique: str) -> Iterator[Attempt]:
-        """Yields the candidates that applying `technique` (or a recipe) to `attempt` can give. Unlike
-        `moves`, it applies it to all kernels that it can be applied to, not to a single target."""
+        """Yields the candidates that one application of `technique` (or of a recipe) to `attempt` can give,
+        the most promising first. Unlike `moves`, which is about one kernel, it takes every candidate in which
+        any kernel has changed."""
         return self._moves(attempt, technique, frozenset(kernel.name for kernel in attempt.form.kernels))
 
     def families(self, attempt: Attempt) -> list[str]:
-        """The families of a candidate's kernels (kinds of computation), each once."""
+        """Returns the families (kinds of computation, such as "pointwise") of the candidate's kernels, each
+        once."""
         return list(dict.fromkeys(kernel.family for kernel in attempt.form.kernels))
 
     def retry(
         self, parent: Attempt, technique: str, failed: Attempt, evaluation: Evaluation
     ) -> Attempt | None:
-        """The next candidate that the technique can give on the same kernels, in place of `failed`; None if
-        there is none. The evaluation is not used."""
+        """Returns the next candidate after `failed` that `technique` can make from `parent` on the same
+        kernels; None if there is no further one. `evaluation`, the verdict on `failed`, is not used."""
         moves = self._moves(parent, technique, failed.changed)
         later = dropwhile(lambda move: move.candidate.code != failed.candidate.code, moves)
         return next(islice(later, 1, None), None)

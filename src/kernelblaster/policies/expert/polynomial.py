@@ -1,10 +1,10 @@
 """The canonical form of index expressions: sums of products with whole coefficients.
 
-Two expressions that are equal as polynomials have one canonical form, whatever their order and nesting. A
-subexpression that is neither a sum nor a product (a quotient, a remainder, a minimum, a number read from
-memory) is an atom: it is treated as a variable, and two atoms are the same variable if the canonical forms of
-their operands are equal. A polynomial can be written as an index expression again, with common factors taken
-out, as in the address of a tensor's element.
+Two expressions that are equal as polynomials have the same canonical form, whatever their order and nesting.
+A subexpression that is neither a sum nor a product (a quotient, a remainder, a minimum, a number read from
+memory) is treated like a variable; it is called an atom. Two atoms are the same one if the canonical forms of
+their operands are equal. A polynomial can be written as an index expression again; common factors are then
+taken out, as in the address of a tensor's element.
 """
 
 from collections import Counter
@@ -20,8 +20,8 @@ Key = Hashable
 
 @dataclass(frozen=True, eq=False)
 class Atom:
-    """A factor that is neither a sum nor a product: a variable, quotient, remainder, minimum or looked-up
-    number. Two atoms are equal if their keys are."""
+    """A factor of a polynomial that is neither a sum nor a product: a variable, quotient, remainder, minimum
+    or looked-up number. Two atoms are equal if their keys are."""
 
     index: Index
     key: Key
@@ -42,9 +42,9 @@ Factors = tuple[Atom, ...]  # of a product, in the order in which they were writ
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:
-    """The canonical form of a symbolic index, a sum of products. `terms` are pairs of a coefficient and
-    factors, in the order in which they were written; no two have the same factors, and no coefficient is
-    0."""
+    """The canonical form of a symbolic index, a sum of products. `terms` are its products, each as
+    (coefficient, factors), in the order in which they were written. No two have the same factors, and no
+    coefficient is 0."""
 
     terms: tuple[tuple[int, Factors], ...]
 
@@ -84,7 +84,8 @@ class Polynomial:
 
     @property
     def is_non_negative(self) -> bool:
-        """Whether no coefficient is negative; the value is then never negative, because no variable is."""
+        """True if no coefficient is negative. The value then is not negative either, because variables never
+        are."""
         return all(n >= 0 for n, _ in self.terms)
 
     def atoms(self) -> Iterator[Atom]:
@@ -92,7 +93,7 @@ class Polynomial:
             yield from factors
 
     def index(self) -> Index:
-        """The polynomial written as a symbolic index again, with common factors taken out."""
+        """Returns the polynomial as a symbolic index again, with common factors taken out."""
         return _written(list(self.terms))
 
 
@@ -100,8 +101,8 @@ ZERO, ONE = Polynomial(()), Polynomial(((1, ()),))
 
 
 def collected(terms: Iterable[tuple[int, Factors]]) -> Polynomial:
-    """The sum of `terms`, pairs of a coefficient and factors, as a polynomial: those with the same factors
-    are added up."""
+    """Returns the sum of `terms`, each (coefficient, factors), as a polynomial: the coefficients of terms
+    with the same factors are added up."""
     found: dict[Key, tuple[int, Factors]] = {}
     for n, factors in terms:
         key = _unordered(factors)
@@ -117,7 +118,7 @@ def _unordered(factors: Factors) -> Key:
 
 
 def polynomial(index: Index) -> Polynomial:
-    """The canonical form of a symbolic index, computed once for each Index object."""
+    """Returns the canonical form of a symbolic index; it is computed once for each Index object."""
     known: Polynomial | None = index.__dict__.get("_polynomial")
     if known is None:
         known = _polynomial(index)
@@ -138,8 +139,8 @@ def _polynomial(index: Index) -> Polynomial:
 
 
 def atom(index: Index) -> Atom:
-    """The factor for an index that is neither a sum nor a product, with the key by which it is compared to
-    others."""
+    """Returns the atom for an index that is neither a sum nor a product. Two atoms with the same operator get
+    equal keys if the canonical forms of their operands are equal."""
     if index.operator in indices.LEAVES:
         return Atom(index, (index.operator, index.name, index.key, *(str(part) for part in index.operands)))
     keys = [polynomial(operand).key for operand in index.operands]

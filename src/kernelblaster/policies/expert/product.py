@@ -1,5 +1,5 @@
-"""Recognizes a kernel as a matrix product, and tells which of its loops are rows, columns, batch and K axis
-(the summed one)."""
+"""Recognizes a kernel as a matrix product, and tells which of its loops are the rows, the columns, the batch
+and the K axis (over which is summed)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,10 +17,11 @@ from kernelblaster.policies.expert.schedules.products import Product as ProductS
 
 @dataclass(frozen=True)
 class Operand:
-    """A factor of a matrix product, with its `expression`. `axes` are its rows (of the right factor: its
-    columns). `along` is the axis, among these and K, along which it is contiguous in memory; None if there is
-    none. Vectors along it are aligned if their width divides all of `aligned`. `plain` is the load if the
-    factor is read as it is from a tensor, None if it is computed."""
+    """One of the two factors of a matrix product. `expression` is its element; `axes` are its own axes, the
+    rows of the left factor or the columns of the right one. `along` is the axis, of these or K, along which
+    it is contiguous in memory; None if there is none. Vectors along that axis are aligned if their width
+    divides all of `aligned`. `plain` is the load if the factor is a tensor's element as it is; None if it is
+    computed."""
 
     expression: Expression
     axes: tuple[Axis, ...]
@@ -32,9 +33,9 @@ class Operand:
 @dataclass(frozen=True)
 class Product:
     """A matrix product: results[batch, rows, columns] = sum over k of left[batch, rows, k] * right[batch, k,
-    columns]. Each of `batch`, `rows` and `columns` may be several axes, `batch` also none. Columns run along
-    the result's memory. Where the K axis is cut in pieces (split-K), the axis `part` counts the pieces, and
-    every piece has results of its own."""
+    columns]. `batch`, `rows` and `columns` may be several axes each; `batch` may also be empty. The last axis
+    of `columns` is the one along which the result is contiguous. If the K axis is cut into pieces (split-K),
+    the axis `part` counts the pieces, and each piece has results of its own."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]
@@ -45,8 +46,8 @@ class Product:
     part: Axis | None = None
 
     def blocks(self, block_m: int, block_n: int) -> Index:
-        """The number of blocks of a launch in which each block computes a tile of `block_m` rows x `block_n`
-        columns of the results, as a symbolic index."""
+        """Returns the number of blocks of a launch, as a symbolic index, if each block computes a tile of
+        `block_m` rows x `block_n` columns of the results."""
         down = indices.tiles(self.extent(self.rows), block_m)
         across = indices.tiles(self.extent(self.columns), block_n)
         outer = [self.part] if self.part is not None else []
@@ -58,8 +59,8 @@ class Product:
 
 
 def as_product(kernel: Kernel, plan: Plan) -> Product | None:
-    """The kernel as a matrix product. None if it is something else: a product with a vector, or a kernel with
-    several reductions or several K (summed) axes."""
+    """Describes `kernel` as a matrix product. Returns None if it is something else, such as a product with a
+    vector, or a kernel with several reductions or several K (summed) axes."""
     inner = [axis for axis in kernel.reduced if not axis.once]
     if not isinstance(kernel.schedule, ProductSchedule) or len(kernel.stages) != 1 or len(inner) != 1:
         return None
@@ -108,8 +109,8 @@ def _operand(expression: Expression, axes: tuple[Axis, ...], inner: Axis, plan: 
 
 
 def contiguous(buffer: str, position: tuple[Index, ...], axis: Axis, plan: Plan) -> tuple[Index, ...] | None:
-    """Conditions for vectors along `axis`, where `buffer` is accessed at `position` (an index for each
-    dimension): the indices that must be divisible by the vector's width, so that vectors are aligned. None if
-    neighbours along `axis` are not contiguous in memory."""
+    """Returns the conditions under which vectors along `axis` are aligned, if `buffer` is accessed at
+    `position` (an index for each dimension): the indices that must be divisible by the vectors' width. None
+    if elements that are neighbours along `axis` are not neighbours in memory."""
     address = indices.row_major(position, plan.buffers[buffer].shape)
     return alignment(address, axis.name, plan.sizes[0])

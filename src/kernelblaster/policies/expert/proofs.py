@@ -1,7 +1,7 @@
-"""Proves properties of index expressions on their canonical forms (polynomial.py): equality, bounds,
-non-negativity, divisibility and contiguity. A proof that fails says nothing: the property may still hold.
+"""Proves properties of index expressions by their canonical forms (polynomial.py): equality, bounds,
+divisibility and contiguity. If a proof fails, the property may still hold.
 
-Sizes are positive, and loop variables run from 0 to below their extents.
+Sizes are taken to be positive, and loop variables to run from 0 to below their extents.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,14 +24,14 @@ Extents = Mapping[str, Index]
 
 
 def equal(left: Index, right: Index) -> bool:
-    """Whether the indices `left` and `right` have the same canonical form, and so are equal for all values of
-    their variables."""
+    """True if `left` and `right` have the same canonical form; they then are equal for all values of their
+    variables. False says nothing."""
     return left == right or polynomial(left) == polynomial(right)
 
 
 def bound(index: Index, extents: Extents) -> Index | None:
-    """The exclusive upper bound (largest value + 1) of an index; `extents` maps its loop variables to their
-    own exclusive upper bounds. None if no bound can be derived."""
+    """Returns the exclusive upper bound of an index, its largest value + 1, as a symbolic index. `extents`
+    maps the names of loop variables to their own exclusive upper bounds. None if no bound can be derived."""
     largest = _largest(polynomial(index), extents)
     return None if largest is None else (largest + ONE).index()
 
@@ -58,8 +58,8 @@ def _largest(form: Polynomial, extents: Extents) -> Polynomial | None:
 
 
 def starts_at_zero(index: Index, extents: Extents) -> bool:
-    """Whether the smallest value of an index is proved to be 0; `extents` maps its loop variables, which
-    begin at 0, to their exclusive upper bounds."""
+    """True if the smallest value of an index is proved to be 0. `extents` maps the names of loop variables,
+    which begin at 0, to their exclusive upper bounds."""
     fewest = -polynomial(index)
     smallest = _largest(fewest, extents)
     return smallest is not None and smallest == ZERO
@@ -85,9 +85,9 @@ def _largest_of(factor: Atom, extents: Extents) -> Polynomial | None:
 
 
 def within(index: Index, extents: Extents, same: Same) -> Index:
-    """Simplifies an index by what is known of its loop variables, which run from 0 to below their `extents`:
-    (a * n + b) / n becomes a and (a * n + b) % n becomes b if b stays below n. `same` tells whether two
-    extents are equal."""
+    """Simplifies an index by the ranges of its loop variables, from 0 to below their `extents`: (a * n + b) /
+    n becomes a, and (a * n + b) % n becomes b, if b is always below n. `same` is a function that tells
+    whether two extents are equal."""
     if index.operator in indices.LEAVES:
         return index
     left, right = (within(operand, extents, same) for operand in index.operands)
@@ -130,8 +130,8 @@ def _left_over(factors: Factors, gone: Factors) -> Factors | None:
 
 
 def is_increasing(index: Index) -> bool:
-    """Whether an index is proved to be non-negative and never to fall when a variable grows, so that it is
-    largest where all its variables are."""
+    """True if an index is proved to be non-negative, and never to become smaller when one of its variables
+    grows. It is then largest where all its variables are."""
     form = polynomial(index)
     return form.is_non_negative and all(
         found.index.operator == "name"
@@ -141,20 +141,20 @@ def is_increasing(index: Index) -> bool:
 
 
 def stays_below(index: Index, last: Mapping[str, int], limit: int) -> bool:
-    """Whether an index is proved to lie from 0 to below `limit`. The proof: it never falls when a variable
-    grows, and it is below `limit` when every variable has its largest value (`last`, by name)."""
+    """True if an index is proved to lie from 0 to below `limit`: it never becomes smaller when a variable
+    grows, and it is below `limit` if each variable has its largest value. `last` maps the names of the
+    variables to these values."""
     return is_increasing(index) and indices.evaluate(index, last) < limit
 
 
 def separate(index: Index, moving: str) -> tuple[Index, Index]:
-    """Splits the sum `index` into (fixed, moving): the part without the variable `moving`, and the part that
-    changes with it."""
+    """Splits the sum `index` into two parts: (the terms without the variable `moving`, the terms with it)."""
     return separate_all(index, {moving})
 
 
 def separate_all(index: Index, moving: Collection[str]) -> tuple[Index, Index]:
-    """Splits the sum `index` into (fixed, moving): the terms without any of the variables in `moving`, and
-    those that change with them."""
+    """Splits the sum `index` into two parts: (the terms without any of the variables `moving`, the terms with
+    some of them)."""
     fixed: list[tuple[int, Factors]] = []
     moved: list[tuple[int, Factors]] = []
     for n, factors in polynomial(index).terms:
@@ -168,9 +168,10 @@ def _mentions(factor: Atom, name: str) -> bool:
 
 
 def alignment(address: Index, along: str, sizes: Collection[str]) -> tuple[Index, ...] | None:
-    """The indices that must be divisible by the vector width, so that vectors of neighbours along the loop
-    variable `along` are contiguous and aligned in memory; None if neighbours are not side by side. `address`
-    is an offset in elements, `sizes` the names of the sizes."""
+    """Returns the conditions under which vectors along the loop variable `along` are aligned: the indices
+    that must be divisible by the vectors' width. None if elements that are neighbours along `along` are not
+    neighbours in memory. `address` is the offset of an element, counted in elements; `sizes` are the names of
+    the sizes."""
     found: list[Index] = []
     runs = 0
     variable = atom(indices.variable(along))
@@ -201,8 +202,8 @@ def _is(factor: Atom, operator: str, variable: Atom) -> bool:
 
 
 def is_linear(address: Index, loops: Sequence[tuple[str, Index]]) -> bool:
-    """Whether an address depends on neighbouring loops, given as (variable, extent) from the outside in, only
-    through their row-major running number."""
+    """True if an address depends on the given loops only through the row-major linear index over all of them.
+    `loops` are (variable, extent), from the outermost to the innermost."""
     variables = [indices.variable(name) if extent != indices.ONE else indices.ZERO for name, extent in loops]
     number = indices.row_major(variables, (extent for _, extent in loops))
     *outer, inner = (name for name, _ in loops)

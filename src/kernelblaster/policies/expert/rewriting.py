@@ -1,7 +1,8 @@
-"""Applies rewrites of single kernels to the kernels of a plan; techniques use it.
+"""Applies rewrites of single kernels to a whole plan, for the techniques.
 
-A rewrite is a function that returns what a kernel becomes, or `No` with the reason why it does not apply. It
-is called only for kernels whose schedule (layout on the GPU) is of a type that the technique is for.
+A rewrite is a function that returns what becomes of a kernel, or `No` with the reason why it does not apply
+to that kernel. It is called only for kernels whose schedule (layout on the GPU) has a type that the technique
+is for.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +18,8 @@ MOST = 8  # plans that a technique yields
 
 @dataclass(frozen=True)
 class No:
-    """Says that a technique does not apply to a kernel, and why: `because` is the end of a sentence that
-    begins with "because"."""
+    """Says that a technique does not apply to a kernel. `because` is the reason, as the end of a sentence
+    that begins with "because"."""
 
     because: str
 
@@ -30,10 +31,10 @@ PlanRewrite = Callable[[Kernel, Plan, GpuSpec], Plan | No]
 def everywhere(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[Rewrite], *, singly: bool = True
 ) -> Iterator[Plan]:
-    """Yields at most eight plans (MOST) in which kernels are changed by `rewrites`; only kernels with a
-    schedule of `types` are offered to them. First comes, for each rewrite, the plan in which it has changed
-    every kernel that it applies to. Then, if `singly` and the first rewrite applies to several kernels, come
-    plans in which it has changed only one of these, the kernel with the most elements first."""
+    """Yields up to eight plans (MOST) in which kernels with a schedule of one of `types` are changed by one
+    of `rewrites`. First comes one plan for each rewrite, in which every kernel to which it applies is
+    changed. If `singly`, and if the first rewrite applies to several kernels, plans follow in which it
+    changes only one of these: first the kernel with the most elements."""
 
     def changed(rewrite: Rewrite) -> list[tuple[Kernel, Kernel]]:
         known = [kernel for kernel in plan.kernels if isinstance(kernel.schedule, types)]
@@ -55,9 +56,9 @@ def everywhere(
 def one_after_another(
     plan: Plan, gpu: GpuSpec, types: tuple[type, ...], rewrites: Sequence[PlanRewrite]
 ) -> Iterator[Plan]:
-    """For rewrites that replace one kernel by several and therefore return a whole plan: yields, for each
-    rewrite, the plan after it was applied to every kernel with a schedule of `types`, one after another. A
-    rewrite that applies to none of them yields nothing."""
+    """Yields one plan for each of `rewrites`, which return a whole plan because they replace one kernel by
+    several. In it, the rewrite was applied to every kernel with a schedule of one of `types`, one after
+    another. A rewrite that applies to none of them yields nothing."""
     for rewrite in rewrites:
         changed = plan
         for kernel in plan.kernels:

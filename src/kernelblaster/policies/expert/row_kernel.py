@@ -1,5 +1,6 @@
-"""Describes a kernel as rows, one for each point of its axes: what is contiguous along a row, how often (in
-how many passes) it is read, and what stays in registers or shared memory between the passes."""
+"""Describes a kernel as rows, one row of elements for each point of the kernel's axes: what is contiguous
+along a row, how many passes over the row read it, and what stays in registers or shared memory between
+passes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,9 +21,9 @@ RUNNING = "j"  # the number of a vector's first element within the row
 
 @dataclass(frozen=True)
 class RowKernel:
-    """A kernel as rows, its loops merged (flatten.py): for each row, its reductions and stores run over the
-    row's elements. A pointwise kernel has rows without reductions. `access` tells which loads and stores can
-    be vectors along a row."""
+    """A kernel described as rows: for each row, its reductions and stores run over the elements of the row.
+    Its loops were merged (flatten.py). A pointwise kernel can be described so too, without reductions.
+    `access` tells which loads and stores can be vectors along a row."""
 
     kernel: Kernel
     plan: Plan
@@ -30,15 +31,15 @@ class RowKernel:
 
     @property
     def narrow(self) -> bool:
-        """Whether the number of elements of a row is below 2**31 in every workload, so that 32 bits hold
-        it."""
+        """True if rows have fewer than 2**31 elements in every workload, so that 32 bits hold the number of
+        an element."""
         return fits(self.plan, indices.product(axis.extent for axis in self.kernel.reduced))
 
     def start(self, width: int) -> Index | None:
-        """The offset, in elements, at which a row starts in memory, for rows whose vectors begin at their
-        first aligned element instead of their first element (emission/unaligned_rows.py). That is so if
-        vectors of `width` elements are not aligned in the primary workload (the timed sizes), but all tensors
-        of a row start at the same offset. None otherwise."""
+        """Returns the offset of a row's first element in memory, in elements, if vectors must begin at the
+        first aligned element of a row instead of its first element (emission/unaligned_rows.py). That is so
+        if vectors of `width` elements would not be aligned in the primary workload (the timed sizes), but all
+        tensors of the row start at the same offset. None otherwise."""
         reads = [load for load in self.access.reads if isinstance(load, Load)]
         if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
             return None
@@ -56,10 +57,10 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """Values for the loop variables along a row by which an address `place` can be written with one
-        variable instead of several: `j`, the running number of the row's iterations, for the innermost loop,
-        and 0 for the others. Empty if the address depends on these loops in another way than through that
-        number, or if there is only one loop."""
+        """Returns values for the loop variables along a row with which the address `place` depends on one
+        variable instead of several: `j`, the number of the element within the row, for the innermost loop,
+        and 0 for the others. Empty if there is only one loop, or if the address depends on the loops in
+        another way than through that number."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):
@@ -67,40 +68,41 @@ class RowKernel:
         return {axis.name: indices.ZERO for axis in outer} | {inner.name: indices.variable(RUNNING)}
 
     def resident(self, schedule: Rows) -> dict[Load | Gather, str]:
-        """The vector loads whose data stays in registers or shared memory between passes over the row under
-        `schedule`, because more than one pass needs it, with the names of their vectors in the emitted code;
-        empty if the schedule keeps nothing."""
+        """Returns the vector loads whose data `schedule` keeps in registers or shared memory because several
+        passes over the row need it, each with the name of its vectors in the emitted code. Empty if the
+        schedule keeps nothing."""
         if not resident_elements(schedule):
             return {}
         again = needed_again(self.kernel, self.access, clusters=isinstance(schedule, ClusterRows))
         return {load: self.access.reads[load] for load in again}
 
     def is_read_once(self, load: Load | Gather, schedule: Rows) -> bool:
-        """Whether under `schedule` no element that `load` reads is read from memory twice: no two rows share
-        it, and either only one pass over the row needs it, or all of the row is kept on chip between passes
-        in the primary workload."""
+        """True if, under `schedule`, each element that `load` reads is read from memory only once: no two
+        rows share elements, and either only one pass over the row needs them, or whole rows of the primary
+        workload are kept in registers and shared memory."""
         if not self.reads_own_rows(load):
             return False
         whole = load in self.resident(schedule) and keeps_all(self.kernel, schedule, self.plan)
         return whole or passes_with(self.kernel, load) == 1
 
     def reads_own_rows(self, load: Load | Gather) -> bool:
-        """Whether no two rows read the same elements by `load`: its address depends on all of the kernel's
-        axes. False for gathers."""
+        """True if no two rows read the same elements by `load`, because its address depends on all of the
+        kernel's axes. Always False for gathers."""
         named = indices.names(address(load, self.plan.buffers[load.buffer].shape))
         return isinstance(load, Load) and all(axis.name in named for axis in self.kernel.axes)
 
     def may_persist(self, width: int) -> bool:
-        """Whether a cluster that has finished its row can go on with another one, so that it is persistent:
-        there are several rows, rows are aligned for vectors of `width` elements, and some store writes every
-        element in a last pass."""
+        """True if a cluster can go on with another row when it has finished one (a persistent cluster). For
+        that the kernel must have an axis of rows, some store must write every element in a last pass over the
+        row, and vectors of `width` elements must begin at the first element of a row (`start` returns
+        None)."""
         each = any(store.over for store in self.kernel.stores)
         return bool(self.kernel.axes) and self.start(width) is None and each
 
 
 def as_rows(kernel: Kernel) -> Kernel:
-    """A pointwise kernel described as rows: its last axis, along which it stores, becomes the row. A kernel
-    with reductions is returned unchanged."""
+    """Returns a pointwise kernel described as rows: its last axis becomes the row, and the stores run over
+    it. A kernel with reductions is returned unchanged."""
     if kernel.stages:
         return kernel
     stores = tuple(replace(store, over=kernel.axes[-1:]) for store in kernel.stores)
@@ -113,8 +115,8 @@ def row_kernel(kernel: Kernel, plan: Plan) -> RowKernel:
 
 
 def passes(kernel: Kernel) -> list[list[Stage]]:
-    """The kernel's reductions (stages) grouped into passes over the row, in order. A reduction that needs the
-    result of another one comes in a later pass."""
+    """Returns the kernel's reductions (stages), grouped into passes over the row, in order. A reduction that
+    needs the result of another one is in a later pass."""
     depth: dict[str, int] = {}
     for stage in kernel.stages:
         needed = [part.stage for part in walk(stage.body) if isinstance(part, Reduced)]
@@ -124,41 +126,41 @@ def passes(kernel: Kernel) -> list[list[Stage]]:
 
 
 def passes_with(kernel: Kernel, load: Load | Gather) -> int:
-    """In how many passes over the row the kernel needs what `load` reads, counting the last one, which stores
-    every element."""
+    """Returns how many passes over the row need what `load` reads. The pass that stores every element, after
+    the reductions, is counted too."""
     bodies = [[stage.body for stage in group] for group in passes(kernel)]
     bodies.append([store.value for store in kernel.stores if store.over])
     return sum(any(load in loads(body) for body in group) for group in bodies)
 
 
 def needed_again(kernel: Kernel, access: VectorAccess, *, clusters: bool) -> list[Load | Gather]:
-    """The vector loads of `access` whose data more than one pass over the row needs; with `clusters`, without
-    those that are needed on one side of a boundary only (guards.py)."""
+    """Returns the vector loads of `access` that several passes over the row need. With `clusters`, loads that
+    are needed only on one side of a boundary (guards.py) are left out."""
     known = [load for load in access.reads if not clusters or load not in access.guards]
     return [load for load in known if passes_with(kernel, load) > 1]
 
 
 def keeps_all(kernel: Kernel, schedule: Rows, plan: Plan) -> bool:
-    """Whether a whole row of the primary workload fits in what the threads keep in registers and shared
-    memory under `schedule`."""
+    """True if, under `schedule`, all elements of a row of the primary workload stay in registers and shared
+    memory."""
     return kept_elements(schedule) >= plan.elements(kernel.reduced)
 
 
 def kept_elements(schedule: Rows) -> int:
-    """How many elements of a row all threads that share it keep in registers and shared memory under
-    `schedule`."""
+    """Returns how many elements of a row stay in registers and shared memory under `schedule`, in all threads
+    that share the row together."""
     blocks = schedule.blocks if isinstance(schedule, ClusterRows) else 1
     return resident_elements(schedule) * row_threads(schedule) * blocks
 
 
 def resident_elements(schedule: Rows) -> int:
-    """How many elements of a row each thread keeps in registers and shared memory under `schedule`; 0 if it
-    keeps nothing."""
+    """Returns how many elements of a row a single thread keeps in registers and shared memory under
+    `schedule`; 0 if it keeps none."""
     if isinstance(schedule, ClusterRows):
         return schedule.register_elements + schedule.shared_elements
     return schedule.register_elements if isinstance(schedule, WarpRows | BlockRows) else 0
 
 
 def element_bytes(found: Iterable[Load | Gather], plan: Plan) -> int:
-    """The number of bytes of one element of each load in `found`, added up."""
+    """Returns how many bytes one element takes in each tensor that `found` loads, added up."""
     return sum(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in found)

@@ -1,6 +1,6 @@
-"""Reads a kernel's profile into `Signals`, which are the same wherever the numbers come from (the profile's
-tier: Nsight Compute, a model of the GPU, durations alone, emulation). What a tier does not measure is None,
-so that nothing is concluded from it. Documented in docs/states.md."""
+"""Reads a kernel's profile into `Signals`, the same numbers wherever they come from (the profile's tier:
+Nsight Compute, a model of the GPU, durations alone, or emulation). A number that a tier does not give is
+None, so that nothing is concluded from it. Documented in docs/states.md."""
 
 import re
 from collections.abc import Mapping
@@ -28,11 +28,23 @@ LEADERS = ("issue", "l1", "memory")  # pipes of the model that have a signal of 
 
 @dataclass(frozen=True)
 class Signals:
-    """What the profile tells of one launch of a kernel; None where it does not. Utilizations and shares lie
-    between 0 and 1; `access_excess` (sectors moved to sectors needed) and `moved_over_floor` (DRAM bytes to
-    the least that the call needs) are ratios. `pipes` has the utilization of arithmetic pipes by name;
-    `floor_rate` is the share of the peak DRAM rate that the least traffic alone uses; `copy` is a fill or
-    copy by the driver."""
+    """What a profile tells of one launch of a kernel; None where it does not tell. Unless said otherwise,
+    values are shares or utilizations from 0 to 1.
+
+    - Parts of the GPU that are busy: `dram`, `l2`, `l1`, `issue` (issue slots), and `pipes` (arithmetic
+      pipes, by name).
+    - Memory: `access_excess`, sectors moved over sectors needed, and `moved_over_floor`, DRAM bytes over the
+      least that the call needs, are ratios. `bank_conflicts` is the share of wavefronts that conflicts added,
+      `atomics` the share of atomics in the work of L2. `floor_rate` is the share of the peak DRAM rate that
+      the least traffic alone would use.
+    - Resources: `occupancy`; `registers` of a thread and `threads` of a block, as numbers; `spill_bytes` of a
+      thread; `local_share`, the share of instructions that access local memory; `register_limited` and
+      `shared_limited`, whether that resource limits how many blocks fit on an SM.
+    - Idle lanes and warps: `active_lanes`, of a warp; `branch_efficiency`, the share of branches in which no
+      warp diverges; `barrier_share`, of a warp's time; `balance`, the share of the SMs' time that is used if
+      all blocks take equally long.
+    - `duration_us`, in microseconds; `copy`, whether it is a fill or copy by the driver.
+    """
 
     duration_us: float | None = None
     dram: float | None = None
@@ -60,13 +72,14 @@ class Signals:
 
     @property
     def measured(self) -> bool:
-        """Whether the profile tells how busy DRAM, the L2 or L1 cache, or the issue slots were."""
+        """True if the profile tells how busy any of DRAM, the L2 cache, the L1 cache and the issue slots
+        was."""
         return any(value is not None for value in (self.dram, self.l2, self.l1, self.issue))
 
 
 def gpu_of(device: str) -> GpuSpec | None:
-    """The GPU of specs.toml whose title occurs in `device`, a device's name as profiles have it (also that of
-    an emulated one); of several, the one with the longest title. None if there is none."""
+    """Returns the GPU of specs.toml whose title occurs in `device`, the name of a (real or emulated) device
+    in a profile; if several do, the one with the longest title. None if there is none."""
     named = [spec for spec in gpu_specs().values() if _says(device, spec.title)]
     return max(named, key=lambda spec: len(spec.title), default=None)
 
@@ -79,8 +92,9 @@ def _says(device: str, title: str) -> bool:
 def signals_of(
     profile: Profile, kernel: KernelProfile, floor_bytes: int | None = None, access_bytes: int | None = None
 ) -> Signals:
-    """The signals of one kernel of a profile, from which its state is named. `floor_bytes` is the least
-    memory traffic of the whole call, `access_bytes` what a lane loads or stores at once; None if unknown."""
+    """Returns the signals of one kernel of a profile, from which its performance state is named.
+    `floor_bytes` is the least memory traffic of the whole call in bytes, `access_bytes` how many bytes a lane
+    loads or stores with one instruction; None if unknown."""
     read = _Reader(kernel)
     spec = gpu_of(profile.device)
     moved = _sum(read.number("dram__bytes_read.sum"), read.number("dram__bytes_write.sum"))

@@ -1,6 +1,6 @@
-"""Algebraic simplification of a graph of operators: the same result for less work.
+"""Algebraic simplification of a graph of operators, so that it computes the same with less work.
 
-The rules (rules/) are tried on every node until none applies.
+The rules (rules/) are tried on every node until none applies any more.
 """
 
 import importlib
@@ -16,8 +16,8 @@ from kernelblaster.policies.expert.patterns import Rule
 
 
 def simplify(graph: Graph) -> Graph:
-    """The graph after the simplification rules (rules/) were applied until none applies any more: it computes
-    the same with less work."""
+    """Returns the graph after the simplification rules (rules/) were applied until none applies any more. It
+    computes the same with less work."""
     known = _load_rules()
     while True:
         for node in graph.nodes:

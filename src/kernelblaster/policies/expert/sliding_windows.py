@@ -1,6 +1,6 @@
-"""Recognizes reductions over sliding windows, as in poolings and depthwise convolutions. A result's window is
-the elements of the operand that it is computed from; the windows of neighbouring results along a dimension
-lie a fixed number of elements apart. The elements of a window are numbered by taps, like those of a
+"""Recognizes reductions over sliding windows, as in poolings and depthwise convolutions. The window of a
+result consists of the elements of the operand from which it is computed; the windows of neighbouring results
+begin a fixed number of elements apart. The number of an element within its window is called its tap, as in a
 filter."""
 
 from collections.abc import Iterator
@@ -39,10 +39,10 @@ ELEMENT = "element"  # the name by which a stage's body refers to the window's e
 
 @dataclass(frozen=True)
 class Slide:
-    """How windows lie along one dimension of the operand: element w of the window of result r is at index r *
-    stride + w * step + offset. `result` is the axis (loop) of r, `tap` the reduced axis of w; `tap` is None
-    if windows have a single element along this dimension. The property `place` is a variable that stands for
-    that index in expressions."""
+    """How windows lie along one dimension of the operand: element w of the window of result r is the
+    operand's element r * stride + w * step + offset. `result` is the loop over r, `tap` the loop over w, None
+    if windows have a single element along this dimension. The property `place` is a variable that can stand
+    for that index in expressions."""
 
     result: Axis
     tap: Axis | None
@@ -60,30 +60,32 @@ class Slide:
 
     @property
     def index(self) -> Index:
-        """The index of an element, r * stride + w * step + offset, as a symbolic expression."""
+        """The index of an element in the operand, r * stride + w * step + offset, as a symbolic index."""
         tap = self.tap.index if self.tap else ZERO
         found = indices.add(_times(self.result.index, self.stride), _times(tap, self.step))
         return indices.add(found, indices.number(self.offset))
 
     @property
     def reach(self) -> int:
-        """The distance, in elements, from the first to the last element of a window."""
+        """How many elements the last element of a window lies behind its first."""
         return (self.taps - 1) * self.step
 
     def span(self, results: int) -> int:
-        """How many elements lie under the windows of `results` neighbouring results together, gaps
-        included."""
+        """Returns how many elements of the operand there are from the first to the last one under the windows
+        of `results` neighbouring results."""
         return (results - 1) * self.stride + self.reach + 1
 
 
 @dataclass(frozen=True)
 class SlidingWindows:
-    """A reduction over sliding windows, in the form in which a thread can compute several results of it.
-    Windows slide along the dimensions `lines` and along `column`, the one that is contiguous in memory. An
-    element of a window is `value` if all of `tests` hold, else the number `outside` (as in padding); these
-    are expressions of the variables `place` of the slides. `body` is the expression that is summed up (or
-    combined otherwise) for each element, in which Reduced(ELEMENT) stands for the element. `vectors` are the
-    loads of `value` along memory; they can be vectors of a width that divides all `divisors`."""
+    """A reduction over sliding windows, in a form in which a thread can compute several results. Windows
+    slide along the dimensions `lines` and along `column`, the dimension that is contiguous in memory.
+
+    An element of a window is `value` where all of `tests` hold, otherwise the number `outside` (as in
+    padding). `value` and `tests` are expressions in the variables `place` of the slides. `body` is what is
+    summed (or combined otherwise) for each element; in it, Reduced(ELEMENT) stands for the element. `vectors`
+    are the loads of `value` along memory. They can be vectors of a width that divides all of `divisors`.
+    """
 
     lines: tuple[Slide, ...]
     column: Slide
@@ -99,14 +101,14 @@ class SlidingWindows:
         return (*self.lines, self.column)
 
     def grain(self, plan: Plan) -> int:
-        """The most elements that a thread reads at once: as many of the widest type among `vectors` as fit
-        into 16 bytes."""
+        """Returns how many elements a thread can read at once: as many of the widest type among `vectors` as
+        fit into 16 bytes."""
         return VECTOR_BYTES // max(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in self.vectors)
 
 
 def sliding_windows(kernel: Kernel, plan: Plan) -> SlidingWindows | None:
-    """Describes `kernel` as a reduction over sliding windows; None if it is none, or if its windows do not
-    slide along contiguous memory."""
+    """Describes `kernel` as a reduction over sliding windows. None if it is something else, or if its windows
+    do not slide along contiguous memory."""
     axes = [axis for axis in kernel.axes if not axis.once]
     if len(kernel.stages) != 1 or kernel.stages[0].over or any(store.over for store in kernel.stores):
         return None

@@ -1,8 +1,8 @@
-"""Splits a reduction into parts.
+"""Splits a reduction into parts, each reduced on its own.
 
-One kernel reduces each part, a second combines the parts' results, and if the reduction stores something for
-every element, a third does that. Reductions (stages) that need each other's results cannot be split. Parts
-are combined in a fixed order, so that every run gives the same result.
+One kernel reduces each part, and a second one combines the results of the parts. If the reduction also stores
+something for every element, a third kernel does that. Reductions (stages) that need each other's results
+cannot be split. Parts are combined in a fixed order, so that every run gives the same result.
 """
 
 from collections.abc import Sequence
@@ -36,8 +36,8 @@ LONG = 1024  # parts up to which a warp combines them
 
 @dataclass(frozen=True)
 class Splitting:
-    """A reduction `kernel` that is to be split: the first of the loops over its elements is cut into parts of
-    `length` iterations, each of which is then reduced on its own."""
+    """A reduction `kernel` of `plan` that is to be split: the first of its reduced loops is cut into parts of
+    `length` iterations, and each part is reduced on its own."""
 
     plan: Plan
     kernel: Kernel
@@ -59,8 +59,8 @@ class Splitting:
         return self.kernel.name.removesuffix("_kernel")
 
     def position(self) -> tuple[Index, ...]:
-        """Where the result of a part is stored in scratch memory, as an index for each dimension: the number
-        of the part comes last or, in a reduction across memory (down columns), first."""
+        """Returns where the result of a part is stored in scratch memory, as an index for each dimension. The
+        number of the part is the last index; in a reduction across memory (down columns) the first."""
         own = tuple(axis.index for axis in self.kernel.axes)
         return (self.parts.index, *own) if self.across else (*own, self.parts.index)
 
@@ -77,9 +77,9 @@ class Splitting:
 
 
 def split(plan: Plan, kernel: Kernel, flat: Kernel, length: int) -> Plan:
-    """The plan in which the reduction `kernel` is replaced by kernels that reduce it in parts, `length`
-    iterations of its first reduced loop each, and combine the parts' results; `flat` is the same kernel with
-    as few loops as possible."""
+    """Returns the plan in which the reduction `kernel` is replaced by kernels that reduce it in parts and
+    combine the results of the parts. A part has `length` iterations of the first reduced loop. `flat` is the
+    same kernel with as few loops as possible."""
     splitting = Splitting(plan, flat, indices.number(length))
     stages = list(flat.stages)
     for stage in flat.stages:
@@ -101,9 +101,9 @@ def _kind(stage: Stage) -> Kind:
 
 
 def companion(stage: Stage, known: Sequence[Stage]) -> Stage | None:
-    """The reduction that each part must compute beside `stage` so that the parts' results can be combined
-    (for a variance, the sum): one of the reductions `known` if it is among them, else a new one; None if
-    nothing more is needed."""
+    """Returns the further reduction that each part must compute beside `stage`, so that the results of the
+    parts can be combined (for a variance, the sum). If it is among the reductions `known`, it is returned
+    from there. None if nothing more is needed."""
     if stage.combine.companion is None:
         return None
     suffix, combine = stage.combine.companion

@@ -1,5 +1,5 @@
-"""Names the performance state of each kernel of a call from its profile, and chooses the kernel that is most
-worth optimizing, by fixed rules without a language model. Docs: docs/states.md."""
+"""Names the performance state of each kernel of a profiled call, and chooses the kernel that is most worth
+optimizing. Both follow fixed rules without a language model, which docs/states.md describes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,9 +33,9 @@ UNMEASURED = "Only its time is known, and not what bounds it"
 
 @dataclass(frozen=True)
 class StateRule:
-    """The choice of the kernel to optimize: its state `kernel`, and its index `position` in launch order.
-    `call_speedup` is the speedup of the whole call if the kernel saved all the time that it can; None where
-    the profile does not tell how much that is."""
+    """The kernel that was chosen to be optimized: its performance state `kernel`, and its index `position` in
+    launch order. `call_speedup` is the speedup of the whole call if this kernel saved all the time that it
+    can; None if the profile does not tell how much that is."""
 
     position: int
     kernel: KernelState
@@ -45,8 +45,9 @@ class StateRule:
 def extract_states(
     profile: Profile, floor_bytes: int | None = None, access_bytes: int | None = None
 ) -> tuple[KernelState, ...]:
-    """The performance state of each kernel of the profile, in launch order. `floor_bytes` is the least memory
-    traffic that the call needs, `access_bytes` what a lane loads or stores at once; None if unknown."""
+    """Returns the performance state of each kernel of the profile, in launch order. `floor_bytes` is the
+    least memory traffic in bytes that the call needs, `access_bytes` how many bytes a lane loads or stores
+    with one instruction; None if unknown."""
     signals = [signals_of(profile, kernel, floor_bytes, access_bytes) for kernel in profile.kernels]
     primaries = [primary_of(s) for s in signals]
     call = _CallWords(signals, primaries)
@@ -59,8 +60,9 @@ def extract_states(
 
 
 def choose_target(states: Sequence[KernelState]) -> StateRule | None:
-    """The kernel among `states` that could save the largest part of the call's time (Amdahl's law); one with
-    unknown savings counts with all its time. None if there are no kernels."""
+    """Chooses the kernel among `states` that could save the largest part of the call's time (Amdahl's law). A
+    kernel of which the possible saving is not known counts as if it could save all of its time. None if there
+    are no kernels."""
     if not states:
         return None
 
@@ -70,14 +72,14 @@ def choose_target(states: Sequence[KernelState]) -> StateRule | None:
 
 
 def possible_gain(kernel: KernelState) -> float:
-    """The fraction (0 to 1) of the call's time that optimizing this kernel could save; its whole share of the
-    time where that is unknown."""
+    """Returns the fraction (0 to 1) of the call's time that could be saved in this kernel. If that is not
+    known, it is the kernel's whole share of the time."""
     return kernel.share * kernel.state.metrics.get(HEADROOM, 1.0)
 
 
 def state_name(primary: Bottleneck, secondary: Sequence[str]) -> str:
-    """The name of a state: its bottleneck `primary` and, sorted, the further words in `secondary`, such as
-    `memory-bandwidth` or `latency/low-occupancy+small-blocks`."""
+    """Returns the name of a state: its bottleneck `primary` and, if there are any, the further words in
+    `secondary`, sorted. For example "memory-bandwidth" or "latency/low-occupancy+small-blocks"."""
     return "/".join([primary, "+".join(sorted(secondary))] if secondary else [primary])
 
 

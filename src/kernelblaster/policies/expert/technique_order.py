@@ -1,6 +1,6 @@
-"""The order in which the techniques of a recipe (several applied in one step) are applied: first those that
-change whole plans, because the kernels that they make are untuned; then those that divide the work
-differently; last those that only tune."""
+"""The order in which the techniques of a recipe (several applied in one step) are applied: first techniques
+that change whole plans, because the kernels that they make are untuned; then those that divide the work among
+blocks and threads in another way; last those that only tune."""
 
 from collections.abc import Iterable
 
@@ -40,7 +40,7 @@ ORDER = (
 
 
 def in_order(techniques: Iterable[str]) -> list[str]:
-    """The techniques, by name, sorted into the order in which they build on each other (ORDER); names that it
-    does not list come last, in the order given."""
+    """Sorts names of techniques into the order in which they are to be applied (ORDER). Names that are not in
+    that list come last, in the order given."""
     ranks = {technique: number for number, technique in enumerate(ORDER)}
     return sorted(techniques, key=lambda technique: ranks.get(technique, len(ranks)))

@@ -1,4 +1,5 @@
-"""Writes the table for docs/expert.md of which technique applies to which kind of kernel.
+"""Prints the table of docs/expert.md that tells which technique applies to which schedules (layouts of
+kernels on the GPU).
 
 python -m kernelblaster.policies.expert.technique_table
 """
@@ -14,9 +15,9 @@ KINDS = ("pointwise", "along memory", "across memory", "product")  # which come 
 
 
 def technique_table() -> str:
-    """A Markdown table with a row for each technique, in the order of application, and a column for each kind
-    of kernel; the cells name the schedules (layouts on the GPU) that it applies to, "all" if it is all of
-    them."""
+    """Returns a Markdown table of the schedules (layouts on the GPU) to which each technique applies. Rows
+    are the techniques, in the order of application; columns are the kinds of kernels. A cell names the
+    schedules of that kind, or says "all"; it is empty if the technique applies to none of them."""
     known = load_techniques()
     kinds: dict[str, list[type]] = {}
     for schedule in all_schedules():

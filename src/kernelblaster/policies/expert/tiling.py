@@ -1,5 +1,5 @@
-"""Changes the tile (the part of the results that a block computes) of a matrix product without tensor
-cores."""
+"""Changes the tile of a matrix product without tensor cores: the part of the results that a block
+computes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,10 +16,10 @@ Choose = Callable[[Product, TiledProduct | None], TiledProduct | No]
 
 
 def retiled(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel | No:
-    """The matrix product `kernel` with another tile: `choose(product, tile)` gives the new tile from the
-    present one, which is None if the kernel is not tiled yet. `No`, with the reason, if the kernel is no
-    matrix product or `choose` finds no tile. Sums of more than 8192 terms (LONG) are accumulated in pieces of
-    1024 (FLUSH), for precision."""
+    """Returns the matrix product `kernel` with another tile, the one that `choose(product, tile)` returns.
+    `tile` is the present tile, None if the kernel is not tiled yet. `No`, with the reason, if the kernel is
+    no matrix product or `choose` finds no tile. Sums of more than 8192 terms (LONG) are accumulated in pieces
+    of 1024 (FLUSH), for precision."""
     product = as_product(kernel, plan)
     if product is None:
         return No("it is no product of two matrices over one K axis")
@@ -31,6 +31,6 @@ def retiled(kernel: Kernel, plan: Plan, choose: Choose) -> Kernel | No:
 
 
 def terms(inner: Axis, plan: Plan) -> int:
-    """The number of terms of each sum along the K axis `inner` in the primary workload: its extent or, if it
-    is cut in pieces (split-K), the length of a piece."""
+    """Returns how many terms a thread sums along the K axis `inner` in the primary workload: the axis's
+    extent or, if it is cut into pieces (split-K), the length of a piece."""
     return plan.extent(inner.extent if inner.part is None else inner.part.length)

@@ -1,8 +1,9 @@
-"""Traces a module: records which core (aten) operators it runs, on tensors without content, and which results
-each of them reads.
+"""Traces a module: records which core (aten) operators it runs, and which of them read which results. It runs
+on tensors without content.
 
-PyTorch's own tracers record the same, but spend milliseconds on each operator. Here an operator on operands
-of shapes and types that it was called with before (as in the next of several equal layers) costs a look-up.
+PyTorch's own tracers record the same, but take milliseconds for each operator. Here an operator costs only a
+look-up if it was called before with operands of the same shapes and types (as in the next of several equal
+layers).
 """
 
 import builtins
@@ -36,8 +37,9 @@ MOST_NUMBERS = 64  # of a tensor that forward() makes of numbers
 
 @dataclass(frozen=True, eq=False)
 class TracedCall:
-    """One recorded operator call: tensors among its arguments are TracedValues, and `results` are the tensors
-    that it gave, without content. An input or parameter of the module is a call whose `target` is None."""
+    """One recorded call of the operator `target`. Tensors among its arguments are TracedValues; `results` are
+    the tensors that it returned, without content. `name` is unique in the trace. An input or parameter of the
+    module is recorded as a call too, with `target` None and itself as the result."""
 
     name: str
     target: Any
@@ -53,7 +55,7 @@ class TracedCall:
 
 @dataclass(frozen=True)
 class TracedValue:
-    """A tensor of a trace: result number `result` of the operator call that made it."""
+    """A tensor in a trace: result number `result` of the operator call `call`."""
 
     call: TracedCall
     result: int = 0
@@ -67,13 +69,15 @@ class TracedValue:
 
 @dataclass
 class TracedModule:
-    """The operator calls of one run of a module, in order, and the values that the module returns."""
+    """The operator calls of one run of a module, in order, and its `outputs`, the values that the module
+    returned."""
 
     calls: list[TracedCall] = field(default_factory=list)
     outputs: list[TracedValue] = field(default_factory=list)
 
     def needed(self) -> list[TracedCall]:
-        """The operator calls that some output depends on, in order, without those that only copy a tensor."""
+        """Returns the operator calls on which some output depends, in order. Calls that only copy a tensor
+        are left out."""
         wanted = {original(value).call for value in self.outputs}
         kept = []
         for call in reversed(self.calls):
@@ -84,15 +88,15 @@ class TracedModule:
 
 
 def operands(call: TracedCall) -> list[TracedValue]:
-    """The tensors among the arguments of an operator call, in order, as values of the trace."""
+    """Returns the tensors among the arguments of an operator call, in order."""
     leaves = pytree.tree_leaves((call.args, dict(call.kwargs)), is_leaf=lambda v: isinstance(v, TracedValue))
     return [leaf for leaf in leaves if isinstance(leaf, TracedValue)]
 
 
 def original(value: TracedValue) -> TracedValue:
-    """The value that `value` is a copy of, through any number of copies; `value` itself if it is no copy, or
-    a copy in another dtype. Copies are skipped because they change at most the memory layout, and PyTorch
-    makes them at some sizes only."""
+    """Returns the value of which `value` is a copy, through any number of copies; `value` itself if it is no
+    copy, or a copy with another dtype. Copies are skipped because they change at most the layout in memory,
+    and because PyTorch makes them at some sizes only."""
     while value.call.operator in COPIES:
         source = operands(value.call)[0]
         if source.tensor.dtype != value.tensor.dtype:
@@ -104,12 +108,12 @@ def original(value: TracedValue) -> TracedValue:
 def trace_module(
     module: torch.nn.Module, inputs: Sequence[Any], names: Mapping[str, torch.Tensor]
 ) -> TracedModule:
-    """The operators that a module runs on these inputs, as core operators, none of which writes in place. The
-    module's tensors and the inputs are without content: fake tensors, or on the meta device. `names` gives
-    the inputs, parameters and buffers by name; the module's other tensors (a normalization's count of
-    batches) get names that begin with UNNAMED. PyTorch's own recurrences (LSTM, GRU, RNN) are one operator,
-    not unrolled. Raises UncoveredOperators for packed sequences, and if a tensor is used that is neither made
-    by an operator nor the module's."""
+    """Records the core (aten) operators that a module runs on these inputs; none of them writes in place. The
+    inputs and the module's tensors are without content: fake tensors, or on the meta device. `names` has the
+    inputs, parameters and buffers by name; other tensors of the module (such as the count of batches in a
+    normalization) get names that begin with UNNAMED. LSTM, GRU and RNN of PyTorch are recorded as one
+    operator each. Raises UncoveredOperators for packed sequences, for in-place writes that cannot be
+    replaced, and if a tensor is used that is neither the module's nor made by an operator."""
     try:
         return _traced(module, inputs, names, functional=False)
     except _Aliased:

@@ -1,5 +1,5 @@
 """Finds transposed reads of a pointwise kernel: loads of tensors that are contiguous along another axis than
-the kernel's result."""
+the kernel's results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +16,9 @@ from kernelblaster.policies.expert.proofs import alignment
 
 @dataclass(frozen=True)
 class Transposition:
-    """A pointwise kernel, with as few loops as possible, whose result is contiguous along its last axis,
-    while its `loads` are contiguous along the axis `other`; each has a name for its tile in shared memory."""
+    """A pointwise kernel with transposed reads. Its results are contiguous along its last axis, while the
+    loads in `loads` are contiguous along the axis `other`; each of these loads has a name for its tile in
+    shared memory. `kernel` has as few loops as possible."""
 
     kernel: Kernel
     other: Axis
@@ -26,8 +27,8 @@ class Transposition:
 
 def transposition(kernel: Kernel, plan: Plan) -> Transposition | None:
     """Finds the transposed reads of a pointwise kernel: loads of tensors that are contiguous along another
-    axis than the result. None if there are none, if they are contiguous along different axes, or if the
-    result is not contiguous along the last axis."""
+    axis than the results. None if there are none, if they are not all contiguous along the same axis, or if
+    the results are not contiguous along the last axis."""
     flat = flattened(kernel, plan)
     if kernel.stages or len(flat.axes) < 2:
         return None

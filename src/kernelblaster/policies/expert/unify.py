@@ -1,7 +1,7 @@
-"""Finds expressions of a task's sizes for the values that an extent or constant takes in several workloads.
+"""Expresses numbers that differ between several traces of a module (extents, constants) by the task's sizes.
 
-The module is traced at each workload; whatever differs between the traces must follow from the sizes that the
-launch function receives. Simple expressions are tried before complicated ones.
+The module is traced once for each workload. Whatever differs between the traces must follow from the sizes
+that the launch function receives. Simple expressions are tried before complicated ones.
 """
 
 from collections import Counter
@@ -18,15 +18,15 @@ LITERAL = 8  # constants up to this are written as they are; larger ones are cal
 
 
 class NotUniform(KernelBlasterError):
-    """Raised if the traces of a module at different sizes do not agree, so that no one kernel can serve all
-    sizes."""
+    """Raised if traces of a module at different sizes do not agree in their operators, or in a number that
+    cannot be expressed by the sizes: no kernels could then serve all sizes."""
 
 
 class Unifier:
-    """Finds symbolic extents: expressions of the task's sizes that equal a tensor's observed extents in all
-    workloads. It remembers the value of each size, and of each extent explained so far, in each workload.
-    `sizes` has these values by the size's name, `numbers` those of the task's arguments that are plain
-    numbers."""
+    """Finds expressions of the task's sizes that equal a number seen in a trace in every workload. `sizes`
+    maps the name of each size to its value in each workload; `numbers` does the same for arguments of the
+    task that are plain numbers. Extents that were found once are remembered, and later ones may be expressed
+    by them."""
 
     def __init__(self, sizes: dict[str, Values], numbers: dict[str, tuple[float, ...]]) -> None:
         self._numbers = numbers
@@ -36,9 +36,9 @@ class Unifier:
             self._known.setdefault(values, indices.variable(name))
 
     def whole(self, values: Values, likely: Index | None = None) -> Index:
-        """An expression of the task's sizes that has these `values`, one for each workload. Tried in this
-        order: a literal, a size if it is the only one with these values, the expression `likely`, and any
-        other that fits. Raises NotUniform if none is found."""
+        """Returns an expression of the task's sizes that has these `values`, one for each workload. Tried in
+        this order: a literal up to 8 if all values are equal; a size, if it is the only one with these
+        values; the expression `likely`; any other one. Raises NotUniform if none is found."""
         constant = len(set(values)) == 1
         if constant and values[0] <= LITERAL:
             return indices.number(values[0])
@@ -58,9 +58,9 @@ class Unifier:
         return self._known[values]
 
     def number(self, values: tuple[float, ...]) -> Expression:
-        """An expression that has these real `values`, one for each workload: a literal, a number that the
-        launch function receives, or a power of an extent, such as 1 / sqrt(n). Raises NotUniform if none is
-        found."""
+        """Returns an expression that has these real `values`, one for each workload: a literal, a number that
+        the launch function receives, or a power of an extent, such as 1 / sqrt(n). Raises NotUniform if none
+        is found."""
         for name, known in self._numbers.items():
             if len(set(known)) > 1 and values == known:
                 return Argument(name, "real")

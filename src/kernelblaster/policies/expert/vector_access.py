@@ -1,7 +1,7 @@
-"""Vectorization analysis: which loads and stores of a kernel are contiguous along an axis, and what must be
-divisible by the vector width for 16-byte access.
+"""Vectorization analysis: which loads and stores of a kernel are contiguous along an axis, and which indices
+must be divisible by the vector width, so that 16 bytes can be accessed at once.
 
-A vector is a number of neighbouring elements that a thread moves with one instruction.
+A vector is a number of neighbouring elements that a thread loads or stores with one instruction.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,9 +34,9 @@ NARROW = 2**31  # numbers below this fit in 32 bits
 
 @dataclass(frozen=True)
 class VectorAccess:
-    """Loads (`reads`) and stores (`writes`) of a kernel that can be made as vectors along one axis, with the
-    names of their vectors in the emitted code. All of `divisors` must be divisible by the vector width. Loads
-    in `guards` are made only on one side of a boundary, where their conditions hold."""
+    """The loads (`reads`) and stores (`writes`) of a kernel that can be vectors along the axis `along`, each
+    with the name of its vector in the emitted code. All of `divisors` must be divisible by the vector width.
+    A load in `guards` is only made where all its guards hold, on one side of a boundary."""
 
     along: Axis
     reads: Mapping[Load | Gather, str]
@@ -45,16 +45,16 @@ class VectorAccess:
     guards: Mapping[Load | Gather, Guards] = field(default_factory=dict)
 
     def conditions(self, width: int) -> list[Index]:
-        """The indices that must be divisible by `width`, the number of elements of a vector, so that vectors
-        are aligned; those that always are divisible are left out."""
+        """Returns the indices that must be divisible by `width`, the number of elements of a vector, so that
+        vectors are aligned. Constants that are divisible by it are left out."""
         return [d for d in self.divisors if width > 1 and (d.operator != "int" or d.value % width)]
 
     def possible(self, plan: Plan, width: int) -> bool:
-        """Whether vectors of `width` elements are aligned in the primary workload (the one that is timed)."""
+        """True if vectors of `width` elements are aligned in the primary workload (the one that is timed)."""
         return all(plan.extent(divisor) % width == 0 for divisor in self.divisors)
 
     def width(self, plan: Plan) -> int:
-        """How many elements of the widest type that is accessed fit in a vector of 16 bytes; 1 if nothing is
+        """Returns how many elements of the widest accessed type fit in a vector of 16 bytes; 1 if nothing is
         contiguous."""
         names = [load.buffer for load in self.reads] + [store.buffer for store in self.writes]
         widest = max((DTYPE_BYTES[plan.buffers[name].dtype] for name in names), default=VECTOR_BYTES)
@@ -62,9 +62,10 @@ class VectorAccess:
 
 
 def vector_access(kernel: Kernel, plan: Plan, along: Axis, *, guards_too: bool = False) -> VectorAccess:
-    """Which loads and stores of a kernel are contiguous along the axis `along`, and are made (or at least
-    stay within their buffer) in every iteration of its loops; with `guards_too`, also loads on one side of a
-    boundary only (guards.py)."""
+    """Returns which loads and stores of `kernel` are contiguous along the axis `along`, so that they can be
+    vectors. A load counts only if it is made in every iteration of the loops, or would at least stay within
+    its buffer in every iteration; with `guards_too`, also if it is made only on one side of a boundary
+    (guards.py)."""
     inner = {axis.name for axis in kernel.reduced} | {along.name}
     divisors: list[Index] = [along.extent, *([along.part.length] if along.part else [])]
     reads: dict[Load | Gather, str] = {}
@@ -122,15 +123,15 @@ def _harmless(load: Load | Gather, kernel: Kernel, plan: Plan) -> bool:
 
 
 def column_access(kernel: Kernel, plan: Plan) -> VectorAccess:
-    """Which loads and stores of a reduction down columns (across memory) are contiguous along its last axis,
-    the columns."""
+    """Returns which loads and stores of a reduction across memory (down columns) can be vectors along its
+    last axis, which counts the columns."""
     flat = flattened(kernel, plan)
     return vector_access(flat, plan, flat.axes[-1])
 
 
 def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str]:
-    """Names of the variables that occur in the expressions as values, or in the indices of those loads that
-    `found` does not list as vector loads."""
+    """Returns the names of the variables that occur in `expressions`, either as values or in the indices of
+    loads. Loads that `found` lists as vector loads are left out."""
     names: set[str] = set()
     for expression in expressions:
         for part in walk(expression):
@@ -142,7 +143,8 @@ def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str
 
 
 def fits(plan: Plan, extent: Index) -> bool:
-    """Whether `extent`, a symbolic count, is below 2**31 in every workload, so that 32 bits hold it."""
+    """True if `extent`, a symbolic number of elements, is below 2**31 in every workload, so that 32 bits hold
+    it."""
     return all(indices.evaluate(extent, sizes) < NARROW for sizes in plan.sizes)
 
 

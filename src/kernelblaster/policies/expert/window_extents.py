@@ -1,6 +1,7 @@
 """How many windows of a convolution or pooling fit in an operand, by PyTorch's own formulas.
 
-The extents of a few workloads alone would not tell (x + 1) / 2 from x / 2 where all x are even.
+The extents in a few workloads would not be enough to find the formula: (x + 1) / 2 and x / 2, rounded down,
+are equal if all x are even.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,8 +18,9 @@ POOLS = tuple(
 
 @dataclass(frozen=True)
 class WindowCount:
-    """Formula for the number of windows along a dimension: (factor * extent + offset) / divisor, rounded
-    down. Call it with a number, or `of` with a symbolic extent."""
+    """A formula for the number of windows along a dimension with `extent` elements: (factor * extent +
+    offset) / divisor, rounded down. An object is called with the extent as a number; its method `of` takes a
+    symbolic extent."""
 
     factor: int
     offset: int
@@ -33,9 +35,9 @@ class WindowCount:
 
 
 def window_counts(operator: str, arguments: Mapping[str, Any]) -> list[WindowCount]:
-    """For each of the last (spatial) dimensions of a convolution or pooling, the formula that gives the
-    result's extent from the operand's; empty for other operators. `arguments` are named as in the schema,
-    tensors as TracedValues."""
+    """Returns, for each spatial dimension of a convolution or pooling, the formula that gives the extent of
+    the result from that of the operand; empty for other operators. `arguments` are those of the call, named
+    as in the operator's schema, with tensors as TracedValues."""
     name = operator.partition(".")[0]
     if name == "convolution":
         return list(_convolution(arguments))

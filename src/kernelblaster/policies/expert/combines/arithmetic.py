@@ -1,4 +1,5 @@
-"""Combines that are one binary operation: sum, product, max, min, any, all."""
+"""Combines (operations of reductions) that apply one binary operation again and again: sum, product, max,
+min, any, all."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -14,9 +14,10 @@ from kernelblaster.policies.expert.expression import Expression, Gather, Kind, L
 @dataclass(frozen=True)
 class Running:
     """The accumulator in which a kernel keeps the result so far of one reduction (a stage). `stage` is the
-    reduction's name; `element` is the C++ type of its elements and `kind` says whether they are real, whole
-    or truth values; `place` is the current element's index within the reduction and `count` the number of
-    elements, as C++ expressions. With `wide`, a sum of float32 elements is kept in double."""
+    reduction's name; `element` is the C++ type of its elements, and `kind` tells whether they are
+    floating-point numbers ("real"), integers ("whole") or truth values ("truth"). `place` is the current
+    element's index within the reduction and `count` the number of elements, both as C++ expressions. With
+    `wide`, a sum of float32 elements is kept in double."""
 
     stage: str
     kind: Kind
@@ -45,11 +46,12 @@ class VectorTake:
 
 @dataclass(frozen=True)
 class PartResults:
-    """What the second kernel of a split reduction reads: the results of the parts, which a first kernel has
-    written to memory. `name` is the reduction's name and `own` the load of a part's result; `beside` is
-    (name, load) of what each part computed in addition (see `Combine.companion`), None if nothing; `members`
-    is the number of elements of a part, `whole` that of all parts. `chosen(stage)` loads the result of the
-    one part whose number the reduction named `stage` gives."""
+    """What is needed to combine the results of the parts of a split reduction. A first kernel has written a
+    result for each part to memory; a second one reads them. `name` is the reduction's name, and `own` loads
+    the result of one part. `beside` is (name, load) of what each part computed in addition (see
+    `Combine.companion`); None if nothing. `members` is the number of elements of one part, `whole` that of
+    all parts together. `chosen(stage)` loads the result of a single part; its number is the result of the
+    reduction named `stage`."""
 
     name: str
     own: Load
@@ -64,8 +66,9 @@ PartStage = tuple[str, "Combine", Expression]  # a stage over the parts: name, c
 
 @dataclass(frozen=True)
 class Combine:
-    """The operation of a reduction: how its elements become one result. It must be associative, so that
-    elements may be grouped in any way; their order is kept, so that it need not be commutative."""
+    """The operation of a reduction, by which its elements become one result. It must be associative, since
+    elements are grouped in any way; it need not be commutative, since their order is kept. `each` is True for
+    scans, which have a result for each element instead of one."""
 
     each: ClassVar[bool] = False  # whether it has a result for each element of its axes (prefix.py)
 
@@ -76,63 +79,65 @@ class Combine:
 
     @property
     def may_be_wide(self) -> bool:
-        """True if the accumulator of float32 elements may be a double, as that of a sum."""
+        """True if float32 elements may be accumulated in a double, as for a sum."""
         return False
 
     @property
     def companion(self) -> "tuple[str, Combine] | None":
-        """What each part of a split reduction must compute besides its own result so that the parts can be
-        combined, as (suffix, combine): a reduction over the same elements with that combine, named like this
-        one with the suffix added. For a variance it is the sum. None when nothing is needed."""
+        """Returns the second reduction that each part of a split reduction must compute over the same
+        elements, because the results of this one alone are not enough to combine the parts. It is given as
+        (suffix, combine): its name is this reduction's name with the suffix added. For a variance it is the
+        sum. None when nothing more is needed."""
         return None
 
     def result_kind(self, body: Kind) -> Kind:
         return body
 
     def type(self, running: Running) -> CudaType:
-        """The C++ type of the accumulator that `running` describes: that of an element, unless overridden."""
+        """Returns the C++ type of the accumulator that `running` describes: the type of the elements, unless
+        a subclass says otherwise."""
         return running.element
 
     def start(self, running: Running) -> Term:
-        """The C++ value with which the accumulator begins (the identity), such as 0 for a sum; `running`
-        tells the type of the elements."""
+        """Returns the C++ value with which the accumulator begins, the identity of the operation, such as 0
+        for a sum. `running` gives the type of the elements."""
         raise NotImplementedError
 
     @property
     def join(self) -> DeviceFunction:
-        """The C++ functor that makes one accumulator of two; its first argument is the one of the earlier
-        elements."""
+        """The C++ functor that joins two accumulators into one. Its first argument is the accumulator of the
+        earlier elements."""
         raise NotImplementedError
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
-        """C++ statements that add the element `value` to the variable `into`, an accumulator as described by
-        `running`."""
+        """Returns C++ statements that add the element `value` to the variable `into`, an accumulator as
+        `running` describes it."""
         raise NotImplementedError
 
     def single(self, running: Running, value: Term) -> Term:
-        """The C++ value of an accumulator, as described by `running`, that has seen the single element
-        `value`."""
+        """Returns the C++ value of an accumulator, as `running` describes it, to which only the element
+        `value` was added."""
         return cast(self.type(running), value)
 
     def take_vector(self, running: Running, width: str) -> VectorTake:
-        """The C++ statements that add vectors of elements to the accumulator that `running` describes, one
-        element after the other; subclasses may do it more cheaply. `width` is the name of the C++ constant
-        with the number of elements of a vector."""
+        """Returns the C++ statements that add whole vectors of elements to the accumulator that `running`
+        describes. Here elements are added one after another; subclasses may do it more cheaply. `width` is
+        the name of the C++ constant with the number of elements of a vector."""
         return VectorTake(lambda value: self.take(running, running.name, value))
 
     def given(self, other: "Combine") -> str | None:
-        """The name of the C++ field of this combine's accumulator that has the same value as the accumulator
-        of `other` over the same elements would, so that `other` need not be computed (online softmax also
-        keeps the maximum); None when there is none."""
+        """Returns the name of the field of this combine's C++ accumulator that already has the result of the
+        combine `other` over the same elements, so that `other` need not be computed. Online softmax, for
+        example, also keeps the maximum, in the field "largest". None when there is no such field."""
         return None
 
     def result(self, running: Running, of: Term) -> Declaration:
-        """The C++ statement that declares the constant with the reduction's result, named `running.stage` and
-        computed from `of`, the final value of its accumulator."""
+        """Returns the C++ statement that declares a constant with the reduction's result. The constant is
+        named `running.stage`; its value is computed from `of`, the final value of the accumulator."""
         return const(running.element, running.stage, of)
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """How the final result of a split reduction is computed from the results of its parts, which `parts`
-        reads: (the reductions over the parts, each as (name, combine, element); the expression of the final
-        result, which may refer to them)."""
+        """Returns how the results of the parts of a split reduction are combined, as (further reductions over
+        the parts, each as (name, combine, element); the expression of the final result, which may use the
+        results of these reductions). `parts` loads the results of the parts."""
         return [(parts.name, self, parts.own)], Reduced(parts.name, self.result_kind(parts.own.kind))

@@ -1,4 +1,5 @@
-"""The combine of logcumsumexp: log(exp(a) + exp(b)), without overflow."""
+"""The combine (operation of a reduction) of logcumsumexp: two values a and b become log(exp(a) + exp(b)),
+without overflow."""
 
 from dataclasses import dataclass
 
@@ -24,8 +25,8 @@ struct LogAddExp {
 
 @dataclass(frozen=True)
 class LogAddExp(Combine):
-    """The reduction to log(exp(x1) + exp(x2) + ...), two values at a time: log(exp(a) + exp(b)), without
-    overflow."""
+    """The reduction log(exp(x1) + exp(x2) + ...). Two values a and b at a time are joined to log(exp(a) +
+    exp(b)), without overflow."""
 
     def start(self, running: Running) -> Term:
         return LiteralTerm("-INFINITY")

@@ -1,4 +1,5 @@
-"""The combine of variances: the sum of squared differences from the mean, in one pass over the elements."""
+"""The combine (operation of a reduction) from which a variance is computed: the sum of the squared
+differences of all elements from their mean, in a single pass over the elements."""
 
 from dataclasses import dataclass
 
@@ -39,10 +40,11 @@ NAN_MAX = DeviceFunction("nan_max", header("nan_extremes"))
 
 @dataclass(frozen=True)
 class Moments(Combine):
-    """The sum of squared differences of the elements from their mean, at least 0. The accumulator has the
-    elements' sum and sum of squares, both in double. When elements come as vectors, a thread first sums
-    several vectors as differences from one of their elements, in the elements' own type, and adds those sums
-    to the accumulator, because arithmetic in double is slow."""
+    """The reduction to the sum of the squared differences of the elements from their mean; the result is at
+    least 0. The accumulator has the sum of the elements and the sum of their squares, both in double.
+    Arithmetic in double is slow: where elements come as vectors, a thread sums several vectors in the
+    elements' own type first, as differences from one of these elements, and then adds those sums to the
+    accumulator."""
 
     @property
     def companion(self) -> tuple[str, Combine]:
@@ -86,9 +88,9 @@ class Moments(Combine):
         return const(running.element, running.stage, NAN_MAX(left, LiteralTerm("0.0")))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """As `Combine.of_parts`, by Chan's formula: the total is the sum over the `parts` of the squared
-        differences within each part plus its number of elements times the squared difference of its mean from
-        the overall mean."""
+        """Like `Combine.of_parts`, by Chan's formula. The result is a sum over the `parts`: the squared
+        differences within a part, plus the part's number of elements times the squared difference of the
+        part's mean from the overall mean."""
         assert parts.beside is not None
         name, sums = parts.beside
         mean = operation("div", Reduced(name, "real"), parts.whole)

@@ -1,5 +1,5 @@
-"""The combine of softmax's denominator, the sum of exp(x - max), in one pass: the sum is rescaled whenever a
-larger element comes (online softmax)."""
+"""The combine (operation of a reduction) for the denominator of a softmax, the sum of exp(x - max), in a
+single pass: whenever a larger element comes, the sum so far is rescaled (online softmax)."""
 
 from dataclasses import dataclass
 
@@ -29,8 +29,8 @@ HEADER = header("exponentials")
 
 @dataclass(frozen=True)
 class OnlineSoftmax(Combine):
-    """The sum of exp(element - largest element). The accumulator has the largest element so far and the sum
-    relative to it."""
+    """The reduction to the sum of exp(element - largest element). The accumulator has the largest element so
+    far, and the sum of exp(element - that one)."""
 
     @property
     def companion(self) -> tuple[str, Combine]:
@@ -64,8 +64,8 @@ class OnlineSoftmax(Combine):
         return const(running.element, running.stage, of.field("sum"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """As `Combine.of_parts`: adds the sums of the `parts`, each times exp(its largest element - the
-        largest of all)."""
+        """Like `Combine.of_parts`: the result is the sum over the `parts` of a part's result times exp(the
+        part's largest element - the largest of all elements)."""
         assert parts.beside is not None
         name, largest = parts.beside
         scale = operation("exp", operation("sub", largest, Reduced(name, "real")))

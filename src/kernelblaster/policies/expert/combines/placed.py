@@ -1,4 +1,5 @@
-"""The combine of argmax and argmin: the index of the largest or smallest element."""
+"""The combine (operation of a reduction) of argmax and argmin: its result is the index of the largest or
+smallest element."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -48,8 +49,9 @@ def _functor(name: str, better: str, tie: str) -> DeviceFunction:
 
 @dataclass(frozen=True)
 class PlaceOf(Combine):
-    """The index of the largest element or, without `largest`, of the smallest. NaN beats every number. Of
-    equal elements, or several NaNs, the first wins; with `last` (as in cummax and cummin), the last."""
+    """The reduction to the index of the largest element if `largest`, else of the smallest. NaN counts as
+    better than every number. Of equal elements, or several NaNs, the first one's index is the result; with
+    `last`, as for the indices of cummax and cummin, the last one's."""
 
     largest: bool
     last: bool = False
@@ -83,10 +85,10 @@ class PlaceOf(Combine):
         return _functor(f"First{name}", better, tie)
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
-        """C++ statements that compare the element `value`, whose index is `running.place`, with the best one
-        so far in the accumulator `into`, and replace that one's value and index if the new one is better.
-        Each thread must visit its elements in ascending order, so that of equal elements the first one
-        stays."""
+        """Returns C++ statements that compare the element `value`, whose index is `running.place`, with the
+        best element so far, which the accumulator `into` holds with its index. If `value` is better, it
+        replaces that element, and its index the other index. Unless the field `last` is set, each thread must
+        visit its elements in ascending order, so that of equal elements the first one stays."""
         if self.last:
             return [assign(into, Call(self.join(), (into, self.single(running, value))))]
         found = Local(f"{running.stage}_value")
@@ -106,8 +108,8 @@ class PlaceOf(Combine):
         return const(INT64, running.stage, of.field("place"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """As `Combine.of_parts`: finds the part with the best value among the `parts`, and reads the index
-        that it found."""
+        """Like `Combine.of_parts`: finds which of the `parts` has the best value, and reads the index that
+        was stored for that part."""
         assert parts.beside is not None
         winner = f"{parts.name}_part"
         return [(winner, self, parts.beside[1])], parts.chosen(winner)

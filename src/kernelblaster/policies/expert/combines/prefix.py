@@ -1,4 +1,5 @@
-"""The combine of scans (cumsum and the like): for each element, the reduction of all elements up to it."""
+"""The combine (operation of a scan) of cumsum and the like: each element's result is the reduction of all
+elements up to and including it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,9 +13,9 @@ from kernelblaster.policies.expert.expression import Kind
 
 @dataclass(frozen=True)
 class Prefix(Combine):
-    """A scan: for each element, the result of the reduction `of` over it and all elements before it (with
-    `reverse`: after it). Since there is a result for each element, it can only be used by stores that write
-    every element, not by those that write one value for each row."""
+    """A scan: each element's result is the reduction `of` over all elements up to it or, with `reverse`, from
+    it on; the element itself is included. A stage with this combine has a result for each element; only
+    stores that write every element can use it."""
 
     of: Combine
     reverse: bool = False
@@ -48,14 +49,14 @@ class Prefix(Combine):
 
 
 class HasCombine(Protocol):
-    """Anything with a field `combine` (the operation by which elements become one result): a reduction in a
-    kernel, for example."""
+    """Anything with a field `combine`, the operation by which elements become one result. A reduction in a
+    kernel is an example."""
 
     @property
     def combine(self) -> Combine: ...
 
 
 def is_reversed(stages: Iterable[HasCombine]) -> bool:
-    """Whether any of `stages` (the reductions and scans of a kernel) is a scan from the last element
-    backwards."""
+    """True if any of `stages` (the reductions and scans of a kernel) is a scan that goes from the last
+    element to the first."""
     return any(isinstance(stage.combine, Prefix) and stage.combine.reverse for stage in stages)

@@ -1,4 +1,5 @@
-"""The combine of `topk` with k = 2: the second largest element, with the largest one beside it."""
+"""The combine (operation of a reduction) of `topk` with k = 2: its result is the second largest element, and
+its accumulator also has the largest."""
 
 from dataclasses import dataclass
 
@@ -41,8 +42,9 @@ struct JoinLargestTwo {
 
 @dataclass(frozen=True)
 class SecondLargest(Combine):
-    """Keeps the two largest elements; the result is the second. If the largest element occurs twice, it is
-    that one again; if there is only one element, the smallest number of the type."""
+    """The reduction to the second largest element; the accumulator has the two largest. If the largest
+    element occurs twice, the result is equal to it. If there is only one element, it is the least value of
+    the type (-infinity for floating-point numbers). NaN counts as larger than every number."""
 
     @property
     def companion(self) -> tuple[str, Combine]:
@@ -72,8 +74,8 @@ class SecondLargest(Combine):
         return const(running.element, running.stage, of.field("second"))
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """The second largest of the parts' largest elements, or the largest of their second ones, whichever
-        is larger."""
+        """Like `Combine.of_parts`: the result is the larger one of two values, the second largest among the
+        largest elements of the `parts`, and the largest among their second largest elements."""
         assert parts.beside is not None
         runner_up = f"{parts.name}_of_largest"
         stages: list[PartStage] = [(parts.name, MAX, parts.own), (runner_up, self, parts.beside[1])]

@@ -1,7 +1,8 @@
 """Hand-written device code (functions and types, in device_code/*.cuh) that emitted kernels use.
 
-A file includes those that it builds on (`#include "pack.cuh"`); an emitted source contains every file it
-needs once, after the files that it includes."""
+Such a file includes the ones that it builds on (`#include "pack.cuh"`). An emitted source contains each file
+that it needs once, after the files that this one includes.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ class Header:
 
 @cache
 def header(name: str) -> Header:
-    """Reads `name`.cuh and all that it includes from the folder device_code, and leaves the #include lines
-    out of its text. Raises FileNotFoundError when there is no such file."""
+    """Returns the header with the text of `name`.cuh in the folder device_code, and with all headers that
+    this file includes. The #include lines are not part of its text. Raises FileNotFoundError when there is no
+    such file."""
     lines = (FOLDER / f"{name}.cuh").read_text().rstrip("\n").split("\n")
     included = [line for line in lines if line.startswith(INCLUDE)]
     names = [line.removeprefix(INCLUDE).removesuffix('.cuh"') for line in included]
@@ -34,8 +36,8 @@ def header(name: str) -> Header:
 
 
 def in_order(needed: Iterable[Header]) -> list[Header]:
-    """The `needed` headers and all that they include, each once and after its includes. Of several headers
-    with the same name only the first is returned, after what any of them includes."""
+    """Returns the `needed` headers and all that they include, each after its own includes. Only the first of
+    several headers with the same name is returned; it comes after what any of them includes."""
     includes: dict[str, dict[Header, None]] = {}
     waiting = list(needed)
     first = list(waiting)

@@ -64,9 +64,11 @@ SIMPLE = Assignment | Do | Return | Jump  # statements that may stand behind a c
 
 
 class Printer:
-    """Writes the body of one C++ function as text. `renamed` maps parameter names (tensors, sizes, arguments)
-    to the names that the text uses instead. It records the parameters used (`given`), the names of variables
-    and functions that they must not clash with (`declared`), and the headers that it `needs`."""
+    """Writes the body of one C++ function as text. `renamed` maps names of the function's parameters
+    (tensors, sizes, arguments) to the names that the text has in their place. While it prints, it records
+    three things: the parameters that the body uses (`given`), the names of variables and functions that the
+    body declares (`declared`), and the headers of device code that the body `needs`. No parameter may have a
+    name that is in `declared`."""
 
     def __init__(self, renamed: Mapping[str, str]) -> None:
         self._renamed = renamed
@@ -108,7 +110,7 @@ class Printer:
         return self._forms[type(term)](term)[0]
 
     def body(self, body: Body, depth: int = 1) -> list[str]:
-        """The lines of text of the statements `body`, indented by `depth` steps of two spaces."""
+        """Returns the lines of text of the statements `body`, each indented by `depth` times two spaces."""
         indent = STEP * depth
         found: list[str] = []
         for statement in body:
@@ -270,8 +272,8 @@ def _behind(remark: str) -> str:
 
 
 def wrapped(parts: Sequence[str], indent: int, width: int = WIDTH - 14) -> str:
-    """The `parts` joined by commas as text of several lines, each indented by `indent` spaces. A line is
-    broken where it would exceed about `width` letters; a longer part has a line of its own."""
+    """Returns the `parts` joined by commas, as text of several lines, each indented by `indent` spaces. A
+    line ends before it would exceed about `width` letters; a part that is longer has a line of its own."""
     lines, line = [], ""
     for part in parts:
         if line and len(line) + len(part) > width - indent:

@@ -1,7 +1,9 @@
-"""Writes `__global__` kernels and the host function that launches them as CUDA text, from their syntax trees.
+"""Writes `__global__` kernels, and the host function that launches them, as CUDA text from their syntax
+trees.
 
-A kernel has as parameters those tensors, sizes and arguments of the launch function that its body uses, in
-the same order. Where the body declares a variable of the same name, the parameter is renamed."""
+The parameters of a kernel are those of the host function (tensors, sizes, arguments) that its body uses, in
+the same order. If the body declares a variable with the name of a parameter, the parameter is renamed.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,9 +24,9 @@ class TemplateParameter:
 
 @dataclass(frozen=True)
 class Variant:
-    """One instance of a kernel template that the host may launch: its template `arguments`, the `condition`
-    on the sizes under which it is launched (None: always), and its grid size in `blocks`. All are C++
-    expressions; the last two are evaluated by the host."""
+    """One instance of a kernel template that the host may launch: the template `arguments`, the `condition`
+    on the sizes under which it is launched (None: always), and the number of `blocks` of its grid. All are
+    C++ expressions; the host evaluates the last two."""
 
     arguments: tuple[Term, ...]
     condition: Term | None
@@ -33,10 +35,11 @@ class Variant:
 
 @dataclass(frozen=True)
 class Emitted:
-    """What an emitter gives for a kernel: its `body`, and its launch with `threads` per block, grid size in
-    `blocks` (a C++ expression of the host), `shared` bytes of dynamic shared memory, `blocks_per_sm` that
-    must fit on an SM (0: any), `cluster` size in blocks, and the comment `remark` above it. With `parameters`
-    it is a template, launched as the first of its `variants` whose condition holds."""
+    """A kernel as an emitter returns it: the statements of its `body`, and its launch. `blocks` is the grid
+    size (a C++ expression of the host), `threads` the block size, `shared` the dynamic shared memory in
+    bytes, and `cluster` the cluster size in blocks; `blocks_per_sm` blocks must fit on an SM (0: any number).
+    The comment `remark` is written above the kernel. With `parameters` it is a template, and the host
+    launches the first of its `variants` whose condition holds."""
 
     body: Body
     blocks: Term
@@ -62,10 +65,10 @@ class FunctionText:
 def kernel_text(
     name: str, emitted: Emitted, types: Mapping[str, str], constants: Mapping[str, int]
 ) -> FunctionText:
-    """The text of the `__global__` function `name`, with the body, launch bounds and cluster size of
-    `emitted`. `types` maps every parameter that it may have to its C++ type; those that the body uses become
-    its parameters. With `constants` (name of a size to its value) the kernel is a template on a bool: if
-    true, these sizes are compiled in."""
+    """Returns the text of the `__global__` function `name`, with the body, launch bounds and cluster size of
+    `emitted`. `types` has the names and C++ types of all parameters that it may have; those that the body
+    uses become its parameters. `constants` maps names of sizes to their values; if it is not empty, the
+    kernel is a template with a bool, and these sizes are compile-time constants where the bool is true."""
     templates = [parameter.name for parameter in emitted.parameters]
     renamed, printer, lines = printed(emitted.body, types, (CONSTANT.name, *templates))
     given = [found for found in types if found in printer.given]
@@ -93,8 +96,9 @@ def _constant(name: str, value: int, otherwise: str) -> str:
 
 
 def host_function_text(head: str, body: Body, types: Mapping[str, str], last: str) -> FunctionText:
-    """The text of a host function: `head` is its return type and name; its parameters are all of `types`
-    (name to C++ type) and after them `last`, such as "cudaStream_t stream"; its statements are `body`."""
+    """Returns the text of a host function. `head` is its return type and name; its parameters are all of
+    `types` (name to C++ type), followed by `last`, such as "cudaStream_t stream"; its statements are
+    `body`."""
     renamed, printer, lines = printed(body, types, (last.rpartition(" ")[2],))
     parameters = [f"    {kind} {renamed.get(name, name)}" for name, kind in types.items()]
     text = "\n".join([f"{head}(", ",\n".join([*parameters, f"    {last}"]) + ") {", *lines, "}"])
@@ -104,9 +108,9 @@ def host_function_text(head: str, body: Body, types: Mapping[str, str], last: st
 def printed(
     body: Body, given: Iterable[str], declared: Iterable[str]
 ) -> tuple[dict[str, str], Printer, list[str]]:
-    """Prints the statements `body` of a function: (renamed parameters, the printer used, the lines).
-    Parameters in `given` get a new name (x becomes x_given) where the body declares one of the same name, or
-    `declared` has it."""
+    """Prints the statements `body` of a function, and returns (new names of parameters, the printer used, the
+    lines of text). A parameter in `given` is renamed, from x to x_given, if the body declares a variable of
+    the same name or the name is in `declared`; the first result maps its old name to the new one."""
     printer = Printer({})
     lines = printer.body(body)
     taken = printer.declared | set(declared)

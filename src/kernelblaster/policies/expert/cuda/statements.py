@@ -1,7 +1,8 @@
-"""C++ statements as a tree: what a kernel's body is made of.
+"""C++ statements as a syntax tree, of which the bodies of kernels are made.
 
 A body is a sequence of statements; loops, branches, scopes and lambdas have bodies of their own. A name is
-visible in the body that declares it and in bodies within."""
+visible in the body that declares it, and in bodies inside of that one.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,8 +26,9 @@ Body = tuple["Statement", ...]
 
 @dataclass(frozen=True, slots=True)
 class Declarator:
-    """One name of a declaration, with array extents and an initial value if it has one. A `constructed` value
-    is written in parentheses, `name(value)`, instead of after `=`."""
+    """One name of a declaration: its array `extents` (empty for a single variable), and its initial value;
+    None if it has none. A `constructed` value is written in parentheses, `name(value)`, otherwise after
+    `=`."""
 
     name: str
     value: Term | None = None
@@ -54,7 +56,8 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Do:
-    """An expression as a statement, such as a function call or `++i`; `remark` is a comment behind it."""
+    """An expression as a statement of its own, such as a function call or `++i`. `remark` is a comment at the
+    end of the line."""
 
     term: Term
     remark: str = ""
@@ -73,8 +76,9 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """A for loop: `start` declares its variable, `condition` and `step` follow in its head, each left out
-    when None. `unroll` is the factor of `#pragma unroll`, "all" for a full one, 0 for no pragma."""
+    """A for loop: `start` declares its variable, `condition` is tested before each iteration, and `step` is
+    done after it; each is left out if None. `unroll` is the factor of `#pragma unroll`, "all" for complete
+    unrolling, 0 for no pragma."""
 
     start: Declaration | None
     condition: Term | None
@@ -116,8 +120,8 @@ class Assembly:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel launch `<<<...>>>` in host code: grid size in `blocks`, `threads` per block, and `shared`
-    bytes of dynamic shared memory."""
+    """A launch `<<<...>>>` of `kernel` with these `arguments` in host code, with `blocks` blocks in the grid,
+    `threads` per block, and `shared` bytes of dynamic shared memory."""
 
     kernel: Term
     blocks: Term
@@ -219,8 +223,8 @@ def unrolled(name: str, count: Operand, body: Iterable[Statement]) -> For:
 
 
 def once_or_unrolled(name: str, count: int, body: Sequence[Statement]) -> list[Statement]:
-    """The statements `body` in an unrolled loop over `name` from 0 to `count`; when `count` is 1, `body`
-    alone, in which `name` is then not declared."""
+    """Returns the statements `body` in an unrolled loop over `name` from 0 to below `count`. If `count` is 1,
+    `body` is returned without a loop; `name` is not declared then."""
     return list(body) if count == 1 else [unrolled(name, count, body)]
 
 

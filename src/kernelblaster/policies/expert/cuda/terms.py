@@ -1,9 +1,10 @@
-"""C++ expressions as a syntax tree whose nodes are called terms.
+"""C++ expressions as a syntax tree; its nodes are called terms.
 
-Python's operators build them: `block * 128 + row` is the term for that C++ expression; Python numbers become
-literals, and `+ 0` and `* 1` are left out. A name is either `Local`, declared by the kernel or by CUDA, or
-`Given`, a tensor, size or argument passed to the kernel. Where a kernel has both under one name, the printer
-renames the given one."""
+Python's operators build them: `block * 128 + row` is the term for that C++ expression. Python numbers become
+literals; `+ 0` and `* 1` are left out. There are two kinds of names: `Local`, declared by the kernel or by
+CUDA, and `Given`, a parameter of the kernel (tensor, size or argument). If a kernel has both with the same
+name, the printer renames the parameter.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ class LiteralTerm(Term):
 
 @dataclass(frozen=True, slots=True)
 class Prefixed(Term):
-    """The C++ expression of a prefix operator (one of - ! * & ++) and its operand."""
+    """A C++ prefix operator (one of - ! * & ++) applied to `operand`."""
 
     operator: str
     operand: Term
@@ -134,8 +135,8 @@ class Choice(Term):
 
 @dataclass(frozen=True, slots=True)
 class CudaType:
-    """A C++ type as text, and the header (a piece of device code) that defines it; None for types of C++ and
-    CUDA."""
+    """A C++ type as text. `needs` is the header (a piece of device code) that defines it; None for types of
+    C++ and CUDA."""
 
     text: str
     needs: Header | None = None
@@ -152,8 +153,9 @@ class Conversion(Term):
 
 @dataclass(frozen=True, slots=True)
 class DeviceFunction(Term):
-    """The name of a function or type that `header` defines, or, with no header, of a kernel in the same
-    source; `template` are its template arguments. Calling it in Python gives the term of the C++ call."""
+    """The name of a C++ function or type that `header` defines; without a header, that of a kernel in the
+    same source. `template` are its template arguments. Calling the object in Python returns the term for a
+    C++ call of the function."""
 
     name: str
     header: Header | None

@@ -1,2 +1,3 @@
-"""Emitters: modules whose `emit` writes a kernel as CUDA, for the schedules (layouts on the GPU) that the
-module lists in SCHEDULES; the other modules help them. emit.py finds the emitters by that list."""
+"""Emitters: modules whose function `emit` writes a kernel as CUDA. Each lists in SCHEDULES the types of
+schedules (layouts on the GPU) that it is for; emit.py finds it by that list. The other modules of this folder
+help the emitters."""

@@ -1,5 +1,5 @@
-"""Accumulators: the C++ variables in which the reductions of an emitted kernel (its stages) collect elements;
-used by all emitters of reductions and scans."""
+"""Accumulators: the C++ variables in which emitted kernels add up the elements of their reductions (stages),
+or combine them in another way. All emitters of reductions and scans use them."""
 
 from dataclasses import dataclass
 
@@ -17,9 +17,10 @@ from kernelblaster.policies.expert.schedules.reductions import Accumulating
 
 @dataclass(frozen=True)
 class Accumulator:
-    """The C++ variable in which one reduction of a kernel, `stage`, collects elements; `running` has its name
-    and element type. The methods give the C++ that declares it, adds elements to it, and computes the final
-    result from it."""
+    """The C++ variable of one reduction of a kernel (`stage`), in which a thread combines elements. `running`
+    describes it: its name, the type of the elements, and whether it is a double although the elements are
+    float32. The methods give the C++ code that declares the variable, adds elements to it, and computes the
+    final result from it."""
 
     stage: Stage
     running: Running
@@ -38,17 +39,17 @@ class Accumulator:
 
     @property
     def join(self) -> Term:
-        """The C++ functor that makes one accumulator of two, such as those of two threads."""
+        """The C++ functor that joins two accumulators into one, such as those of two threads."""
         return self.stage.combine.join()
 
     @property
     def is_wide(self) -> bool:
-        """Whether the C++ variable is a double although the elements are float32."""
+        """True if the C++ variable is a double although the elements are float32."""
         return self.running.wide
 
     def declared(self, *extents: Operand) -> Statement:
-        """The C++ statement that declares the variable with its start value (such as 0 for a sum); with
-        `extents`, an array of such variables, uninitialized."""
+        """Returns the C++ statement that declares the variable with its start value (such as 0 for a sum) or,
+        with `extents`, an array of such variables, which is not initialized."""
         return declare(self.type, self.name.name, None if extents else self.start, *extents)
 
     def take(self, into: Term, value: Term) -> list[Statement]:
@@ -58,9 +59,9 @@ class Accumulator:
         return self.stage.combine.take_vector(self.running, width)
 
     def given(self, stage: Stage) -> Term | None:
-        """The field of this C++ variable that already has what the reduction `stage` computes (an online
-        softmax also keeps the maximum), so that `stage` needs no variable; None when there is none or the two
-        reduce different elements."""
+        """Returns the field of this C++ variable that already has the result of the reduction `stage`, so
+        that `stage` needs no variable of its own; online softmax, for example, also keeps the maximum. None
+        if there is no such field, or if the two reduce different elements."""
         part = self.stage.combine.given(stage.combine) if stage.body == self.stage.body else None
         return self.name.field(part) if part is not None else None
 
@@ -69,8 +70,9 @@ class Accumulator:
 
 
 def accumulators(kernel: Kernel, plan: Plan) -> list[Accumulator]:
-    """One accumulator for each reduction (stage) of `kernel`, in their order; a sum is in double where the
-    kernel's schedule says so. `plan` has the sizes' names and the type of arithmetic."""
+    """Returns one accumulator for each reduction (stage) of `kernel`, in the order of the stages. A sum of
+    float32 elements is kept in double if the kernel's schedule says so. `plan` gives the names of the sizes
+    and the type of floating-point arithmetic."""
     sizes, values, schedule = plan.sizes[0], values_of(plan), kernel.schedule
     extents = [axis.extent for axis in kernel.reduced]
     place = index_term(indices.row_major((axis.index for axis in kernel.reduced), extents), sizes)

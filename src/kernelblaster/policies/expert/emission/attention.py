@@ -1,9 +1,9 @@
-"""Emits attention as one CUDA kernel that reads packed operands (device_code/online_attention.cuh): a block
-walks over the keys, tile by tile, and scores are never written to memory.
+"""Emits attention as one CUDA kernel that reads packed operands (device_code/online_attention.cuh). A block
+goes over the keys, tile by tile; scores are never written to memory.
 
-The loop over keys is emitted and not part of the hand-written code, because what is applied to a score before
-the softmax (a scale, a mask, a bias) is written there. Tiles that a mask hides from all queries of a block
-are left out.
+The loop over keys is generated for each kernel, unlike the device code that it calls, because it contains
+what is applied to a score before the softmax: a scale, a mask, a bias. Tiles of keys that a mask hides from
+all queries of a block are skipped.
 """
 
 from dataclasses import dataclass
@@ -86,7 +86,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class AttentionKernel:
-    """Writes the body of one attention kernel as C++ statements; each method writes one part of it."""
+    """Writes the body of one attention kernel as C++ statements; each method writes one part of it. `kernel`
+    is that kernel within `plan`, `tile` its layout on the GPU, and `attention` the formula that it
+    computes."""
 
     kernel: Kernel
     plan: Plan

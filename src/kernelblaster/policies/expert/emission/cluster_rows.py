@@ -1,9 +1,9 @@
-"""Emits kernels that reduce one row with a thread-block cluster: each block keeps its slice of the row in
-registers and shared memory.
+"""Emits kernels in which a thread-block cluster reduces one row: each block of the cluster keeps its slice of
+the row in registers and shared memory.
 
-A thread reads from shared memory only what it copied there itself, so that no barriers are needed but those
-of the cluster. A persistent cluster processes several rows: as soon as a vector of the present row has been
-used for the last time, the same vector of the next row is prefetched in its place.
+A thread reads from shared memory only what it copied there itself, so that the only barriers are those of the
+cluster. A persistent cluster processes several rows: once a vector of the current row has been used for the
+last time, the same vector of the next row is prefetched into its registers or shared memory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,8 +67,9 @@ THREAD_IN_ROW = Local("thread")
 
 
 def blocks(schedule: ClusterRows, total: Term) -> Term:
-    """The grid size of a launch for `total` rows, as a C++ expression of the host: one cluster for each row;
-    if the schedule is persistent, at most as many clusters as the GPU runs at once."""
+    """Returns the number of blocks of a launch for `total` rows, as a C++ expression of the host. There is
+    one cluster for each row; if the schedule is persistent, at most as many clusters as the GPU runs at
+    once."""
     most = schedule.resident
     return (Choice(total < most, total, term(most)) if schedule.persistent else total) * schedule.blocks
 
@@ -83,9 +84,10 @@ def head(schedule: ClusterRows, total: Term) -> list[Statement]:
 
 
 def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
-    """C++ statements that compute the number of the row that the cluster processes next (`next`) and whether
-    there is one, being below `total` (`more`); if so, they arrive at the cluster barrier. `row` is the
-    variable of the present row, `number` its type."""
+    """Returns C++ statements that declare `next`, the number of the row that the cluster processes next, and
+    `more`, which is true if `next` is below `total`, the number of rows. If `more`, the thread also arrives
+    at the cluster barrier. `row` is the name of the variable with the number of the current row, `number` its
+    C++ type."""
     return [
         const(number, NEXT.name, Local(row) + GRID / BLOCKS),
         const(BOOL, "more", NEXT < total),
@@ -94,8 +96,8 @@ def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
 
 
 def step_to_next_row(row: str) -> list[Statement]:
-    """C++ statements that end an iteration of the loop over rows: break if there is no next row, else set the
-    variable `row` to it and wait at the cluster barrier."""
+    """Returns C++ statements that end an iteration of the loop over rows: they leave the loop if there is no
+    next row; otherwise they set the variable named `row` to its number, and wait at the cluster barrier."""
     return [
         when(Prefixed("!", MORE), BREAK),
         assign(Local(row), NEXT),
@@ -108,9 +110,9 @@ def _wait(remark: str) -> Statement:
 
 
 def slice_of_row(number: CudaType, elements: Term) -> list[Statement]:
-    """C++ statements that declare which vectors of the row this block of the cluster processes: those with
-    numbers from `begin` to below `packs`; slices are whole cache lines. `elements` is the length of the row,
-    `number` the C++ type of the two variables."""
+    """Returns C++ statements that declare `begin` and `packs`: the block processes the vectors of the row
+    numbered from `begin` to below `packs`. Slices begin at multiples of whole cache lines. `elements` is the
+    number of elements of the row, `number` the C++ type of the two variables."""
     row_packs, share, line = local("row_packs", "share", "LINE")
     return [
         constexpr("LINE", term(LINE) / WIDTH),
@@ -122,18 +124,19 @@ def slice_of_row(number: CudaType, elements: Term) -> list[Statement]:
 
 @dataclass(frozen=True)
 class Resident:
-    """A tensor of which each block of a cluster keeps its slice of the row on chip: `pack` is the C++ type of
-    its vectors, `place` the address in global memory of the vector whose number is in the variable `at`."""
+    """A tensor of which each block of a cluster keeps its slice of the row in registers and shared memory.
+    `pack` is the C++ type of its vectors; `place` is the C++ expression of a vector's address in global
+    memory, where the variable `at` is the vector's number."""
 
     pack: CudaType
     place: Term
 
 
 def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, Resident]) -> list[Statement]:
-    """C++ statements that start to read this block's slice of the row of each tensor in `packs` (by name).
-    Each thread reads its first vectors, as many as `schedule` says, into registers, and the next ones to
-    shared memory by asynchronous copies. Then the statements wait until all blocks of the cluster have
-    started. `number` is the C++ type of vector numbers."""
+    """Returns C++ statements that start to read this block's slice of the row of each tensor in `packs` (by
+    name), and then wait until all blocks of the cluster have started. A thread reads its first vectors into
+    registers, and the next ones into shared memory by asynchronous copies; `schedule` says how many. `number`
+    is the C++ type of vector numbers."""
     found: list[Statement] = []
     start = BEGIN + THREAD_IN_ROW
     if packs and schedule.register_elements:
@@ -171,10 +174,11 @@ def read_residents(number: CudaType, schedule: ClusterRows, packs: Mapping[str, 
 def over_registers(
     number: CudaType, start: Term, take: Statement, following: Mapping[str, Term]
 ) -> Statement:
-    """The C++ loop that executes the statement `take` for each vector that a thread has in registers. `start`
-    is the number of the first one, of the C++ type `number`. Bounds checks are left out if every thread has
-    all of its vectors. `following` maps tensors to addresses in the next row: after its use each vector is
-    overwritten by the one read from there."""
+    """Returns the C++ loop that executes the statement `take` for each vector that a thread has in registers.
+    `start` is the number of the thread's first vector, of the C++ type `number`. Bounds checks are left out
+    if every thread has all of its vectors. `following` maps names of tensors to addresses in the next row;
+    after the use of a vector of such a tensor, it is overwritten by the vector at that address. It is empty
+    if there is no next row."""
     held = [when(MORE, assign(Local(f"{n}_held")[K], read(place))) for n, place in following.items()]
     taken = [take, *held]
     sure, unsure = (over_packs(number, HELD, start, found) for found in (taken, [when(AT < PACKS, *taken)]))
@@ -184,11 +188,12 @@ def over_registers(
 def over_shared(
     number: CudaType, before: Term | None, take: Statement, following: Mapping[str, Term]
 ) -> list[Statement]:
-    """The C++ loops that execute the statement `take` for each vector that a thread has in shared memory;
-    with `before`, the first one comes that many vectors after the thread's first vector, with None it is the
-    first. Vectors are processed in batches, each as soon as its asynchronous copies have arrived. `following`
-    maps tensors to addresses in the next row: if it has any, nothing is waited for, and after its use each
-    vector is overwritten by the one there. `number` is the C++ type of vector numbers."""
+    """Returns the C++ loops that execute the statement `take` for each vector that a thread has in shared
+    memory. `before` is how many vectors of the slice come before the first of these, because they are in
+    registers; None if there are none. Vectors are taken in batches, each as soon as its asynchronous copies
+    have arrived. `following` maps names of tensors to addresses in the next row: if it is not empty, the
+    loops do not wait for copies, and after its use each vector is overwritten by an asynchronous copy from
+    there. `number` is the C++ type of vector numbers."""
     moved: Operand = 0 if before is None else before
     here = const(number, "at", BEGIN + THREAD_IN_ROW + moved + K * THREADS)
     copies = [
@@ -234,9 +239,10 @@ def _places(packs: Mapping[str, Resident]) -> list[Statement]:
 
 
 def combine(slots: Mapping[int, Accumulator]) -> list[Statement]:
-    """C++ statements that combine the accumulators of all blocks of the cluster, so that every thread has the
-    total in its own accumulator, with a single cluster barrier. `slots` has the accumulators by the number of
-    the place in shared memory through which each is exchanged."""
+    """Returns C++ statements that combine the accumulators of all blocks of the cluster, with a single
+    cluster barrier. Afterwards the accumulators of every thread hold the total of the whole cluster. `slots`
+    maps numbers of places in shared memory to the accumulators that are exchanged through them, a place for
+    each."""
     tell = [Do(tell_cluster.of(THREADS, BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     hear = [Do(hear_cluster.of(BLOCKS, slot)(a.name, a.join)) for slot, a in slots.items()]
     return [*tell, Do(meet_cluster()), *hear]

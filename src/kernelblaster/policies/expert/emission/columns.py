@@ -1,6 +1,6 @@
-"""Emits reductions across memory (down the columns of a row-major matrix, one result per column): each lane
-of a warp has a vector of neighbouring columns, the warps of a block divide the rows among them, and their
-results are combined in shared memory."""
+"""Emits reductions across memory (down the columns of a row-major matrix, one result for each column). Each
+lane of a warp has a vector of neighbouring columns; the warps of a block share the rows, and combine their
+results in shared memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -67,9 +67,9 @@ WARPS, WIDTH, INSIDE, ROW, TURN = local("WARPS", "WIDTH", "inside", "row", "turn
 
 @dataclass(frozen=True)
 class ColumnWriter:
-    """A reduction across memory (over rows, a result for each column), ready to be written as CUDA: `access`
-    says which loads and stores can be vectors, `values` writes its expressions as C++, `found` are the
-    accumulators of its reductions."""
+    """A reduction across memory (down the rows of a matrix, one result for each column) with what is needed
+    to write it as CUDA: `schedule` is its layout on the GPU, `access` tells which loads and stores can be
+    vectors, `values` writes its expressions as C++, and `found` are the accumulators of its reductions."""
 
     kernel: Kernel
     plan: Plan
@@ -144,9 +144,9 @@ def _place(columns: ColumnWriter) -> list[Statement]:
 
 @dataclass(frozen=True)
 class ShortSums:
-    """C++ statements by which a thread sums a few rows in the elements' own type and only then adds that sum
-    to the accumulator in double: `before` sets the short sums to 0, `body` adds a row to them, `after` adds
-    them to the accumulator."""
+    """C++ statements by which a thread first adds up a few rows in the elements' own type, in short sums, and
+    then adds these to accumulators in double. `before` sets the short sums to 0, `body` adds one row to them,
+    `after` adds them to the accumulators."""
 
     before: Sequence[Statement]
     body: Sequence[Statement]
@@ -214,8 +214,9 @@ def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[S
 
 @dataclass(frozen=True)
 class RowLoop:
-    """The head of the emitted loop over rows: the name of its variable, its `first` value and its `end`
-    (exclusive), and in `inside` the C++ statements that compute the variables of the reduced axes from it."""
+    """The head of an emitted loop over rows: the name of its variable, its `first` value and its `end`
+    (exclusive). `inside` are the C++ statements at the start of the loop's body that compute the variables of
+    the reduced axes from that variable."""
 
     name: str
     first: Term

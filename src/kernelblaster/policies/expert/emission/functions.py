@@ -1,5 +1,5 @@
-"""The CUDA device functions and types that emitted kernels use, as terms for the emitters, each with the
-header in device_code/ that defines it."""
+"""The device functions and types that emitted kernels use, as Python objects that emitters call to write a
+C++ call. Each names the file of device_code/ (or the CUDA header) that defines it."""
 
 from kernelblaster.policies.expert.cuda.headers import Header, header
 from kernelblaster.policies.expert.cuda.terms import CudaType, DeviceFunction, Operand

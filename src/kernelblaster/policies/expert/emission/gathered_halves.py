@@ -1,10 +1,10 @@
 """Emits convolutions as matrix products (implicit GEMM) on tensor cores in half precision, after exact
 scaling by powers of two (device_code/gathered_halves.cuh).
 
-A thread gathers the elements of one column from the input tensor into registers while earlier tiles are
-multiplied, and then writes them to shared memory as halves, divided by the column's power of two. When later
-elements of a column need a larger power of two, the sums that were computed with the smaller one are rescaled
-after the tile's barrier.
+While earlier tiles are multiplied, a thread gathers the elements of one column from the input tensor into
+registers. Then it divides them by the column's power of two and writes them to shared memory as halves. If
+later elements of the column need a larger power of two, the sums that were computed with the smaller one are
+rescaled after the tile's barrier.
 """
 
 from dataclasses import dataclass
@@ -120,8 +120,8 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class HalvesKernel(GatheredKernel):
-    """Writes the body of one product in half precision as C++ statements; each method writes one part of
-    it."""
+    """Writes the body of one kernel as C++ statements: a convolution as a matrix product whose operands are
+    rounded to half precision (the schedule `GatheredHalves`). Each method writes one part of it."""
 
     @property
     def _operand(self) -> tuple[Load, Load]:

@@ -1,10 +1,11 @@
 """Emits convolutions as matrix products (implicit GEMM) on tensor cores in TF32
 (device_code/multiply_tf32.cuh). The right operand is gathered: its elements are read from the input tensor
-under conditions (inside or padding).
+where they lie inside of it, and are 0 in the padding.
 
-A thread gathers elements of one column: their first address, and the conditions that hold for all of them,
-are computed once for each point of the outer K (summed) axes. Tiles of both operands are copied to shared
-memory several steps ahead."""
+A thread gathers elements of one column. The address of the first of them, and the conditions that hold for
+all, are computed once for each point of the outer K (summed) axes. Tiles of both operands are copied to
+shared memory several steps ahead.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -95,8 +96,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class GatheredKernel:
-    """Writes the body of one product whose right operand is gathered, as C++ statements; each method writes
-    one part of it."""
+    """Writes the body of one kernel as C++ statements: a convolution as a matrix product whose right operand
+    is gathered from the input tensor. Each method writes one part of it. `kernel` is that kernel within
+    `plan`, `tile` its layout on the GPU, and `product` tells which of its axes are rows, columns and K."""
 
     kernel: Kernel
     plan: Plan
@@ -396,8 +398,9 @@ class GatheredKernel:
 
 
 def named_k(axes: tuple[Axis, ...], wanted: set[str], plan: Plan) -> list[Statement]:
-    """C++ statements that declare the variables of the inner K (summed) axes from the variable `k`, their
-    row-major running number; only those of `axes` whose names are in `wanted`."""
+    """Returns C++ statements that declare the variables of the inner K (summed) axes and compute them from
+    the variable `k`, the row-major linear index over `axes`. Only variables whose names are in `wanted` are
+    declared."""
     if len(axes) == 1:
         return [const(INT64, axes[0].name, K)] if wanted else []
     return unravel("k", axes, plan.sizes[0], wanted)

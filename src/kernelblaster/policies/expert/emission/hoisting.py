@@ -1,5 +1,6 @@
 """Loop-invariant code motion: subexpressions that are the same for all elements of a row are computed once,
-before the loop over the elements. The compiler does not do so where elements are read under a condition."""
+before the loop over the elements. The CUDA compiler does not do this for elements that are read under a
+condition."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,10 +22,10 @@ from kernelblaster.policies.expert.expression import (
 def hoisted(
     expressions: Sequence[Expression], moving: set[str], values: Values, prefix: str
 ) -> tuple[list[Statement], list[Expression]]:
-    """Moves subexpressions that do not depend on the loop variables `moving` in front of their loop. Returns
-    (C++ statements that declare a constant for each such subexpression, to be put before the loop; the
-    `expressions` rewritten to use these constants). The names of the constants begin with `prefix`; `values`
-    writes expressions as C++."""
+    """Moves subexpressions that do not depend on the loop variables `moving` in front of the loop. Returns
+    (C++ statements for in front of the loop, which declare a constant for each such subexpression; the
+    `expressions` with these constants in place of the subexpressions). Names of the constants begin with
+    `prefix`; `values` writes expressions as C++."""
     found = dict.fromkeys(part for expression in expressions for part in _invariant(expression, moving))
     names = {part: Reduced(f"{prefix}_fixed{place}", part.kind) for place, part in enumerate(found)}
     declared: list[Statement] = [

@@ -1,5 +1,5 @@
-"""`launched`: adds to the body of an emitted kernel the parameters of its launch. Grid, cluster and block
-size are computed from where the kernel's loops run on the GPU."""
+"""`launched`: completes an emitted kernel by the parameters of its launch. Grid, cluster and block size
+follow from where the kernel's loops run on the GPU (nest.py)."""
 
 from collections.abc import Collection, Sequence
 
@@ -21,11 +21,11 @@ def launched(
     parameters: tuple[TemplateParameter, ...] = (),
     variants: tuple[Variant, ...] = (),
 ) -> Emitted:
-    """The kernel with this `body` and the parameters of its launch. Block, cluster and grid size are computed
-    from `nest`, which says where the kernel's loops run; `blocks` replaces the grid size, as for persistent
-    kernels. `sizes` are the names of the tensor sizes, which the host knows; `shared` is the dynamic shared
-    memory in bytes; `blocks_per_sm`, if not 0, goes into the launch bounds. With template `parameters`,
-    `variants` are the instances that the host chooses from."""
+    """Returns the kernel with this `body` and the parameters of its launch. Block, cluster and grid size
+    follow from `nest`, which says where the kernel's loops run; if `blocks` is given, it is the grid size
+    instead, as for persistent kernels. `sizes` are the names of the tensor sizes, which the host knows;
+    `shared` is the dynamic shared memory of a block in bytes; `blocks_per_sm`, if not 0, goes into the launch
+    bounds. With template `parameters`, the host launches the first of `variants` whose condition holds."""
     return Emitted(
         body=tuple(body),
         blocks=index_term(nest.blocks(), sizes) if blocks is None else blocks,

@@ -1,9 +1,11 @@
-"""Emits matrix products by tensor cores on packed operands (packing.py), with the `mma` instructions of
+"""Emits matrix products on tensor cores with packed operands (packing.py), by the `mma` instructions of
 single warps.
 
-The loop over tiles is one device function; a kernel calls it for its block of results and then computes and
-stores what is fused behind the product. Tensor cores truncate towards zero when they add: after every few
-tiles their sums are therefore added to sums in ordinary float arithmetic, which rounds to nearest."""
+The loop over tiles is a hand-written device function. A kernel calls it for its block of results, and then
+computes and stores what was fused behind the product. Tensor cores truncate towards zero when they add.
+Therefore their sums are added, after every few tiles, to sums in ordinary float arithmetic, which rounds to
+nearest.
+"""
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.cuda.headers import header
@@ -86,9 +88,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 class TensorKernel:
-    """Writes those parts of a matrix product on tensor cores that are the same for `mma` and `wgmma`
-    instructions. The operands are packed: each element is split into half-precision numbers, which are stored
-    in the order in which tiles are read."""
+    """Writes the parts of `kernel`, a matrix product on tensor cores, that are the same for `mma` and `wgmma`
+    instructions. The operands are packed: each element is stored as one or several half-precision numbers, in
+    the order in which tiles are read."""
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         tile, product = kernel.schedule, as_product(kernel, plan)
@@ -111,9 +113,9 @@ class TensorKernel:
         return self._index(self.nest().blocks())
 
     def shape(self) -> tuple[int, ...]:
-        """The template arguments of the device functions that multiply tiles: rows and columns of a block's
-        results, tiles of the K axis in shared memory at once, and the number of half-precision numbers that
-        an element is split into."""
+        """Returns the template arguments of the device functions that multiply tiles, four numbers: rows and
+        columns of the results of a block, how many tiles along the K axis are in shared memory at once, and
+        into how many half-precision numbers each element is split."""
         return self.tile.block_m, self.tile.block_n, self.tile.stages, self.left.terms
 
     def counts(self) -> list[Statement]:
@@ -129,8 +131,8 @@ class TensorKernel:
         return [const(INT64, name, self._index(value)) for name, value in found.items()]
 
     def block_place(self) -> list[Statement]:
-        """C++ statements that compute which tile of the result a block has (`block_row`, `block_column`,
-        `batch`) from the block's number."""
+        """Returns C++ statements that compute from the block's number which tile of which matrix it computes:
+        the variables `block_row` and `block_column`, and `batch` if there are several matrices."""
         product = self.product
         outer = ([product.part] if product.part else []) + list(product.batch)
         found: list[Statement] = []
@@ -159,12 +161,13 @@ class TensorKernel:
         ]
 
     def tile_range(self) -> tuple[Term, Term]:
-        """Two C++ expressions: the number of tiles along the whole K axis, and the number of them that this
-        block multiplies (fewer if the K axis is cut into pieces)."""
+        """Returns two C++ expressions: how many tiles there are along the whole K axis, and how many of them
+        this block multiplies. The latter is less if the K axis is cut into pieces (split-K)."""
         return cast(INT, TILES), cast(INT, Local("tile_count") if self.product.part else TILES)
 
     def operand_starts(self) -> tuple[Term, Term]:
-        """The C++ addresses of the first tile that a block reads of the packed left and right operand."""
+        """Returns the C++ addresses of the first tile that a block reads of the packed left operand, and of
+        the packed right operand."""
 
         def start(buffer: Buffer, block: Term, size: int, rows: Term) -> Term:
             first = block * (size // SLAB_ROWS) if size > SLAB_ROWS else block
@@ -180,9 +183,9 @@ class TensorKernel:
         )
 
     def scales(self) -> Term:
-        """The C++ value of type `Scales`: pointers to the scale factors of a block's rows and columns, and
-        their strides; empty where operands are of a half precision themselves, so that they are neither split
-        nor scaled."""
+        """Returns the C++ value of type `Scales`: pointers to the scale factors of the block's rows and
+        columns, and the strides of both. It is empty if the operands are half-precision tensors, which are
+        neither split nor scaled."""
         if self.left.terms == 1:
             return Braces((), SCALES_TYPE)
 
@@ -205,10 +208,11 @@ class TensorKernel:
         return BATCH % self._index(self.product.extent(self.product.batch)) if self.product.part else BATCH
 
     def results(self, *, parts: int, row: Term, elements: int, column: Term, result: Term) -> Statement:
-        """The C++ loops over the results that a thread has in registers, `parts` rows with `elements` results
-        each. For each result they compute what is fused behind the product, and store it. `part` and `e` are
-        the loop variables; `row` and `column` are C++ expressions of them for the position of the result in
-        the block's tile, `result` for its sum."""
+        """Returns the C++ loops over the results that a thread has in registers: a loop over `parts` rows
+        with the variable `part`, and in it one over the `elements` results of a row with the variable `e`.
+        For each result they compute and store what is fused behind the product. `row` and `column` are the
+        C++ expressions of its row and column in the whole matrix, `result` that of its sum; all may use
+        `part` and `e`."""
         product = self.product
         inner: list[Statement] = [
             const(INT64, "column", column),

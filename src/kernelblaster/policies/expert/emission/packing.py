@@ -1,13 +1,16 @@
-"""Emits the kernels that pack an operand of a matrix product for tensor cores: they rearrange it, pad it with
-zeros, and store each element as one to three half-precision numbers (terms) whose sum it is.
+"""Emits the kernels that pack an operand of a matrix product for tensor cores: they rearrange the operand,
+pad it with zeros, and store each element as one to three half-precision numbers (terms) whose sum is the
+element.
 
-A packed operand is a sequence of slabs of 64 rows; a slab is a sequence of tiles of 32 elements of the K
-axis; a tile holds its terms one after another, each as 64 rows of 32 numbers. Within a row, the four groups
-of 8 numbers are permuted depending on the row's number (a swizzle), so that reading 8 rows at once touches
-every bank of shared memory. The product's kernel therefore copies tiles to shared memory as they are.
+A packed operand is a sequence of slabs of 64 rows. A slab is a sequence of tiles of 32 elements of the K
+axis. A tile has its first terms first, then its second terms, and so on, each as 64 rows of 32 numbers.
+Within a row, the four groups of 8 numbers are permuted depending on the number of the row (a swizzle), so
+that reading 8 rows at once touches every bank of shared memory. The product's kernel can therefore copy tiles
+to shared memory as they are.
 
-Elements that are split into two terms are scaled first, by one power of two for every four tiles of a row.
-Three are bfloat16, which has the range of float32."""
+Elements that are split into two terms (float16) are scaled before, by one power of two for every four tiles
+of a row. Elements that are split into three are not: these are bfloat16, which has the range of float32.
+"""
 
 from dataclasses import replace
 
@@ -66,8 +69,9 @@ ZERO_FLOAT = LiteralTerm("0.0f")
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
-    """The kernel that packs the operand which `kernel` stores. A block packs four neighbouring tiles of one
-    slab (64 rows); a thread packs 8 neighbouring elements of one row in each of these tiles."""
+    """Returns the kernel that packs one operand, the one that `kernel` stores. A block packs four
+    neighbouring tiles of one slab (64 rows); a thread packs 8 neighbouring elements of one row in each of
+    these tiles."""
     schedule = kernel.schedule
     assert isinstance(schedule, Packing)
     store = kernel.stores[0]

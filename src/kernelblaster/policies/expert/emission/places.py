@@ -1,5 +1,5 @@
-"""Code that several emitters share: C++ statements that compute the variables of a kernel's axes (loops) from
-one linear index, and C++ loops over axes."""
+"""C++ code that several emitters need: statements that compute the variables of several axes (loops) from one
+linear index, and loops over axes."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -16,9 +16,9 @@ Sizes = Collection[str]
 def unravel(
     linear: str, axes: Sequence[Axis], sizes: Sizes, wanted: set[str] | None = None
 ) -> list[Statement]:
-    """C++ statements that declare the variables of the loops `axes` and compute them from the variable
-    `linear`, their row-major running number (the last axis fastest); only those in `wanted` unless that is
-    None. Axes of extent 1 have no variable. `sizes` are the names of tensor sizes."""
+    """Returns C++ statements that declare the variables of `axes` and compute them from the variable named
+    `linear`, their row-major linear index (the last axis varies fastest). Only the axes named in `wanted` are
+    declared, all if it is None; axes of extent 1 have no variable. `sizes` are the names of tensor sizes."""
     found: list[Statement] = []
     for place, axis in enumerate(axes):
         inner = indices.product(a.extent for a in axes[place + 1 :])
@@ -33,9 +33,10 @@ def unravel(
 def unravel_term(
     linear: Term, axes: Iterable[Axis], names: set[str], sizes: Sizes, *, narrow: bool
 ) -> list[Statement]:
-    """C++ statements that declare the variables of those `axes` that are in `names` and compute them from
-    `linear`, a C++ expression of their row-major running number (the last axis fastest). With `narrow` all
-    numbers fit in 32 bits, and divisors are cast to unsigned. `sizes` are the names of tensor sizes."""
+    """Returns C++ statements that declare the variables of those `axes` that are in `names`, and compute them
+    from `linear`, the C++ expression of the row-major linear index over all `axes` (the last axis varies
+    fastest). `narrow` says that all numbers fit in 32 bits; divisors are then cast to unsigned. `sizes` are
+    the names of tensor sizes."""
     found: list[Statement] = []
     inner = indices.ONE
     listed = list(axes)
@@ -58,17 +59,17 @@ def unravel_term(
 
 
 def running(default: str, axes: Sequence[Axis], sizes: Sizes) -> tuple[str, list[Statement]]:
-    """The name of the C++ variable for the running number over all `axes`, and the statements that declare
-    the axes' own variables from it. If only one axis has an extent other than 1, that axis's variable is the
-    running number and nothing is declared; else the name is `default`. `sizes` are the names of tensor
+    """Returns (the name of the C++ variable for the linear index over all `axes`, statements that compute the
+    axes' own variables from it). If only one axis has an extent other than 1, its own variable is the linear
+    index and there are no statements; otherwise the name is `default`. `sizes` are the names of tensor
     sizes."""
     moving = [axis for axis in axes if not axis.once]
     return (moving[0].name, []) if len(moving) == 1 else (default, unravel(default, axes, sizes))
 
 
 def nested(axes: Sequence[Axis], sizes: Sizes, body: Sequence[Statement]) -> list[Statement]:
-    """The statements `body` within one C++ loop for each axis, the last axis innermost; axes of extent 1 have
-    no loop. `sizes` are the names of tensor sizes."""
+    """Returns the C++ statements `body` inside nested loops, one for each axis, the last axis innermost. Axes
+    of extent 1 have no loop. `sizes` are the names of tensor sizes."""
     found = list(body)
     for axis in reversed([axis for axis in axes if not axis.once]):
         first, last = index_term(axis.begin, sizes), index_term(axis.end, sizes)
@@ -77,10 +78,10 @@ def nested(axes: Sequence[Axis], sizes: Sizes, body: Sequence[Statement]) -> lis
 
 
 def grouped_tiles(number: Term, rows: Term, columns: Term, raster: int) -> list[Statement]:
-    """C++ statements that declare `block_row` and `block_column`, the tile that a block computes, from the
-    block's `number` among `rows` x `columns` tiles. Tiles are numbered in groups of `raster` rows (the last
-    group may have fewer), column by column within a group, so that blocks that run together share operands in
-    the L2 cache."""
+    """Returns C++ statements that declare `block_row` and `block_column`, the position of the tile that a
+    block computes, from the block's `number` among `rows` x `columns` tiles. Blocks are numbered in groups of
+    `raster` rows of tiles (the last group may have fewer), column by column within a group, so that blocks
+    that run at the same time read the same operands from the L2 cache."""
     place, group, group_row, group_rows = local("place", "group", "group_row", "group_rows")
     left = rows - group_row
     return [

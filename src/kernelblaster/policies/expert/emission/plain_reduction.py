@@ -1,9 +1,9 @@
-"""Emits reductions and matrix products as they are first written, before any technique: each result is
-computed by one thread, or by the threads of a block together.
+"""Emits reductions and matrix products in their first layout, before any technique: each result is computed
+by one thread, or by all threads of a block.
 
 The kernel loops over the elements once for each of its reductions (stages), and once more to compute values
-that are stored for every element. Techniques replace this layout by rows (rows.py), columns (columns.py) or
-tiles (tiled_product.py).
+that are stored for every element. Techniques replace this layout by others, which other files emit: rows.py,
+columns.py, tiled_product.py.
 """
 
 from kernelblaster.policies.expert.cuda.source import Emitted

@@ -1,5 +1,5 @@
-"""Emits pointwise kernels: one thread for each element, or for vectors of neighbouring elements that it reads
-and writes at once."""
+"""Emits pointwise kernels, in which a thread has one element, or vectors of neighbouring elements, each of
+which it loads and stores with one instruction."""
 
 from dataclasses import replace
 

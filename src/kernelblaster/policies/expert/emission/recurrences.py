@@ -1,5 +1,5 @@
-"""Emits the kernel for one time step of a recurrent layer (LSTM, GRU, RNN) in which the lanes of a warp share
-each sum (schedule StepByWarps)."""
+"""Emits the kernel of one time step of a recurrent layer (LSTM, GRU, RNN) in the layout `StepByWarps`, in
+which the lanes of a warp share the terms of each sum."""
 
 from kernelblaster.devices.occupancy import WARP
 from kernelblaster.policies.expert import index as indices

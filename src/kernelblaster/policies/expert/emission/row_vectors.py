@@ -1,7 +1,7 @@
-"""The parts of emitted row kernels (rows.py) that concern vectors, groups of neighbouring elements of a row:
-C++ code that determines which vectors a thread has, reads them, keeps them on chip between passes over the
-row, and loops over them in a pass. In the emitted code, the variable `at` is the number of a vector within
-the row."""
+"""Parts of emitted row kernels (rows.py) that concern vectors, groups of neighbouring elements of a row. They
+give the C++ code that determines which vectors a thread processes, reads them, keeps them in registers or
+shared memory between passes over the row, and loops over them in a pass. In the emitted code the variable
+`at` is the number of a vector within its row."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -67,8 +67,9 @@ REST = Local("REST")
 
 
 def pack_range(rows: RowWriter) -> list[Statement]:
-    """C++ statements that declare which vectors of the row are processed here: those with numbers below
-    `packs` and, if the row is cut into parts or shared by the blocks of a cluster, from `begin` on."""
+    """Returns C++ statements that declare which vectors the threads that share a row process: those numbered
+    from `begin` to below `packs`. `begin` is declared only if the row is cut into parts or shared by the
+    blocks of a cluster; otherwise they begin at 0."""
     outer, *rest = rows.kernel.reduced
     step = indices.product(axis.extent for axis in rest)
     end = rows.index(indices.multiply(outer.end, step))
@@ -91,8 +92,8 @@ def _start(rows: RowWriter) -> Term:
 
 
 def position(rows: RowWriter, names: set[str]) -> list[Statement]:
-    """C++ statements that declare those loop variables along the row that are in `names`, with their values
-    at the first element of the vector whose number is in the variable `at`."""
+    """Returns C++ statements that declare those loop variables along the row that are in `names`. Their
+    values are the position of the first element of a vector; the vector's number is in the variable `at`."""
     *outer, inner = rows.kernel.reduced
     if not outer:
         first = cast(INT64, AT) * WIDTH
@@ -113,9 +114,9 @@ def position(rows: RowWriter, names: set[str]) -> list[Statement]:
 
 
 def divides(rows: RowWriter) -> bool:
-    """Whether the emitted code needs a `Divider`, a C++ object that divides 32-bit numbers by a divisor that
-    is fixed for a launch by multiplying instead. It does if the row has two axes, so that element numbers are
-    divided by the extent of the inner one, and these numbers fit in 32 bits."""
+    """True if the emitted code uses a `Divider`, a C++ object that divides 32-bit numbers by a fixed number
+    without a division instruction. That is so if the row has two axes, because element numbers are then
+    divided by the extent of the inner one, and if these numbers fit in 32 bits."""
     return len(rows.kernel.reduced) == 2 and rows.narrow
 
 
@@ -130,9 +131,10 @@ Moved = TypeVar("Moved", bound=Load | Gather | Store)
 
 
 def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
-    """The load or store `moved`, with its indices rewritten so that its vector can be addressed by as few
-    loop variables as possible, and the names of the loop variables that they use. If the row is contiguous in
-    memory over all of its axes, that is only the running number of the element within the row."""
+    """Rewrites the indices of `moved`, a load or store of a vector, so that its address needs as few loop
+    variables as possible. Returns (the rewritten load or store, the names of the loop variables that its
+    indices use). If the tensor is contiguous along the whole row, that is a single one, the number of the
+    element within the row."""
     address = indices.row_major(moved.position, rows.plan.buffers[moved.buffer].shape)
     values = rows.straight(address)
     if values and not isinstance(moved, Gather) and moved not in rows.access.guards:
@@ -143,9 +145,9 @@ def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
 
 
 def axes(rows: RowWriter, names: set[str] | None = None) -> list[Statement]:
-    """C++ statements that declare the variables of the loops over rows (the kernel's axes) from the row's
-    number: all of them, or only those in `names`. Empty when there is a single axis, because its variable is
-    the row's number itself."""
+    """Returns C++ statements that compute the variables of the kernel's axes (its loops over rows) from the
+    number of the row: all of them if `names` is None, else only those in `names`. Empty when there is a
+    single axis, because its variable is the number of the row."""
     kind, name = rows.row
     found = rows.kernel.axes
     if len(found) == 1:
@@ -159,9 +161,9 @@ def _takes_at(rows: RowWriter) -> LambdaParameter:
 
 
 def places(rows: RowWriter) -> list[Statement]:
-    """C++ declarations of a lambda `place_<name>` for each tensor that a cluster keeps on chip: from a
-    vector's number (and, in a persistent cluster, a row's number) it gives the vector's address in global
-    memory. Empty without a cluster."""
+    """Returns the C++ declarations of a lambda `place_<name>` for each tensor that a cluster keeps in
+    registers and shared memory. The lambda takes the number of a vector (in a persistent cluster, the number
+    of a row before it) and returns the address of that vector in global memory. Empty without a cluster."""
     found: list[Statement] = []
     row = (LambdaParameter(*rows.row),) if rows.persistent else ()
     for load, name in rows.kept.items() if rows.cluster > 1 else ():
@@ -181,10 +183,10 @@ def _place(rows: RowWriter, name: str, row: Term | None = None) -> Term:
 
 
 def readers(rows: RowWriter) -> list[Statement]:
-    """C++ declarations of a lambda `read_<name>` for each tensor that is read in vectors: from a vector's
-    number it gives the vector. It gives zeros for a vector that lies on that side of a boundary on which the
-    load is not needed. If rows are unaligned, there also is a lambda `one_<name>` that reads a single
-    element."""
+    """Returns the C++ declarations of a lambda `read_<name>` for each tensor that is read in vectors. The
+    lambda takes the number of a vector and returns the vector, or zeros where the load is needed only on one
+    side of a boundary and the vector is on the other side. If rows are unaligned, there also is a lambda
+    `one_<name>` that reads a single element."""
     found: list[Statement] = []
     streaming = rows.schedule.streaming
     for load, name in rows.access.reads.items():
@@ -214,9 +216,9 @@ def _fails(rows: RowWriter, guard: Guard) -> Term:
 
 
 def keeping(rows: RowWriter) -> list[Statement]:
-    """C++ statements that load those vectors which several passes over the row need, and keep them in
-    registers (in a cluster, also in shared memory). If the schedule keeps no vectors, there are none, except
-    that in a cluster the blocks wait for each other."""
+    """Returns C++ statements that load the vectors which several passes over the row need, and keep them in
+    registers; in a cluster also in shared memory. There are none if the schedule keeps no vectors, except in
+    a cluster, where the blocks still wait for each other."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
@@ -272,9 +274,9 @@ def _kept_packs(
 
 
 def each(rows: RowWriter, *, last: bool = False) -> Statement:
-    """The C++ declaration of a lambda `each`, which calls the function that it is given once for every vector
-    of the row that this thread processes. With `last`, the lambda is called `last` instead and is meant for a
-    persistent cluster's last pass over a row: it also starts to load the next row."""
+    """Returns the C++ declaration of a lambda `each`, which takes a function and calls it once for every
+    vector of the row that this thread processes. With `last`, the lambda is named `last` instead. It is meant
+    for a persistent cluster's last pass over a row: it also starts to load the vectors of the next row."""
     names = list(rows.access.reads.values())
     ends = rows.unaligned is not None
     at: Term = HEAD + cast(INT64, AT) * WIDTH if ends else AT

@@ -20,8 +20,8 @@ from kernelblaster.policies.expert.vector_access import fits
 
 @dataclass(frozen=True)
 class RowWriter(RowKernel):
-    """A kernel that works along rows, ready to be written as CUDA: `schedule` is its layout on the GPU,
-    `values` writes its expressions as C++, and `found` are the accumulators of its reductions."""
+    """A kernel described as rows, with what is needed to write it as CUDA: `schedule` is its layout on the
+    GPU, `values` writes its expressions as C++, and `found` are the accumulators of its reductions."""
 
     schedule: Rows
     values: VectorValues
@@ -37,13 +37,13 @@ class RowWriter(RowKernel):
 
     @property
     def unaligned(self) -> Index | None:
-        """The offset at which a row begins in its tensors, in elements, as a symbolic index, if rows do not
-        start at aligned addresses and need the code of unaligned_rows.py; None if they are aligned."""
+        """The offset in elements at which a row begins in memory, as a symbolic index, if rows do not start
+        at aligned addresses and therefore need the code of unaligned_rows.py; None otherwise."""
         return self.start(self.schedule.vector_width)
 
     @property
     def cluster(self) -> int:
-        """How many thread blocks share a row: those of a cluster; 1 without a cluster."""
+        """How many thread blocks share a row: the blocks of a cluster, or 1 without a cluster."""
         return cluster_blocks(self.schedule)
 
     @property
@@ -56,8 +56,8 @@ class RowWriter(RowKernel):
 
     @property
     def row(self) -> tuple[CudaType, str]:
-        """(C++ type, name) of the variable that holds the number of the row that a thread works on: the loop
-        variable if the kernel has a single loop over rows, else `row`."""
+        """Returns (C++ type, name) of the variable that holds the number of the row on which a thread works.
+        Its name is that of the loop variable if the kernel has a single loop over rows, otherwise "row"."""
         if len(self.kernel.axes) == 1:
             return INT64, self.kernel.axes[0].name
         total = indices.product(axis.extent for axis in self.kernel.axes)
@@ -65,8 +65,8 @@ class RowWriter(RowKernel):
 
     @property
     def kept(self) -> dict[Load | Gather, str]:
-        """The loads whose vectors stay in registers or shared memory between passes over the row, with the
-        names of these vectors in the emitted code; empty when the schedule keeps none."""
+        """The loads whose data stays in registers or shared memory between passes over the row, each with the
+        name of its vectors in the emitted code. Empty if the schedule keeps none."""
         return self.resident(self.schedule)
 
 

@@ -1,8 +1,8 @@
-"""Emits row kernels: reductions, normalizations and pointwise maps along the contiguous elements of rows,
-each row done by lanes of a warp, a block or a cluster.
+"""Emits row kernels: reductions, normalizations and pointwise maps along the contiguous elements of rows.
+Each row is processed by lanes of a warp, by a block or by a cluster.
 
 Reductions (the stages of a kernel) that do not need each other's results share one pass over the row. Each
-thread moves vectors of neighbouring elements (row_vectors.py) and may keep some in registers, so that later
+thread loads vectors of neighbouring elements (row_vectors.py) and may keep some in registers, so that later
 passes need not read them again. The blocks of a cluster may share a long row (cluster_rows.py).
 """
 
@@ -177,9 +177,10 @@ def _row(rows: RowWriter) -> list[Statement]:
 
 @dataclass
 class PassBody:
-    """C++ code of a pass over a row: the statements `before` the elements of a vector, for each `element`,
-    and `after` them. `values` are the expressions that these compute; `places` are the names of loop
-    variables that they need beside those in `values`."""
+    """What a pass over a row does with each vector, as C++ statements: `before` once before its elements,
+    `element` for each of its elements, and `after` once after them. `values` are the expressions that these
+    statements compute. `places` are names of loop variables that the statements use although they do not
+    occur in `values`."""
 
     values: list[Expression]
     before: list[Statement] = field(default_factory=list)

@@ -1,5 +1,6 @@
-"""Emits scans (prefix results along an axis, such as cumulative sums): by single threads, along memory by the
-warps of a block (device_code/scan_chunk.cuh), or across memory down neighbouring columns."""
+"""Emits scans (a result for each prefix along an axis, such as cumulative sums), in three layouts: each by a
+single thread; along memory by the warps of a block (device_code/scan_chunk.cuh); or across memory, by threads
+that go down neighbouring columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -122,9 +123,9 @@ def _by_thread(kernel: Kernel, schedule: ThreadPerScan, plan: Plan) -> Emitted:
 @dataclass(frozen=True)
 class RowScan:
     """Writes a scan along memory (such as a cumulative sum of each row), one chunk of a row after another. In
-    a chunk, each lane of the warps that share the row has as many vectors as the constant `VECTORS` of the
-    emitted code says; neighbouring lanes of a warp have neighbouring vectors. `values` writes expressions as
-    C++, `found` are the accumulators of the scans."""
+    a chunk each lane has `VECTORS` vectors, a constant of the emitted code; neighbouring lanes of a warp have
+    neighbouring vectors. `rows` describes the kernel, `schedule` its layout on the GPU; `values` writes its
+    expressions as C++, and `found` are the accumulators of its scans."""
 
     rows: RowKernel
     schedule: ScanRows

@@ -12,8 +12,8 @@ def store_statement(store: Store, plan: Plan, values: Values) -> Assignment:
 
 
 def stored_value(store: Store, plan: Plan, values: Values) -> Term:
-    """The value of `store` as a C++ expression: cast to the buffer's type for half precisions; in other types
-    the assignment converts it."""
+    """Returns the value of `store` as a C++ expression. It is cast to the type of the buffer if that is a
+    half precision; to other types the C++ assignment converts it."""
     dtype = plan.buffers[store.buffer].dtype
     value = values.expression(store.value)
     return cast(c_type(dtype), value) if dtype in ("float16", "bfloat16") else value

@@ -1,9 +1,10 @@
 """Writes the code by which the threads of a block bring a tile of one operand of a matrix product into shared
-memory; used by tiled_product.py.
+memory; tiled_product.py uses it.
 
 A tile is laid out as [k][row or column], whatever the operand's own layout. Neighbouring threads read
-neighbours in the operand's memory, four elements each where they are aligned. The parts of addresses that do
-not change from one tile to the next are computed before the loop over tiles."""
+neighbours in the operand's memory, four elements each if these are aligned. Parts of addresses that are the
+same for all tiles are computed before the loop over tiles.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,9 +64,10 @@ TAKES_BUFFER, TAKES_FIRST = LambdaParameter(INT, "buffer"), LambdaParameter(INT6
 
 @dataclass(frozen=True)
 class TileLoads:
-    """The loads of one operand of a matrix product; `name` is "left" or "right". The operand's tile in shared
-    memory has `block` lines: rows of the left operand, or columns of the right one (`line` is the word for
-    them, "row" or "column"). Of each line it has `tile.block_k` elements along the K axis."""
+    """Writes the code that loads one operand of a matrix product, tile by tile. `name` is "left" or "right",
+    `line` is "row" for the left operand and "column" for the right one. A tile of the operand has `block`
+    such rows or columns, with `tile.block_k` elements each along the K axis `k_axis`; `tile` is the layout of
+    the whole product."""
 
     name: str
     line: str
@@ -77,8 +79,8 @@ class TileLoads:
 
     @property
     def pad(self) -> int:
-        """The padding, in elements, behind each of the `block_k` lines of the tile in shared memory, so that
-        stores across these lines have no bank conflicts."""
+        """How many unused elements follow each of the `tile.block_k` lines of the operand's tile in shared
+        memory, so that stores to several lines at once have no bank conflicts."""
         return 1 if self.tile.thread_m == 1 else LINE_PADDING
 
     @property
@@ -93,8 +95,10 @@ class TileLoads:
 
     @property
     def width(self) -> int:
-        """Elements that a thread reads with one instruction, 4 or 1. It is 1 for asynchronous copies of
-        operands that are contiguous along K, because these must be transposed on their way to the tile."""
+        """How many elements a thread reads with one instruction, 4 or 1. It is 4 only if the operand is read
+        as it is in memory, contiguous and aligned in the primary workload, and if threads compute several
+        rows of results. It is 1 for asynchronous copies of operands that are contiguous along K, because
+        these are transposed on their way to the tile."""
         if self.tile.thread_m == 1 or self.operand.plain is None or self.operand.along is None:
             return 1
         if self.asynchronous and self.along_k:
@@ -103,8 +107,8 @@ class TileLoads:
 
     @property
     def function(self) -> Local:
-        """The name of the emitted lambda that brings the next tile: `copy_<name>` (asynchronously to shared
-        memory) or `fetch_<name>` (to registers)."""
+        """The name of the emitted lambda that loads the next tile: `copy_<name>`, which copies asynchronously
+        to shared memory, or `fetch_<name>`, which loads to registers."""
         return Local(f"{'copy' if self.asynchronous else 'fetch'}_{self.name}")
 
     @property
@@ -176,8 +180,8 @@ class TileLoads:
         return index_term(index, self.plan.sizes[0])
 
     def prepare(self) -> list[Statement]:
-        """C++ statements for before the loop over the K axis: they compute which elements of the tile a
-        thread loads, and the parts of their addresses that do not change in the loop."""
+        """Returns C++ statements to be put before the loop over the K axis. They compute which elements of a
+        tile a thread loads, and those parts of the elements' addresses that are the same for all tiles."""
         across, along = THREAD % self._across * self.width, THREAD / self._across
         fast, slow = (self._own_k, self._own_line) if self.along_k else (self._own_line, self._own_k)
         found: list[Statement] = [consts(INT, **{fast.name: across, slow.name: along})]
@@ -200,9 +204,9 @@ class TileLoads:
         return found
 
     def functions(self) -> list[Statement]:
-        """C++ declarations of the lambdas that bring a tile to shared memory: `copy_<name>` alone, which
-        copies asynchronously; or `fetch_<name>`, which reads a tile to registers, with `stash_<name>`, which
-        stores these to shared memory."""
+        """Returns the C++ declarations of the lambdas that bring a tile to shared memory. These are either
+        `copy_<name>`, which copies asynchronously; or `fetch_<name>`, which loads the tile to registers, and
+        `stash_<name>`, which stores these to shared memory."""
 
         def over_parts(body: list[Statement]) -> list[Statement]:
             return once_or_unrolled("part", self._parts, self._guarded(body))
@@ -327,14 +331,14 @@ class TileLoads:
 
 
 def divisible(found: Sequence[Index], plan: Plan) -> bool:
-    """Whether all indices in `found` are multiples of 4, the number of elements of a vector, at the sizes of
-    the primary workload (the one that is timed)."""
+    """True if all indices in `found` are multiples of 4, the number of elements of a vector, in the primary
+    workload (the sizes that are timed)."""
     return all(plan.extent(index) % VECTOR_WIDTH == 0 for index in found)
 
 
 def condition(found: Sequence[Index], plan: Plan) -> Term:
-    """The C++ condition that all indices in `found` (at least one) are multiples of 4, the number of elements
-    of a vector, at the sizes of the launch."""
+    """Returns the C++ condition that all indices in `found` (at least one) are multiples of 4, the number of
+    elements of a vector, at the sizes of a launch."""
     tests = [(index_term(index, plan.sizes[0]) % VECTOR_WIDTH).equals(0) for index in found]
     every = all_of(tests)
     assert every is not None

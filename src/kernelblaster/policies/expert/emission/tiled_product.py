@@ -1,7 +1,8 @@
 """Emits matrix products without tensor cores, on tiles of both operands in shared memory (tile_loads.py).
 
-The sums of a thread stay in registers over the whole loop. Elementwise operations fused behind the product
-are computed from them, and results are written in vectors where the result's layout allows it."""
+Each thread keeps its sums in registers over the whole loop. What is fused behind the product is computed from
+them, and results are written in vectors if their layout allows it.
+"""
 
 from dataclasses import dataclass
 

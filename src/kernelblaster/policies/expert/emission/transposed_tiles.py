@@ -1,8 +1,8 @@
-"""Emits pointwise kernels with transposed reads: tensors that are contiguous along another axis than the
-result are transposed in shared memory.
+"""Emits pointwise kernels in which some tensors are contiguous along another axis than the result; these are
+transposed in shared memory.
 
-A block processes a square tile over the two axes: it reads along one, then computes and writes along the
-other.
+A block processes a square tile over the two axes: it reads along the one in which the tensors are contiguous,
+then computes and writes along the other.
 """
 
 from collections.abc import Mapping, Sequence

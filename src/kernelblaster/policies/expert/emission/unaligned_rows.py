@@ -1,8 +1,10 @@
-"""The parts of emitted row kernels (rows.py) for rows that do not start at an aligned address: vectors begin
-at the first aligned element, and single threads take the elements before them (head) and behind them (tail).
+"""Parts of emitted row kernels (rows.py) for rows that do not start at an aligned address. Vectors begin at
+the first aligned element of a row; the elements before it (head) and those behind the last whole vector
+(tail) are processed singly.
 
-That is possible where all tensors that a row reads and writes contiguously start at the same offset from an
-aligned address."""
+This is possible only if all tensors that a row reads or writes contiguously start at the same offset from an
+aligned address.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -44,10 +46,10 @@ WIDTH, THREADS, THREAD_IN_ROW, RANK, ELEMENT = local("WIDTH", "THREADS", "thread
 
 
 def ends(start: Index, length: Index, plan: Plan) -> list[Statement]:
-    """C++ statements that declare how many elements of a row lie before its first aligned vector (`head`) and
-    behind its last one (`tail`). `start` is the offset of the row's first element in memory, `length` its
-    number of elements. The first vector of a row of 1024 or more elements begins at a multiple of 32
-    elements."""
+    """Returns C++ statements that declare `head` and `tail`: how many elements of a row lie before its first
+    aligned vector, and how many behind its last one. `start` is the offset in memory of the row's first
+    element, `length` the row's number of elements. In rows of 1024 or more elements the first vector begins
+    at a multiple of 32 elements; in shorter ones at a multiple of the vector width."""
     line = term(LINE) if plan.extent(length) >= LONG else WIDTH
     sizes = plan.sizes[0]
     return [
@@ -58,10 +60,10 @@ def ends(start: Index, length: Index, plan: Plan) -> list[Statement]:
 
 
 def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
-    """C++ statements by which each thread reads at most one element before the row's first vector and one
-    behind its last into registers, for each tensor in `packs` (name to element type). Empty if fewer than 32
-    threads (LINE) share a row in `schedule`: a thread may then have several such elements, which are not kept
-    in registers."""
+    """Returns C++ statements by which each thread reads elements that lie in no vector into registers: at
+    most one element before the row's first vector and one behind its last, for each tensor in `packs` (name
+    to C++ type). Empty if fewer than 32 threads (LINE) share a row under `schedule`, because a thread may
+    then have several such elements."""
     if _several(schedule):
         return []
     found: list[Statement] = []
@@ -74,10 +76,11 @@ def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
 
 
 def single(which: str, names: Sequence[str], held: Collection[str], schedule: Rows) -> Statement:
-    """The C++ statement that calls the function `take` with this thread's element before the first vector
-    (`which` is "head") or behind the last one ("tail"), one element of each tensor in `names`; those of
-    tensors in `held` are in registers already. If fewer than 32 threads (LINE) share a row in `schedule`, it
-    is a loop over several such elements."""
+    """Returns the C++ statement that calls the emitted function `take` with an element that lies in no
+    vector, of each tensor in `names`: one before the row's first vector if `which` is "head", behind its last
+    one if it is "tail". Elements of the tensors in `held` are in registers already. If fewer than 32 threads
+    (LINE) share a row under `schedule`, it is a loop, because a thread may then have several such
+    elements."""
     if _several(schedule):
         place = _place(which, ELEMENT)
         given = Do(call("take", place, *(call(f"one_{name}", place) for name in names)))

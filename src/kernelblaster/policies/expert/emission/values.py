@@ -1,4 +1,5 @@
-"""Turns index expressions and the values that a kernel computes into C++ expressions (cuda/terms.py)."""
+"""Turns symbolic indices, and the expressions that a kernel computes, into C++ expressions
+(cuda/terms.py)."""
 
 import math
 from collections.abc import Callable, Collection, Mapping
@@ -58,9 +59,9 @@ def c_type(dtype: Dtype) -> CudaType:
 def index_term(
     index: Index, sizes: Collection[str], lookup: Callable[[Expression], Term] | None = None
 ) -> Term:
-    """The index as a C++ expression. Names in `sizes` are parameters of the kernel, all others its
-    variables. `lookup` gives the C++ expression of a value in the index that is itself read from a tensor;
-    it is needed only if there is one."""
+    """Returns the C++ expression of a symbolic index. Names in `sizes` are parameters of the kernel, all
+    other names are its variables. `lookup` gives the C++ expression of a value within the index that is
+    itself read from a tensor; it may be None if there is no such value."""
     match index.operator:
         case "int":
             return number(index.value)
@@ -80,11 +81,14 @@ def index_term(
 
 @dataclass(frozen=True)
 class Values:
-    """Turns the values that a kernel computes into C++ expressions. `real` is the C++ type of its
-    floating-point arithmetic. `whole` is for kernels that walk memory in order: the position (an index for
-    each dimension) of the present element. A tensor that is accessed at exactly this position needs no
-    computed index: `whole_element` gives the C++ expression of its element from the tensor's name. None for
-    all other kernels."""
+    """Turns the values that a kernel computes into C++ expressions. `sizes` are the names of tensor sizes;
+    `real` is the C++ type of floating-point arithmetic.
+
+    `whole` is for kernels that go through memory in order: the position of the current element, an index for
+    each dimension. A tensor that is accessed at exactly this position needs no computed index;
+    `whole_element` gives the C++ expression of its element from the tensor's name. None for all other
+    kernels.
+    """
 
     buffers: Mapping[str, Buffer]
     sizes: Collection[str]
@@ -97,8 +101,8 @@ class Values:
         return kind(self.real)
 
     def type(self, kind_: Kind) -> CudaType:
-        """The C++ type in which values of a kind are computed: `real` numbers in float or double, `whole`
-        ones in int64_t, `truth` in bool."""
+        """Returns the C++ type in which values of a kind are computed: `real` (float or double) for "real",
+        int64_t for "whole", and bool for "truth"."""
         return {"real": self.real_type, "whole": INT64, "truth": kind("bool")}[kind_]
 
     def expression(self, expression: Expression) -> Term:
@@ -116,24 +120,26 @@ class Values:
         return self._load(expression)
 
     def index(self, index: Index) -> Term:
-        """The index as a C++ expression, with the elements of tensors that it may contain."""
+        """Returns the C++ expression of a symbolic index, which may contain elements read from tensors."""
         return index_term(index, self.sizes, self.expression)
 
     def place(self, buffer: str, position: tuple[Index, ...]) -> Term:
-        """The C++ lvalue `buffer[...]` of the element at `position` (an index for each dimension)."""
+        """Returns the C++ lvalue `buffer[...]` for the element at `position` (an index for each dimension) of
+        the buffer."""
         if position == self.whole:
             return self.whole_element(buffer)
         return Given(buffer)[self.index(row_major(position, self.buffers[buffer].shape))]
 
     def element(self, load: Load | Gather) -> Term:
-        """The C++ element that `load` reads, in the tensor's own type (not yet converted to that of the
-        arithmetic)."""
+        """Returns the C++ expression of the element that `load` reads, in the type in which the tensor stores
+        it (not yet converted to that of the arithmetic)."""
         if isinstance(load, Load):
             return self.place(load.buffer, load.position)
         return Given(load.buffer)[self.index(self.address(load))]
 
     def address(self, load: Load | Gather) -> Index:
-        """The linear index of a loaded element in its buffer."""
+        """Returns the offset in elements, within its buffer, of the element that `load` reads, as a symbolic
+        index."""
         return address(load, self.buffers[load.buffer].shape)
 
     def _load(self, load: Load | Gather) -> Term:

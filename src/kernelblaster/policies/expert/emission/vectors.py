@@ -1,8 +1,9 @@
 """Writes the code that reads and writes vectors of neighbouring elements, for the emitters of rows, columns
 and scans.
 
-In the emitted code a vector is a `Pack`; the variable `first` is the position of its first element along the
-axis, and `lane` counts its elements."""
+In the emitted code a vector is a `Pack`. The variable `first` is the position of the vector's first element
+along the axis in which the vector lies; `lane` counts its elements.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,10 +34,9 @@ FIRST, LANE = local("first", "lane")
 
 @dataclass(frozen=True)
 class VectorValues(Values):
-    """Turns a kernel's values into C++ like `Values`, except that an element which is read or written as part
-    of a vector is written as an element of that vector's variable (`name_at.at[lane]`). `reads` gives the
-    vector's name for each load that is part of one, `writes` for each (buffer, position) that is stored to as
-    part of one."""
+    """Like `Values`, for kernels that read and write vectors: an element that belongs to a vector is written
+    as an element of that vector's variable, `<name>_at.at[lane]`. `reads` maps each load that is part of a
+    vector to the vector's name; `writes` maps each (buffer, position) that is stored as part of a vector."""
 
     reads: Mapping[Load | Gather, str] = field(default_factory=dict)
     writes: Mapping[tuple[str, tuple[Index, ...]], str] = field(default_factory=dict)
@@ -68,8 +68,8 @@ def vector_type(buffer: Buffer, width: str = "WIDTH") -> CudaType:
 
 
 def pointer(load: Load | Gather, values: Values, along: Axis, width: str = "WIDTH") -> Term:
-    """The C++ pointer to the vector that `load` reads: `width` elements along the axis `along`, the first of
-    which is at the position held by the C++ variable `first`."""
+    """Returns the C++ pointer to the vector that `load` reads: `width` elements along the axis `along`. The
+    C++ variable `first` holds the position of its first element along that axis."""
     place = indices.replace(values.address(load), {along.name: indices.variable(FIRST.name)})
     return vector_pointer(
         vector_type(values.buffers[load.buffer], width), Given(load.buffer) + values.index(place)
@@ -79,8 +79,9 @@ def pointer(load: Load | Gather, values: Values, along: Axis, width: str = "WIDT
 def read_vector(
     load: Load | Gather, values: Values, along: Axis, *, once: bool, width: str = "WIDTH"
 ) -> Term:
-    """The C++ expression that reads the vector of `load` along the axis `along`, whose first element is at
-    the position held by the C++ variable `first`; with `once`, by a streaming load (`__ldcs`)."""
+    """Returns the C++ expression that reads the vector of `load`: `width` elements along the axis `along`.
+    The C++ variable `first` holds the position of its first element along that axis. With `once`, it is read
+    by a streaming load (`__ldcs`)."""
     found = pointer(load, values, along, width)
     return read_once(found) if once else read(found)
 
@@ -96,7 +97,7 @@ def write_vector(
 
 
 def aligned(access: VectorAccess, width: int, plan: Plan) -> Term | None:
-    """The C++ condition, tested on the host, that vectors of `width` elements are aligned; None where they
-    always are."""
+    """Returns the C++ condition, for the host to test, under which vectors of `width` elements are aligned;
+    None if they always are."""
     divisors = access.conditions(width)
     return all_of([(index_term(d, plan.sizes[0]) % width).equals(0) for d in divisors])

@@ -1,8 +1,9 @@
-"""Emits matrix products by tensor cores with the `wgmma` instructions of warpgroups (sm_90a).
+"""Emits matrix products on tensor cores with packed operands, by the `wgmma` instructions of warpgroups
+(sm_90a).
 
-Blocks are persistent and compute one tile of the results after another. In each block the last warpgroup only
-fetches tiles of the operands, ahead of the other warpgroups, which multiply them. Packed operands, and sums
-that are added up in float arithmetic, are as in mma_product.py.
+Blocks are persistent and compute one tile of the results after another. The last warpgroup of each block only
+fetches tiles of the operands, ahead of the other warpgroups, which multiply them. As in mma_product.py, the
+operands are packed, and the tensor cores' sums are added up in ordinary float arithmetic.
 """
 
 from functools import cache

@@ -84,7 +84,7 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 @dataclass(frozen=True)
 class WindowKernel:
     """Writes one kernel on sliding windows as C++ statements; each method writes one part of it. `windows`
-    describes the reduction, `schedule` how large the patch of results is that a thread computes."""
+    describes the reduction, and `schedule` says how large the patch of results is that a thread computes."""
 
     kernel: Kernel
     plan: Plan
@@ -98,21 +98,21 @@ class WindowKernel:
 
     @cached_property
     def access(self) -> VectorAccess:
-        """Which tensors are read and written contiguously along the results' last axis by the computation
-        that follows the reduction."""
+        """Which tensors are accessed contiguously along the last axis of the results by what the kernel
+        computes and stores after its reduction."""
         stores = replace(self.kernel, stages=())
         return vector_access(stores, self.plan, self.windows.column.result)
 
     @cached_property
     def values(self) -> VectorValues:
-        """Writes the stored values as C++ expressions; an element that is read contiguously is taken from a
-        vector variable."""
+        """Writes C++ expressions for the values that the kernel stores. An element that is read contiguously
+        is taken from the variable of its vector."""
         return vector_values(values_of(self.plan), self.access)
 
     @cached_property
     def reading(self) -> VectorValues:
-        """Writes the elements of the windows as C++ expressions: elements of the vector variables that were
-        read."""
+        """Writes C++ expressions for the elements that lie in the windows: each is taken from the variable of
+        a vector that was read."""
         names: dict[Load | Gather, str] = {
             load: f"{load.buffer}{place or ''}" for place, load in enumerate(self.windows.vectors)
         }
@@ -121,8 +121,8 @@ class WindowKernel:
 
     @property
     def several(self) -> list[tuple[Slide, int]]:
-        """The dimensions (other than the one that is contiguous in memory) in which a patch has more than one
-        result, each with the number of results."""
+        """The dimensions along which a patch has more than one result, each with that number of results. The
+        dimension that is contiguous in memory is not among them."""
         return [pair for pair in self._patch if pair[1] > 1]
 
     @property

@@ -1,2 +1,2 @@
-"""Lowerings: how each aten operator becomes a kernel of the plan, or an index map where it is only a view; a
-new operator is one function here."""
+"""Lowerings: functions that turn an aten operator into a kernel of the plan or, where it is only a view, into
+an index map. A new operator is one more function here."""

@@ -1,5 +1,6 @@
-"""Lowers convolutions of every kind (grouped, dilated, transposed) to kernels that sum, over input channels
-and the elements of a window, an element of the operand times one of the filter."""
+"""Turns convolutions of every kind (grouped, dilated, transposed) into kernels (lowers them). Each result is
+a sum over input channels and the elements of a window: elements of the operand times elements of the
+filter."""
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.axis import Axis
@@ -25,9 +26,9 @@ from kernelblaster.policies.expert.schedules.products import ThreadPerResult
 
 @lowers("convolution.default")
 def convolution(builder: Builder, node: Node) -> None:
-    """Adds the kernel of a convolution. Each group of channels is convolved with its own filters; where a
-    group has a single input channel (depthwise), the kernel is scheduled as a weighted sum over windows, not
-    as a matrix product."""
+    """Adds the kernel of a convolution to `builder`. Each group of channels is convolved with its own
+    filters. If groups have a single input channel (depthwise), the kernel gets the layout of a reduction over
+    windows, otherwise that of a matrix product."""
     source, weight = builder.value(node.arguments["input"]), builder.value(node.arguments["weight"])
     image, channel, *places = (axis.index for axis in axes_of(node.results[0].shape))
     windows = _windows(builder, node, tuple(places))

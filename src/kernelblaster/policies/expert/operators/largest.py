@@ -1,4 +1,4 @@
-"""Lowers `topk`: the largest one or two elements along a dimension."""
+"""Turns `topk` into a kernel (lowers it): the largest one or two elements along a dimension."""
 
 from kernelblaster.policies.expert.builder import Builder, Position, Value, kind_of, lowers
 from kernelblaster.policies.expert.combines.arithmetic import MAX
@@ -15,10 +15,10 @@ RANKS = (("largest", MAX), ("second", SECOND_LARGEST))
 
 @lowers("topk.default")
 def largest(builder: Builder, node: Node) -> None:
-    """Adds one kernel for the first and the second largest elements, each in a buffer of its own; the result
-    is a view of both. Raises UncoveredOperators for more than two elements, for the smallest ones and for
-    truth values; also if their indices are used, because PyTorch does not define which of equal elements it
-    takes."""
+    """Adds one kernel that computes the largest element, or with k = 2 the two largest, each into a buffer of
+    its own; the operator's result is a view of these buffers. Raises UncoveredOperators if k is neither 1 nor
+    2, for the smallest elements and for truth values. Also if the elements' indices are used, because PyTorch
+    does not define which of several equal elements it returns."""
     _check(builder, node)
     value, dtype = builder.value(node.arguments["self"]), node.results[0].dtype
     place = node.arguments["dim"].value % max(value.rank, 1)

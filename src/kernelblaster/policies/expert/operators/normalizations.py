@@ -1,4 +1,5 @@
-"""Lowers softmax and the normalizations: reductions whose results are then applied to every element."""
+"""Turns softmax and the normalizations into kernels (lowers them). Each has reductions, whose results are
+then applied to every element."""
 
 from kernelblaster.policies.expert import index as indices
 from kernelblaster.policies.expert.axis import Axis
@@ -92,8 +93,8 @@ def _eval_batch_norm(builder: Builder, node: Node) -> None:
 
 @lowers("native_group_norm.default")
 def group_norm(builder: Builder, node: Node) -> None:
-    """Adds the kernel of a group normalization: it has one result per image and group, and reduces over the
-    group's channels and their pixels."""
+    """Adds the kernel of a group normalization. Mean and variance are computed for each image and group of
+    channels, over the pixels of all channels of the group."""
     value = builder.value(node.arguments["input"])
     groups: Index = node.arguments["group"]
     each = indices.divide(value.shape[1], groups)

@@ -1,5 +1,5 @@
-"""Lowers operators that compute each element of the result on its own, such as arithmetic, comparisons and
-activations."""
+"""Turns operators that compute each element of the result on its own, such as arithmetic, comparisons and
+activations, into kernels (lowers them)."""
 
 import math
 from collections.abc import Callable
@@ -96,8 +96,8 @@ def lower_gelu(builder: Builder, node: Node) -> None:
 
 @lowers("_to_copy.default")
 def convert(builder: Builder, node: Node) -> None:
-    """Adds a kernel that converts a tensor to another dtype; copies of the same dtype are not in the
-    graph."""
+    """Adds a kernel that converts a tensor to another dtype. The graph contains no copies that keep the
+    dtype."""
     _map(builder, node, [node.arguments["self"]], lambda x: x)
 
 

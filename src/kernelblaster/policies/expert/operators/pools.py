@@ -1,4 +1,5 @@
-"""Lowers poolings of every kind, adaptive ones included: the largest element or the mean of each window."""
+"""Turns poolings of every kind, adaptive ones included, into kernels (lowers them): the largest element or
+the mean of each window."""
 
 import math
 from functools import reduce
@@ -36,9 +37,9 @@ def adaptive_max_pool(builder: Builder, node: Node) -> None:
 
 @lowers("avg_pool2d.default", "avg_pool3d.default")
 def avg_pool(builder: Builder, node: Node) -> None:
-    """Adds the kernel of an average pooling. The sum of a window is divided as PyTorch does: by
-    `divisor_override` if given, else by the number of the window's elements, of which those in the padding
-    count only with `count_include_pad`, and those beyond the padding never."""
+    """Adds the kernel of an average pooling. The sum of a window is divided by the same number as in PyTorch:
+    by `divisor_override` if given, otherwise by the number of elements of the window. Elements in the padding
+    are counted only with `count_include_pad`; elements beyond the padding are never counted."""
     slidings = _slidings(builder, node)
     divisor = node.arguments["divisor_override"]
     if divisor is not None:

@@ -1,5 +1,5 @@
-"""Lowers matrix products in all their spellings (mm, bmm, mv, addmm, ...) to sums over an inner axis of
-products of two elements."""
+"""Turns matrix products in all their spellings (mm, bmm, mv, addmm, ...) into kernels (lowers them): each
+result is a sum, over the inner axis, of products of two elements."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""Lowers recurrent layers (LSTM, GRU, RNN) to kernels. For each layer and direction there are two: one matrix
-product of the inputs and their weights for all time steps together, and a kernel that is launched once for
-every step."""
+"""Turns recurrent layers (LSTM, GRU, RNN) into kernels (lowers them), two for each layer and direction: a
+matrix product of the inputs of all time steps with their weights, and a kernel that is launched once for each
+time step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,9 +25,10 @@ Gates = tuple[Expression, ...]  # one for each gate of a cell
 
 @dataclass(frozen=True)
 class RecurrentCell:
-    """A kind of recurrent cell with `gates` gates. `step` computes (the new state, the new cell state or
-    None) from four arguments: each gate's contribution from the inputs, each gate's contribution from the
-    previous state (its bias included), the previous state, and the previous cell state."""
+    """A kind of recurrent cell; `gates` is the number of its gates. `step` takes four arguments: what the
+    inputs contribute to each gate, what the previous state contributes to each gate (bias included), the
+    previous state, and the previous cell state (None if the kind has none). It returns (the new state, the
+    new cell state or None)."""
 
     gates: int
     step: Callable[[Gates, Gates, Expression, Expression | None], tuple[Expression, Expression | None]]
@@ -83,8 +84,8 @@ def recurrence(builder: Builder, node: Node) -> None:
 
 
 class Layers:
-    """Adds the kernels of all layers of a recurrent module, one layer after another. Positions are always
-    (time, batch, feature), whatever order the module uses."""
+    """Adds the kernels of a recurrent module to `builder`, one layer after another. Positions in here are
+    always (time, batch, feature), whatever order of dimensions the module uses."""
 
     def __init__(self, builder: Builder, node: Node) -> None:
         given = node.arguments
@@ -108,16 +109,16 @@ class Layers:
         self.cells: list[str] = []
 
     def time_first(self, value: Value) -> Value:
-        """`value`, a tensor in the module's order of dimensions, as a tensor whose first dimension is time
-        and whose second is the batch."""
+        """Returns `value`, a tensor in the module's order of dimensions, as a tensor with the dimensions
+        (time, batch, feature)."""
         if not self.node.arguments["batch_first"]:
             return value
         batch, time, *rest = value.shape
         return Value((time, batch, *rest), value.dtype, lambda at: value.at((at[1], at[0], *at[2:])))
 
     def add(self, layer: int, value: Value) -> Value:
-        """Adds the kernels of layer number `layer`, in all its directions; `value` is its input, the output
-        of the layer before. Returns its output."""
+        """Adds the kernels of layer number `layer`, for all its directions. `value` is the layer's input, the
+        output of the layer before. Returns the layer's output."""
         time, batch, _ = value.shape
         last = layer == self.count - 1
         shape = (time, batch, indices.multiply(self.hidden, number(self.directions)))
@@ -205,8 +206,8 @@ class Layers:
         return self.builder.loaded(name)
 
     def define_last(self) -> None:
-        """Defines the module's further results, the states after the last time step, as views of what the
-        layers' kernels stored."""
+        """Makes the module's further results, the states after the last time step, views of what the layers'
+        kernels have stored."""
         swapped = self.node.arguments["batch_first"]
         shape = self.node.results[1].shape
 

@@ -1,4 +1,5 @@
-"""Lowers sums, products, extremes, means, variances and norms over some dimensions of a tensor."""
+"""Turns sums, products, maxima, minima, means, variances and norms over some dimensions of a tensor into
+kernels (lowers them)."""
 
 import math
 from collections.abc import Callable
@@ -27,9 +28,9 @@ Body = Callable[[Expression], Expression]
 
 @dataclass(frozen=True)
 class Loops:
-    """The loops of a reduction of one tensor: `axes` over its results and, inside, `reduced` over the
-    elements that each result combines. `position` is where the operand's element is read, `kept` where the
-    result is stored, each with an index for every dimension."""
+    """The loops of a reduction of one tensor: `axes` over the results and, inside of these, `reduced` over
+    the elements that become one result. `position` is where an element of the operand is read, `kept` where
+    the result is stored; both have an index for each dimension."""
 
     axes: tuple[Axis, ...]
     reduced: tuple[Axis, ...]
@@ -42,8 +43,9 @@ class Loops:
 
 
 def loops(builder: Builder, node: Node, operand: str = "self", dims: str = "dim") -> Loops:
-    """The loops of the reduction `node`, from the shape of its argument `operand`, the dimensions in its
-    argument `dims`, and its `keepdim`; it reduces all dimensions if it names none."""
+    """Returns the loops of the reduction `node`. `operand` and `dims` are the names of two of its arguments,
+    the tensor and the dimensions to reduce; all dimensions are reduced if none are given. If the node has
+    `keepdim`, results keep the reduced dimensions with extent 1."""
     shape = builder.value(node.arguments[operand]).shape
     given = node.arguments.get(dims)
     places = given if isinstance(given, tuple) else () if given is None else (given,)
@@ -135,9 +137,9 @@ def extreme_with_place(builder: Builder, node: Node) -> None:
 
 
 def moments(element: Expression, found: Loops, correction: Expression) -> tuple[list[Stage], Expression]:
-    """The variance of `element` over the loops `found`: (two reductions, the sum and the sum of squared
-    deviations from the mean; the expression of the variance, the latter sum divided by the number of elements
-    minus `correction`)."""
+    """Returns the variance of `element` over the loops `found`, as (two stages, the expression of the
+    variance). The stages are the sum, and the sum of squared differences from the mean; the variance is the
+    latter divided by the number of elements minus `correction`."""
     count, reduced = found.count, found.reduced
     middle = divided(Reduced("total", "real"), count)
     away = operation("sub", element, middle)

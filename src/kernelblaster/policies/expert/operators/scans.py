@@ -1,4 +1,5 @@
-"""Lowers scans along a dimension: cumsum, cumprod, cummax, cummin and logcumsumexp."""
+"""Turns scans along a dimension into kernels (lowers them): cumsum, cumprod, cummax, cummin and
+logcumsumexp."""
 
 from kernelblaster.policies.expert.builder import Builder, kernel_name, kind_of, lowers
 from kernelblaster.policies.expert.combines.arithmetic import MAX, MIN, PRODUCT, SUM
@@ -23,8 +24,8 @@ COMBINES: dict[str, tuple[Combine, ...]] = {
 
 @lowers(*(f"{name}.default" for name in COMBINES))
 def scan(builder: Builder, node: Node) -> None:
-    """Adds the kernel of a cumulative sum, product, maximum, minimum or logsumexp; of a maximum or minimum it
-    also stores the index, of equal elements the last one's."""
+    """Adds the kernel of a cumulative sum, product, maximum, minimum or logsumexp. For a maximum or minimum
+    it also stores the index of that element; of equal elements it is the last one's."""
     value = builder.value(node.arguments["self"])
     found = loops_over(value.shape, {node.arguments["dim"].value % max(value.rank, 1)}, keep=True)
     stages, stores = [], []

@@ -1,5 +1,5 @@
-"""Lowers operators that make a tensor of numbers or positions (full, arange), and look-ups by index
-(embedding, gather, indexing by a tensor)."""
+"""Lowers two groups of operators: those that make a tensor of numbers or positions (full, arange) become
+expressions without a kernel; look-ups by index (embedding, gather, indexing by a tensor) become kernels."""
 
 from kernelblaster.policies.expert.builder import Builder, Position, Value, kind_of, lowers
 from kernelblaster.policies.expert.expression import Counted, Expression, Gather, Load, operation, to_kind
@@ -56,8 +56,9 @@ def gather(builder: Builder, node: Node) -> None:
 
 @lowers("index.Tensor")
 def index(builder: Builder, node: Node) -> None:
-    """Adds the kernel that looks up elements along one dimension by a tensor of indices (`x[:, indices]`);
-    negative ones count from the end. Raises UncoveredOperators for several index tensors, and for masks."""
+    """Adds the kernel that looks up elements along one dimension by a tensor of indices (`x[:, indices]`), of
+    which negative ones count from the end. Raises UncoveredOperators if there are several index tensors, or
+    if the index is a mask."""
     source = builder.value(node.arguments["self"])
     named = [(axis, given) for axis, given in enumerate(node.arguments["indices"]) if given is not None]
     places = builder.value(named[0][1])

@@ -1,5 +1,5 @@
 """Lowers operators that only rename elements (permute, slice, reshape, ...) to index maps, which need no
-kernel, and those that copy by position (cat, pad, slice_scatter)."""
+kernel, and operators that copy elements to other positions (cat, pad, slice_scatter) to kernels."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,8 +13,9 @@ WHOLE_FACTORS = range(1, 17)  # by which PyTorch's own rounding finds the same n
 
 
 def axis(builder: Builder, node: Node, name: str = "dim", rank: int | None = None) -> int:
-    """The dimension, counted from the front, that the argument `name` of the operator `node` gives; it may be
-    negative there. `rank` is the number of dimensions, that of the operand by default."""
+    """Returns the dimension that the argument `name` of the operator `node` gives, counted from the front;
+    the argument itself may be negative. `rank` is the number of dimensions; None means that of the operand
+    `self`."""
     count = builder.value(node.arguments["self"]).rank if rank is None else rank
     place: int = node.arguments[name].value
     return place % max(count, 1)
@@ -86,8 +87,8 @@ def slice_(builder: Builder, node: Node) -> None:
 
 @lowers("slice_scatter.default")
 def slice_scatter(builder: Builder, node: Node) -> None:
-    """Adds a kernel that copies a tensor except for one of its slices, where the elements of another tensor
-    (`src`) are stored instead."""
+    """Adds a kernel that copies a tensor, except that one of its slices is taken from another tensor, the
+    argument `src`."""
     source, part = (builder.value(node.arguments[name]) for name in ("self", "src"))
     place, shape = axis(builder, node), node.results[0].shape
     kind = kind_of(node.results[0].dtype)
@@ -111,9 +112,9 @@ def slice_scatter(builder: Builder, node: Node) -> None:
 
 @lowers("copy.default")
 def copy(builder: Builder, node: Node) -> None:
-    """Handles `copy` (what `copy_` becomes when nothing is written in place), which overwrites a whole tensor
-    or view by a source: the result is the source, broadcast to the tensor's shape. It needs a kernel only to
-    convert the dtype."""
+    """Lowers `copy`, the operator for `copy_` in graphs without in-place writes. It overwrites a whole tensor
+    or view, so that its result is the source, broadcast to the tensor's shape. That is a view; a kernel is
+    added only if the dtype must be converted."""
     source, found = builder.value(node.arguments["src"]), node.results[0]
     if source.dtype == found.dtype:
         builder.define(
@@ -164,8 +165,8 @@ def repeat(builder: Builder, node: Node) -> None:
 
 @lowers("unfold.default")
 def unfold(builder: Builder, node: Node) -> None:
-    """Makes the result of `Tensor.unfold` a view, without a kernel: windows along a dimension, whose elements
-    are along a new last dimension."""
+    """Makes the result of `Tensor.unfold` a view, without a kernel. The result has windows along one
+    dimension of the operand; the elements of a window lie along a new last dimension."""
     place, step = axis(builder, node, "dimension"), node.arguments["step"]
 
     def back(p: Position) -> Position:
@@ -176,8 +177,9 @@ def unfold(builder: Builder, node: Node) -> None:
 
 @lowers(*(f"upsample_nearest{count}d.default" for count in (1, 2, 3)))
 def upsample(builder: Builder, node: Node) -> None:
-    """Makes the result of a nearest-neighbour upsampling a view that repeats each element, without a kernel.
-    Raises UncoveredOperators unless the factors are whole numbers up to 16, the same in all workloads."""
+    """Makes the result of a nearest-neighbour upsampling a view, without a kernel, in which elements are
+    repeated. Raises UncoveredOperators unless all factors are whole numbers up to 16 and the same in all
+    workloads."""
     source, shape = builder.value(node.arguments["self"]), node.results[0].shape
     pairs = [
         [builder.graph.values(extents[place]) for extents in (source.shape, shape)]
@@ -212,9 +214,9 @@ def diagonal(builder: Builder, node: Node) -> None:
 
 @lowers("view.default", "_unsafe_view.default", "reshape.default")
 def reshape(builder: Builder, node: Node) -> None:
-    """Makes the result of a reshape a view, without a kernel. Dimensions are matched in groups with the same
-    number of elements, so that indices need divisions and remainders only where dimensions are really split
-    or merged."""
+    """Makes the result of a reshape a view, without a kernel. Dimensions before and after it are matched in
+    groups with equal numbers of elements, so that indices need divisions and remainders only where dimensions
+    are really split or merged."""
     old, new = builder.value(node.arguments["self"]).shape, node.results[0].shape
     groups = matched(builder.graph, old, new)
 
@@ -233,9 +235,10 @@ def reshape(builder: Builder, node: Node) -> None:
 
 
 def matched(graph: Graph, old: Sequence[Index], new: Sequence[Index]) -> list[tuple[list[int], list[int]]]:
-    """Matches the dimensions of a tensor before (`old`) and after (`new`) a reshape: groups that cover the
-    same elements in all workloads of the graph, as (positions in `old`, positions in `new`). Dimensions of
-    extent 1 are in no group."""
+    """Matches the dimensions of a tensor before a reshape (`old`) with those after it (`new`). Returns groups
+    that cover the same elements in all workloads of the graph, each as (positions in `old`, positions in
+    `new`): [([0], [0]), ([1], [1, 2])] for a reshape from (2, 6) to (2, 2, 3). Dimensions of extent 1 are in
+    no group."""
     olds, news = (
         [place for place, extent in enumerate(shape) if set(graph.values(extent)) != {1}]
         for shape in (old, new)
@@ -258,8 +261,8 @@ def matched(graph: Graph, old: Sequence[Index], new: Sequence[Index]) -> list[tu
 
 @lowers("cat.default")
 def cat(builder: Builder, node: Node) -> None:
-    """`torch.cat` as one kernel: each element is loaded from the operand in whose range its index along the
-    joined axis lies. The result is stored, not fused as a view."""
+    """Lowers `torch.cat` to one kernel: each element is loaded from the operand in whose range its index
+    along the joined dimension lies. The result is stored in memory; it is no view."""
     shape = node.results[0].shape
     parts = [builder.value(part) for part in node.arguments["tensors"]]
     place = node.arguments["dim"].value % len(shape)
@@ -300,15 +303,15 @@ def pad(builder: Builder, node: Node) -> None:
 
 
 def inside(index: Index, extent: Index) -> list[Expression]:
-    """Two tests, as expressions, that together say that `index` lies from 0 to below `extent`."""
+    """Returns two tests, as expressions: that `index` is at least 0, and that it is below `extent`."""
     place = Counted(index)
     low = operation("ge", place, Counted(ZERO), kind="truth")
     return [low, operation("lt", place, Counted(extent), kind="truth")]
 
 
 def guarded(tests: Sequence[Expression], value: Expression, otherwise: Expression) -> Expression:
-    """An expression that is `value` where all tests hold and `otherwise` elsewhere; loads of `value` are made
-    only where they hold."""
+    """Returns an expression that is `value` where all `tests` hold, and `otherwise` elsewhere. The loads in
+    `value` are made only where the tests hold."""
     if not tests:
         return value
     every = tests[0]

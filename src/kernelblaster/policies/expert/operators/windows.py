@@ -1,8 +1,8 @@
-"""Windows that slide over a tensor, for convolutions and poolings: where their elements are, and the kernels
-that reduce them.
+"""Windows that slide over a tensor, for convolutions and poolings: where the elements of a window are, and
+the kernels that reduce windows.
 
-The padding is never in memory: where a window reaches out of the tensor, conditions keep its elements from
-being read.
+Padding is never in memory. Where a window reaches out of the tensor, conditions keep elements from being
+read.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ MANY = 256  # elements of a window from which the threads of a block share it
 @dataclass(frozen=True)
 class Sliding:
     """How windows lie along one dimension of an operand of `extent` elements. Each window has `taps`
-    elements, `step` apart (the dilation); the windows of neighbouring results start `stride` apart, and the
+    elements, `step` apart (the dilation). The windows of neighbouring results start `stride` apart, and the
     first one starts `padding` elements before the operand. With `beyond` (PyTorch's ceil_mode), the last
-    window may reach past the padding behind the operand."""
+    window may reach past the padding that follows the operand."""
 
     extent: Index
     taps: Index
@@ -44,9 +44,9 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Window:
-    """The elements of one result's window along one dimension: `axis` is the loop over them, `place` the
-    index of each in the operand and `tap` in the filter. The element exists where all tests `in_operand` and
-    `in_filter` hold."""
+    """The elements of one result's window along one dimension. `axis` is the loop over them; `place` is the
+    index of an element in the operand, `tap` the index of the filter's element that belongs to it. An element
+    exists only where all tests in `in_operand` and `in_filter` hold."""
 
     axis: Axis
     place: Index
@@ -56,7 +56,8 @@ class Window:
 
 
 def window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
-    """The window, along one dimension, of the result at index `result`; its loop is called `axis`."""
+    """Returns the window of result number `result` along one dimension; `sliding` says how windows lie along
+    it. `axis` is the name of the loop over the window's elements."""
     loop = Axis(axis, sliding.taps)
     tap = indices.multiply(loop.index, sliding.step)
     start = indices.multiply(result, sliding.stride)
@@ -68,9 +69,10 @@ def window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Wind
 
 
 def transposed_window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
-    """The elements of the operand that contribute to the result at index `result` of a transposed
-    convolution, along one dimension. With a stride and undilated filter, the loop visits only every stride-th
-    tap, the others contributing nothing."""
+    """Returns the elements of the operand that contribute, along one dimension, to the result at index
+    `result` of a transposed convolution. `axis` is the name of the loop over them. If the convolution has a
+    stride and its filter is not dilated, only every stride-th element of the filter contributes, and the loop
+    visits only these."""
     moved = indices.add(result, sliding.padding)
     strided = not builder.same(sliding.stride, ONE)
     if strided and builder.same(sliding.step, ONE):
@@ -91,8 +93,9 @@ def transposed_window(builder: Builder, axis: str, result: Index, sliding: Slidi
 
 
 def adaptive_window(builder: Builder, axis: str, result: Index, extent: Index, results: Index) -> Window:
-    """The window of an adaptive pooling, along one dimension, for the result at index `result` of `results`,
-    which together cover the operand's `extent` elements; neighbouring windows may overlap."""
+    """Returns the window of an adaptive pooling along one dimension. There are `results` results, whose
+    windows together cover the operand's `extent` elements and may overlap; `result` is the index of one of
+    them. `axis` is the name of the loop over the elements of the window."""
     if builder.is_one(results):
         loop = Axis(axis, extent)
         return Window(loop, loop.index, loop.index)
@@ -103,8 +106,9 @@ def adaptive_window(builder: Builder, axis: str, result: Index, extent: Index, r
 
 
 def adaptive_bounds(result: Index, extent: Index, results: Index) -> tuple[Index, Index]:
-    """(index of the first element, index behind the last one) of the window of an adaptive pooling for the
-    result at index `result` of `results`, in an operand of `extent` elements."""
+    """Returns (index of the first element, index behind the last one) of a window of an adaptive pooling
+    along one dimension: that of the result number `result` of `results`, in an operand of `extent`
+    elements."""
     first = indices.divide(indices.multiply(result, extent), results)
     return first, _rounded_up(indices.multiply(indices.add(result, ONE), extent), results)
 
@@ -114,23 +118,24 @@ def compared(name: str, left: Index, right: Index) -> Expression:
 
 
 def for_each(given: Any, count: int) -> list[Index]:
-    """An operator's argument such as `stride` as a list with one number for each of `count` dimensions; a
-    single number is repeated, as PyTorch does."""
+    """Returns an operator's argument, such as `stride`, as a list of `count` numbers, one for each dimension.
+    As in PyTorch, a single number stands for all dimensions."""
     listed = list(given) if isinstance(given, tuple) else [given]
     return listed * count if len(listed) == 1 else listed
 
 
 def known(builder: Builder, extent: Index) -> Index:
-    """The extent as a number if it is the same in all workloads; unchanged otherwise."""
+    """Returns `extent` as a number if it is the same in all workloads; otherwise unchanged, as a symbolic
+    index."""
     values = set(builder.graph.values(extent))
     return indices.number(values.pop()) if len(values) == 1 else extent
 
 
 def over_windows(builder: Builder, node: Node, single: Single, stage: Stage, value: Expression) -> None:
-    """Adds to `builder` the kernel of `node`, an operator on windows such as a pooling: each element of its
-    result is `value`, computed from the result of the reduction `stage` over that element's window. `single`
-    is the schedule in which one thread computes each element. If there are few results (fewer than 16384)
-    with large windows (256 elements or more), a block computes each instead; if windows have one element, the
+    """Adds the kernel of `node`, an operator on windows such as a pooling, to `builder`. Each element of its
+    result is `value`, an expression of the result of the reduction `stage` over the element's window. Its
+    layout is `single`, in which one thread computes an element. If the result has fewer than 16384 elements
+    and windows have 256 or more, a block computes each element instead. If windows have a single element, the
     kernel is pointwise."""
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)

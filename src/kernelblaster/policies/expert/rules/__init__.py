@@ -1,6 +1,7 @@
-"""Rules of algebraic simplification, one file for each kind of operator; a new rule is one function in RULES.
+"""Rules of algebraic simplification, one file for each kind of operator; a new rule is one function more in
+the list RULES of its file.
 
-A rule looks at one node of the graph and returns what can replace it: new nodes, or a reference to another
-result; None if it does not apply. The result stays exactly the same or, where numbers are added or scaled in
-another order, as exact as before.
+A rule gets one node of the graph and returns what can take its place: new nodes (the last one replaces it),
+or a reference to an existing result; None if the rule does not apply. The numbers stay exactly the same or,
+where they are added or scaled in another order, as precise as before.
 """

@@ -1,5 +1,5 @@
-"""Simplification rules for elementwise operators: an operator without effect is dropped, and two in a row
-become one."""
+"""Simplification rules for elementwise operators: an operator without effect is dropped, and two that follow
+each other become one."""
 
 from dataclasses import replace
 
@@ -22,8 +22,8 @@ ALREADY_POSITIVE = ("relu", "sigmoid", "exp", "_softmax", "abs", "sqrt", "rsqrt"
 
 
 def repeated(graph: Graph, node: Node) -> Found:
-    """For a node that changes nothing after the one before it, as in relu(relu(x)), |relu(x)| and
-    relu(exp(x)): its operand. None otherwise."""
+    """Returns the operand of a node that has no effect after the operator before it, as in relu(relu(x)),
+    |relu(x)| and relu(exp(x)); None for other nodes."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None:
         return None
@@ -34,7 +34,7 @@ def repeated(graph: Graph, node: Node) -> Found:
 
 
 def undone(graph: Graph, node: Node) -> Found:
-    """For a node that is -(-x) or not(not x): x. None otherwise."""
+    """Returns x for a node that is -(-x) or not(not x); None for other nodes."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or inner.operator != node.operator or node.operator not in UNDOING:
         return None
@@ -45,8 +45,8 @@ def undone(graph: Graph, node: Node) -> Found:
 
 
 def neutral(graph: Graph, node: Node) -> Found:
-    """For a node that is x + 0, x - 0, x * 1, x / 1 or x ** 1: x. None otherwise, and if it changes the
-    dtype."""
+    """Returns x for a node that is x + 0, x - 0, x * 1, x / 1 or x ** 1; None for other nodes, and if the
+    node changes the dtype."""
     name = operator(node)
     if name not in ("add", "sub", "mul", "div", "pow"):
         return None
@@ -56,8 +56,8 @@ def neutral(graph: Graph, node: Node) -> Found:
 
 
 def scalings(graph: Graph, node: Node) -> Found:
-    """For a node that multiplies or divides by a number what was already multiplied or divided by one, as (x
-    * a) * b or (x / a) * b: a single multiplication. None otherwise, and if a divisor is 0."""
+    """Replaces two scalings by a number, one after the other, such as (x * a) * b or (x / a) * b, by a single
+    multiplication. None for other nodes, and if a divisor is 0."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or not is_scaling(node) or not is_scaling(inner):
         return None
@@ -68,8 +68,9 @@ def scalings(graph: Graph, node: Node) -> Found:
 
 
 def log_softmax(graph: Graph, node: Node) -> Found:
-    """For a node that is log(softmax(x)): log_softmax(x), which also keeps small probabilities; for
-    exp(log_softmax(x)): softmax(x). None otherwise, or if the inner result is also used elsewhere."""
+    """Replaces log(softmax(x)) by log_softmax(x), in which small probabilities do not become 0, and
+    exp(log_softmax(x)) by softmax(x). None for other nodes, and if the inner result is also used
+    elsewhere."""
     pairs = {"log.default": "_softmax.default", "exp.default": "_log_softmax.default"}
     inner = sole_producer(graph, node.arguments.get("self"))
     if inner is None or pairs.get(node.operator) != inner.operator:

@@ -1,5 +1,5 @@
-"""Simplification rules for matrix products: another order of products, and products of which only a diagonal
-or a sum is used, so that only that is computed."""
+"""Simplification rules for matrix products: products in another order, and less work where only the diagonal
+or a sum of a product is used."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,9 +31,10 @@ PRODUCTS = ("mm.default", "bmm.default")
 
 
 def chain(graph: Graph, node: Node) -> Found:
-    """For a node that is (A B) C: the product A (B C), or the reverse, if that takes fewer multiplications in
-    the primary workload (the timed sizes), as it does above all when one of the matrices is a vector; None
-    otherwise. The product that is computed first now counts as free if other nodes need it anyway."""
+    """Replaces (A B) C by A (B C), or the reverse, if that takes fewer multiplications in the primary
+    workload (the timed sizes), as it often does if one of the matrices is a vector. None for other nodes. If
+    other nodes also use the inner product, it is computed in any case, and its multiplications cannot be
+    saved."""
     if node.operator not in PRODUCTS:
         return None
     for name in ("self", "mat2"):
@@ -55,8 +56,8 @@ def chain(graph: Graph, node: Node) -> Found:
 
 
 def weighted_sum(graph: Graph, node: Node) -> Found:
-    """For a node that sums (A B)_ij v_j over j: the product of the matrix A B and the vector v, because the
-    rule `chain` can then compute it as A (B v), with fewer multiplications. None otherwise."""
+    """Replaces the sum over j of (A B)_ij v_j by the matrix product of A B and the vector v, because the rule
+    `chain` can then make A (B v) of it, which takes fewer multiplications. None for other nodes."""
     scaled = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "sum.dim_IntList" or scaled is None or scaled.operator != "mul.Tensor":
         return None
@@ -74,8 +75,8 @@ def weighted_sum(graph: Graph, node: Node) -> Found:
 
 
 def sum_of_product(graph: Graph, node: Node) -> Found:
-    """For a node that is the sum or mean of a matrix product's rows or columns, or of groups of them: the
-    product of the factors' sums; a bias is summed by itself. None otherwise, or if that does not save
+    """Replaces the sum or mean of a matrix product over its rows or columns (or over groups of them) by the
+    product of the summed factors; a bias is summed by itself. None for other nodes, and if that does not save
     work."""
     if node.operator not in ("sum.dim_IntList", "mean.dim") or not keeps_type(graph, node):
         return None
@@ -99,8 +100,8 @@ def sum_of_product(graph: Graph, node: Node) -> Found:
 
 
 def diagonal_of_product(graph: Graph, node: Node) -> Found:
-    """For a node that is the diagonal of A B: the sum of A's rows times B's columns, element by element, so
-    that the rest of the product is not computed. None otherwise."""
+    """Replaces the diagonal of a matrix product A B. Only the elements of the diagonal are then computed,
+    each as the sum of a row of A times the column of B with the same number. None for other nodes."""
     product = sole_producer(graph, node.arguments.get("self"))
     if node.operator != "diagonal.default" or product is None or product.operator not in PRODUCTS:
         return None
@@ -129,8 +130,8 @@ def diagonal_of_product(graph: Graph, node: Node) -> Found:
 
 
 def diagonal_factor(graph: Graph, node: Node) -> Found:
-    """For a node that is a matrix product with diag(v): the other factor with its rows or columns scaled by
-    v. None if neither factor is such a matrix."""
+    """Replaces a matrix product with diag(v) by the other factor, its rows or columns multiplied by v. None
+    for other nodes."""
     if node.operator != "mm.default":
         return None
     for name, other in (("self", "mat2"), ("mat2", "self")):

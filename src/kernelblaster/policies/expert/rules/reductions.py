@@ -1,4 +1,5 @@
-"""Simplification rules for reductions that are not needed, or of which two become one."""
+"""Simplification rules for reductions: those without effect are dropped, and two that follow each other
+become one."""
 
 import math
 from dataclasses import replace
@@ -23,8 +24,8 @@ NESTING = ("sum.dim_IntList", "mean.dim", "amax.default", "amin.default")
 
 
 def size_one(graph: Graph, node: Node) -> Found:
-    """For a node that sums, averages or takes the extreme over dimensions of extent 1: its operand, or a
-    squeeze of it where the dimensions are dropped. None otherwise."""
+    """Returns the operand of a node that takes the sum, product, mean, maximum or minimum over dimensions of
+    extent 1 only; a squeeze of the operand if the node drops these dimensions. None for other nodes."""
     if node.operator not in OVER_DIMENSIONS or not keeps_type(graph, node):
         return None
     shape, dims = shape_of(graph, node.arguments["self"]), dimensions(graph, node)
@@ -37,8 +38,8 @@ def size_one(graph: Graph, node: Node) -> Found:
 
 
 def nested(graph: Graph, node: Node) -> Found:
-    """For a node that is a sum of sums, a mean of means or an extreme of extremes: one reduction over all
-    their dimensions. None otherwise, or if the inner result is also used elsewhere."""
+    """Replaces a sum of sums, a mean of means, a maximum of maxima or a minimum of minima by one reduction
+    over all dimensions of both. None for other nodes, and if the inner result is also used elsewhere."""
     inner = sole_producer(graph, node.arguments.get("self"))
     if inner is None or node.operator not in NESTING or inner.operator != node.operator:
         return None
@@ -56,8 +57,8 @@ def nested(graph: Graph, node: Node) -> Found:
 
 
 def any_above_lowest(graph: Graph, node: Node) -> Found:
-    """For a node that asks whether any element of a row is not -inf: the test whether the row's largest
-    element is not -inf, since a softmax computes that element anyway. None otherwise."""
+    """Replaces the test whether any element of a row is not -inf by the test whether the row's largest
+    element is not -inf, because a softmax computes that element anyway. None for other nodes."""
     negated = producer(graph, node.arguments.get("self"))
     if node.operator != "any.dim" or negated is None or negated.operator != "logical_not.default":
         return None

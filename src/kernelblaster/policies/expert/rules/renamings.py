@@ -1,5 +1,5 @@
-"""Simplification rules for views: those without effect are dropped, two in a row become one, and scalings are
-moved behind views, sums and products."""
+"""Simplification rules for views: those without effect are dropped, and two that follow each other become
+one. Also moves scalings by a number behind views, sums and products."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ VIEWS = (*RESHAPES, "permute.default", "expand.default")
 
 
 def unchanged(graph: Graph, node: Node) -> Found:
-    """For a node that is a view, slice or permutation that changes nothing: its operand. None otherwise."""
+    """Returns the operand of a view, slice or permutation that changes nothing; None for other nodes."""
     operand = node.arguments.get("self")
     if not isinstance(operand, Reference):
         return None
@@ -36,7 +36,7 @@ def unchanged(graph: Graph, node: Node) -> Found:
 
 
 def reshaped_twice(graph: Graph, node: Node) -> Found:
-    """For a node that reshapes a reshaped tensor: a single reshape. None otherwise."""
+    """Replaces a reshape of a reshape by a single one; None for other nodes."""
     inner = producer(graph, node.arguments.get("self"))
     if inner is None or node.operator not in RESHAPES or inner.operator not in RESHAPES:
         return None
@@ -55,9 +55,10 @@ def transposed_twice(graph: Graph, node: Node) -> Found:
 
 
 def scaling_waits(graph: Graph, node: Node) -> Found:
-    """For a node that is a view, sum or matrix product of an operand scaled by a number: the same node on the
-    unscaled operand, with the scaling after it, where it can be fused for free. None if no operand is scaled,
-    and in half precisions, where the scaling may keep a sum from overflowing."""
+    """Replaces a view, sum or matrix product of an operand that was scaled by a number: the operator is
+    applied to the operand without the scaling, and its result is scaled instead. A scaling of the result
+    costs nothing once it is fused with the operator's kernel. None for other nodes, and in half precisions,
+    where the scaling may keep a sum from overflowing."""
     if node.operator not in (*VIEWS, *PRODUCTS, *SUMS) or node.results[0].dtype not in ("float32", "float64"):
         return None
     found = {name: _scaling(graph, node, name) for name in ("self", "mat2")}

@@ -1,4 +1,5 @@
-"""The schedule of attention as one kernel, with online softmax (emission/attention.py)."""
+"""The schedule (layout on the GPU) of attention as one kernel, with online softmax
+(emission/attention.py)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,10 +16,10 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class OnlineAttention(Schedule):
-    """Attention by tensor cores on packed operands. A block has `warps` warps, each of which computes
-    `fragments` times 16 queries. The block walks over the keys, `keys` at a time; two such tiles of keys and
-    of values are in shared memory at once, and the first `depth` elements of each query and key. A block
-    computes `width` columns of the result."""
+    """Attention by tensor cores on packed operands. A block has `warps` warps, each of which computes 16 *
+    `fragments` queries. The block goes over the keys in tiles of `keys`; two tiles of keys and two of values
+    are in shared memory at once. Of each query and key the first `depth` elements are in shared memory, a
+    multiple of 32. A block computes `width` columns of the result."""
 
     fragments: int
     warps: int
@@ -51,8 +52,9 @@ class OnlineAttention(Schedule):
         return self.depth // PACKED_DEPTH
 
     def shared_bytes(self, terms: int, value_terms: int) -> int:
-        """Shared memory of a block in bytes: the queries, two tiles of keys and values, and the scales of the
-        keys. Queries and keys have `terms` half-precision terms, values `value_terms`."""
+        """Returns the shared memory of a block in bytes: the queries, two tiles of keys and values, and the
+        scales of the keys. Each element of a query or key is stored as `terms` half-precision numbers, each
+        element of a value as `value_terms`."""
         element = HALF_BYTES * terms
         scales = -(-self.depth_tiles // SCALED_TILES) * self.keys if terms == 2 else 0
         values = self.keys * self.width * HALF_BYTES * value_terms

@@ -19,8 +19,9 @@ class _ColumnReduction(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerColumn(_ColumnReduction):
-    """The first layout of a reduction across memory: a thread for each column. The thread walks down the
-    column's rows once for each reduction that the kernel does (its stages)."""
+    """The first layout of a reduction across memory: a thread for each column, in blocks of `threads`. It
+    goes down the rows of its column once for each reduction (stage) of the kernel. `accumulate` is the type
+    in which float32 numbers are summed."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -32,7 +33,9 @@ class ThreadPerColumn(_ColumnReduction):
 @dataclass(frozen=True)
 class Columns(_ColumnReduction):
     """The tuned layout of a reduction across memory: each lane of a warp has `vector_width` neighbouring
-    columns, and the warps of a block divide the rows among them."""
+    columns, and the warps of a block of `threads` share the rows. The loop over rows is unrolled by `unroll`.
+    With `streaming`, data that is accessed only once is read and written with streaming cache hints.
+    `accumulate` is the type in which float32 numbers are summed."""
 
     vector_width: int = 1
     threads: int = 256

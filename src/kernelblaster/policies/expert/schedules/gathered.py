@@ -1,5 +1,6 @@
-"""The schedule of convolutions as matrix products (implicit GEMM): the elements of the input windows are
-gathered from the input tensor while they are needed, instead of being written to memory as a matrix first."""
+"""Schedules (layouts on the GPU) of convolutions as matrix products (implicit GEMM): the elements of the
+input windows are gathered from the input tensor when they are needed, instead of being written to memory as a
+matrix before."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -48,32 +49,32 @@ class _Gathered(Schedule):
 
 @dataclass(frozen=True)
 class GatheredProduct(_Gathered):
-    """A convolution as a product in TF32 whose right operand is gathered; `stages` tiles of each operand are
-    in shared memory at once. With `terms` 1, operands are rounded to TF32; with 2, each element is the sum of
-    two TF32 numbers, and of the four products of these the three largest are added."""
+    """A convolution as a matrix product in TF32 whose right operand is gathered. `stages` tiles of each
+    operand are in shared memory at once. With `terms` 1, operands are rounded to TF32. With `terms` 2, each
+    element is the sum of two TF32 numbers; of the four products of these, all but the smallest are added."""
 
     stages: int = 3
     terms: int = 2
 
     def shared_bytes(self) -> int:
-        """Shared memory of a block in bytes: all stages of both float32 tiles, with the padding of their
-        lines."""
+        """Returns the shared memory of a block in bytes: `stages` float32 tiles of each operand, padding
+        included."""
         return self.stages * self.block_k * (self.block_m + self.block_n + 2 * TILE_PADDING) * 4
 
 
 @dataclass(frozen=True)
 class GatheredHalves(_Gathered):
-    """A convolution as a product of operands that are rounded to half precision after exact scaling: each row
-    of the packed operand, and each column of the gathered one, is divided by a power of two. One thread
-    gathers all elements of a column and increases its power of two when an element would overflow. Two tiles
-    of each operand are in shared memory at once. The longest K axes, as few as have `inner_terms` elements
-    together, are walked as one inner loop; the other K axes are outer loops."""
+    """A convolution as a matrix product whose operands are rounded to half precision after exact scaling:
+    each row of the packed operand, and each column of the gathered one, is divided by a power of two. One
+    thread gathers all elements of a column, and increases the column's power of two when an element would
+    overflow. Two tiles of each operand are in shared memory at once. The longest K axes, as few as have
+    `inner_terms` elements together, form one inner loop; the other K axes are outer loops."""
 
     inner_terms: int = 16
 
     def shared_bytes(self) -> int:
-        """Shared memory of a block in bytes: two tiles of both operands, with the padding of their lines, and
-        a factor for each column."""
+        """Returns the shared memory of a block in bytes: two tiles of each operand, padding included, and a
+        float for each column."""
         words = self.block_k // 2 * (self.block_m + self.block_n + 2 * TILE_PADDING)
         return (2 * words + self.block_n) * 4
 

@@ -1,4 +1,5 @@
-"""The schedule of kernels that pack an operand of a matrix product for tensor cores (emission/packing.py)."""
+"""The schedule (layout on the GPU) of kernels that pack an operand of a matrix product for tensor cores
+(emission/packing.py)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,8 +14,8 @@ TOGETHER = 4  # tiles of a packed operand that have one scale
 
 @dataclass(frozen=True)
 class Packing(Schedule):
-    """A kernel that rearranges an operand of a matrix product into tiles and splits it into half-precision
-    numbers for tensor cores. It has no parameters to tune."""
+    """A kernel that arranges an operand of a matrix product in tiles, each element as one or several
+    half-precision numbers, for tensor cores. The schedule has nothing to tune."""
 
     family: ClassVar[Family] = "pack"
     kind: ClassVar[str] = "packing"

@@ -1,4 +1,5 @@
-"""Schedules of pointwise kernels, which compute each element of their results on its own."""
+"""Schedules (layouts on the GPU) of pointwise kernels, which compute each element of their results on its
+own."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -42,8 +43,10 @@ class ElementPerThread(_Map):
 
 @dataclass(frozen=True)
 class FlatVectors(_Map):
-    """A pointwise kernel that walks all tensors in the order of memory: a thread has `coarsening` vectors of
-    `vector_width` neighbouring elements, and issues the loads of all of them before it uses the first."""
+    """A pointwise kernel that goes through all tensors in the order of memory, in blocks of `threads`. A
+    thread has `coarsening` vectors of `vector_width` neighbouring elements, and issues the loads of all of
+    them before it uses the first. With `streaming`, data that is accessed only once is read and written with
+    streaming cache hints."""
 
     vector_width: int
     threads: int = 256
@@ -57,9 +60,9 @@ class FlatVectors(_Map):
 
 @dataclass(frozen=True)
 class TransposedTiles(_Map):
-    """A pointwise kernel with a tiled transposition: a block reads a square tile into shared memory along the
-    axis in which the inputs are contiguous, and computes and writes along the one in which the results
-    are."""
+    """A pointwise kernel that transposes in tiles, by blocks of `threads`. A block reads a square tile of an
+    input into shared memory, along the axis in which the input is contiguous; then it computes and writes
+    results along the axis in which these are contiguous."""
 
     threads: int = 256
 
@@ -76,8 +79,10 @@ class TransposedTiles(_Map):
 
 @dataclass(frozen=True)
 class WarpRowMap(_Map):
-    """A pointwise kernel in which each warp goes along one row (the kernel's last axis), `vector_width`
-    elements of each lane at a time."""
+    """A pointwise kernel in which each warp processes one row (the kernel's last axis), in blocks of
+    `threads`. In each step of its loop, which is unrolled by `unroll`, every lane has `vector_width`
+    neighbouring elements. With `streaming`, data that is accessed only once is read and written with
+    streaming cache hints."""
 
     vector_width: int
     threads: int = 256
@@ -91,8 +96,9 @@ class WarpRowMap(_Map):
 
 @dataclass(frozen=True)
 class BlockRowMap(_Map):
-    """A pointwise kernel in which each block goes along one row (the kernel's last axis), `vector_width`
-    elements of each thread at a time."""
+    """A pointwise kernel in which each block of `threads` processes one row (the kernel's last axis). In each
+    step of its loop, which is unrolled by `unroll`, every thread has `vector_width` neighbouring elements.
+    With `streaming`, data that is accessed only once is read and written with streaming cache hints."""
 
     vector_width: int
     threads: int = 256

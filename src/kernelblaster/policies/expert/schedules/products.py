@@ -1,5 +1,5 @@
-"""Schedules of matrix products: a thread per result, tiles in shared memory, and two kinds of tensor-core
-instructions (mma and wgmma)."""
+"""Schedules (layouts on the GPU) of matrix products: a thread for each result, tiles in shared memory, and
+tensor cores with `mma` or `wgmma` instructions."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -35,8 +35,9 @@ class _Product(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerResult(_Product):
-    """The first layout of a matrix product (or convolution): a thread for each result, which reads all
-    factors of its sum from global memory."""
+    """The first layout of a matrix product (or convolution): a thread for each result, in blocks of
+    `threads`, which reads all terms of its sum from global memory. `accumulate` is the type in which float32
+    numbers are summed."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -49,12 +50,14 @@ class ThreadPerResult(_Product):
 class TiledProduct(_Product):
     """A matrix product without tensor cores, on tiles of both operands in shared memory.
 
-    A block computes `block_m` x `block_n` results, `block_k` terms of their sums at a time, and a thread
-    `thread_m` x `thread_n` of them (each 1 or a multiple of 4). With two or more `stages` the next tiles are
-    fetched while one is in use: by `cp.async` where `asynchronous`, else through registers. With `flush`, the
-    sum of every `flush` terms is added to a separate total, so that long sums lose less precision. Blocks are
-    numbered in groups of `raster` rows of tiles, column by column within a group, so that those that run
-    together share operands in the L2 cache; with 1, row by row."""
+    A block computes `block_m` x `block_n` results, adding `block_k` terms to their sums for each tile. A
+    thread computes `thread_m` x `thread_n` of these results (each 1 or a multiple of 4). With two or more
+    `stages`, the next tiles are fetched while one is in use: by `cp.async` if `asynchronous`, otherwise
+    through registers. With `flush`, a thread adds its sum to a separate total after every `flush` terms, so
+    that long sums lose less precision. Blocks are numbered in groups of `raster` rows of tiles, column by
+    column within a group, so that blocks that run at the same time read the same operands from the L2 cache;
+    `raster` 1 is row by row.
+    """
 
     block_m: int
     block_n: int
@@ -82,8 +85,8 @@ class TiledProduct(_Product):
         )
 
     def shared_bytes(self, element_bytes: int) -> int:
-        """Shared memory of a block in bytes, at most: all `stages` of both operands' tiles, with the padding
-        of their lines, where an element has `element_bytes`."""
+        """Returns the shared memory of a block in bytes, at most: `stages` tiles of each operand, padding
+        included, if an element has `element_bytes` bytes."""
         lines = self.block_m + self.block_n + 2 * LINE_PADDING
         return self.stages * self.block_k * lines * element_bytes
 
@@ -107,8 +110,10 @@ class _PackedTile(_Product):
 
 @dataclass(frozen=True)
 class MmaProduct(_PackedTile):
-    """A matrix product by tensor cores with the `mma` instructions of single warps, on operands that kernels
-    before have packed (arranged in tiles of half-precision numbers)."""
+    """A matrix product by tensor cores, with the `mma` instructions of single warps. Kernels before it have
+    packed its operands (arranged them in tiles of half-precision numbers). A block computes `block_m` x
+    `block_n` results; `stages` tiles along K are in shared memory at once; blocks are numbered in groups of
+    `raster` rows of tiles."""
 
     def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
         return Nest(
@@ -124,9 +129,11 @@ class MmaProduct(_PackedTile):
 
 @dataclass(frozen=True)
 class WgmmaProduct(_PackedTile):
-    """A matrix product by tensor cores with the `wgmma` instructions of warpgroups (sm_90a), on operands that
-    kernels before have packed (arranged in tiles of half-precision numbers). Blocks are persistent, and one
-    warpgroup of each only fetches tiles."""
+    """A matrix product by tensor cores, with the `wgmma` instructions of warpgroups (sm_90a). Kernels before
+    it have packed its operands (arranged them in tiles of half-precision numbers). Blocks are persistent; in
+    each of them one warpgroup only fetches tiles. A tile of results has `block_m` x `block_n` of them;
+    `stages` tiles along K are in shared memory at once; tiles of results are numbered in groups of `raster`
+    rows."""
 
     def nest(self, batch: Axes, rows: Axes, columns: Axes, k_axes: Axes) -> Nest:
         return Nest(

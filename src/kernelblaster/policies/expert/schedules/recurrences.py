@@ -1,4 +1,4 @@
-"""Schedules of recurrences: kernels that are launched once for every time step."""
+"""Schedules (layouts on the GPU) of recurrences: kernels that are launched once for each time step."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,8 +10,8 @@ from kernelblaster.policies.expert.schedules.schedule import Axes, Family, Sched
 
 @dataclass(frozen=True)
 class StepPerLaunch(Schedule):
-    """A recurrent layer as first written: a launch for each time step, and in it a thread for each element of
-    the new state, which sums up its gates one after another."""
+    """The first layout of a recurrent layer: a launch for each time step, with blocks of `threads`. A thread
+    computes one element of the new state, and sums up its gates one after another."""
 
     threads: int = 256
 
@@ -24,8 +24,9 @@ class StepPerLaunch(Schedule):
 
 @dataclass(frozen=True)
 class StepByWarps(Schedule):
-    """A launch for each time step, in which a warp computes one feature of the new state for `rows` sequences
-    of the batch: its lanes share the sums, and each weight is read once for all these sequences."""
+    """The tuned layout of a recurrent layer: a launch for each time step, with blocks of `threads`. A warp
+    computes one feature of the new state, for `rows` sequences of the batch. Its lanes share the terms of
+    each sum, and each weight is read once for all these sequences."""
 
     rows: int = 8
     threads: int = 256

@@ -1,5 +1,5 @@
-"""Union types of schedules of several families: all reductions, and all schedules with running sums whose
-type can be chosen (`accumulate`)."""
+"""Two unions of types of schedules: all schedules of reductions, and all schedules with a field `accumulate`,
+the type of their running sums."""
 
 from kernelblaster.policies.expert.schedules.columns import ColumnReduction
 from kernelblaster.policies.expert.schedules.products import ThreadPerResult

@@ -1,4 +1,5 @@
-"""Schedules of reductions along memory: over the contiguous elements of a row, one result for each row."""
+"""Schedules (layouts on the GPU) of reductions along memory: over the contiguous elements of a row, one
+result for each row."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,8 +20,9 @@ class _RowReduction(Schedule):
 
 @dataclass(frozen=True)
 class BlockPerRow(_RowReduction):
-    """The first layout of a row reduction: a block for each row, which passes over it once for each reduction
-    that the kernel does (its stages) and combines its threads' results in shared memory."""
+    """The first layout of a row reduction: a block of `threads` for each row. It goes over the row once for
+    each reduction (stage) of the kernel, and its threads combine their results in shared memory. `accumulate`
+    is the type in which float32 numbers are summed."""
 
     threads: int = 256
     accumulate: Accumulate = "float"
@@ -31,9 +33,11 @@ class BlockPerRow(_RowReduction):
 
 @dataclass(frozen=True)
 class WarpRows(_RowReduction):
-    """A row reduction in which `lanes` lanes of a warp share a row; with fewer than 32, a warp has several
-    rows. Each thread keeps the first `register_elements` of its elements of the row in registers between
-    passes over the row."""
+    """A row reduction in which `lanes` lanes of a warp share a row; if fewer than 32, a warp has several
+    rows. A block has `threads` threads. Each thread processes vectors of `vector_width` elements, in a loop
+    unrolled by `unroll`; between passes over the row it keeps the first `register_elements` of its elements
+    in registers. With `streaming`, data that is accessed only once is read and written with streaming cache
+    hints. `accumulate` is the type in which float32 numbers are summed."""
 
     lanes: int = WARP
     register_elements: int = 0
@@ -50,9 +54,12 @@ class WarpRows(_RowReduction):
 
 @dataclass(frozen=True)
 class BlockRows(_RowReduction):
-    """A row reduction with a block for each row. Its threads combine their results by warp `shuffles`, else
-    in shared memory only. Each thread keeps the first `register_elements` of its elements of the row in
-    registers between passes over the row."""
+    """A row reduction with a block of `threads` for each row. With `shuffles`, threads combine their results
+    by warp shuffles, otherwise only through shared memory. Each thread processes vectors of `vector_width`
+    elements, in a loop unrolled by `unroll`; between passes over the row it keeps the first
+    `register_elements` of its elements in registers. With `streaming`, data that is accessed only once is
+    read and written with streaming cache hints. `accumulate` is the type in which float32 numbers are
+    summed."""
 
     shuffles: bool = False
     register_elements: int = 0
@@ -69,10 +76,12 @@ class BlockRows(_RowReduction):
 
 @dataclass(frozen=True)
 class ClusterRows(_RowReduction):
-    """A row reduction with a thread-block cluster of `blocks` for each row. Between passes over the row each
-    thread keeps the first `register_elements` of its elements in registers and the next `shared_elements` in
-    shared memory. A `persistent` cluster does several rows in turn. `blocks_per_sm` is how many blocks an SM
-    must have room for, `resident` how many clusters the GPU runs at once."""
+    """A row reduction with a thread-block cluster of `blocks` blocks, each of `threads`, for each row. Each
+    thread processes vectors of `vector_width` elements, in a loop unrolled by `unroll`. Between passes over
+    the row it keeps the first `register_elements` of its elements in registers and the next `shared_elements`
+    in shared memory. A `persistent` cluster processes several rows, one after another. `blocks_per_sm` is how
+    many blocks must fit on an SM, `resident` how many clusters the GPU runs at once. `streaming` and
+    `accumulate` are as in `BlockRows`."""
 
     blocks: int
     blocks_per_sm: int
@@ -99,8 +108,8 @@ Rows = RowMap | TunedRows
 
 
 def row_threads(schedule: Rows) -> int:
-    """How many threads of one block work on the same row under `schedule`: lanes of a warp, or all threads of
-    the block."""
+    """Returns how many threads of a block work on the same row under `schedule`: some lanes of a warp, a
+    whole warp, or all threads of the block."""
     match schedule:
         case WarpRows():
             return schedule.lanes
@@ -110,11 +119,12 @@ def row_threads(schedule: Rows) -> int:
 
 
 def rows_per_block(schedule: Rows) -> int:
-    """How many rows a block works on at the same time under `schedule`; 1 unless warps or fewer lanes have
-    rows of their own."""
+    """Returns how many rows a block works on at the same time under `schedule`: 1, unless each row is
+    processed by one warp or less."""
     return schedule.threads // row_threads(schedule)
 
 
 def cluster_blocks(schedule: Rows) -> int:
-    """How many thread blocks share a row under `schedule`: those of a cluster; 1 without a cluster."""
+    """Returns how many thread blocks share a row under `schedule`: the blocks of a cluster, or 1 without a
+    cluster."""
     return schedule.blocks if isinstance(schedule, ClusterRows) else 1

@@ -1,4 +1,5 @@
-"""Schedules of scans, such as cumulative sums: a prefix result for each element along an axis."""
+"""Schedules (layouts on the GPU) of scans, such as cumulative sums: each element along an axis has a result,
+the reduction of all elements up to it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -27,7 +28,8 @@ class _Scan(Schedule):
 
 @dataclass(frozen=True)
 class ThreadPerScan(_Scan):
-    """The first layout of a scan: each is done by one thread, which walks the whole axis."""
+    """The first layout of a scan: a thread for each scan, in blocks of `threads`, which goes along the whole
+    axis."""
 
     threads: int = 256
 
@@ -37,10 +39,11 @@ class ThreadPerScan(_Scan):
 
 @dataclass(frozen=True)
 class ScanRows(_Scan):
-    """A scan along memory: a block's `warps` share a row, a chunk at a time; with `rows` above 1, a block has
-    that many rows, one for each warp. A warp takes neighbouring elements, `elements` for each lane, in
-    vectors that lie side by side over its lanes. Each thread scans its vectors, lanes exchange their totals
-    by shuffles, and warps theirs in shared memory."""
+    """A scan along memory. With `rows` 1, all `warps` of a block share a row and process it in chunks, one
+    after another; otherwise a block has `rows` rows, one for each of its warps. In a chunk, each lane has
+    `elements` elements, in vectors of `vector_width` that lie side by side over the lanes. Each thread scans
+    its vectors; then lanes exchange their totals by shuffles, and warps theirs in shared memory. With
+    `streaming`, data is read and written with streaming cache hints."""
 
     warps: int = 8
     rows: int = 1
@@ -56,8 +59,9 @@ class ScanRows(_Scan):
 
 @dataclass(frozen=True)
 class ScanColumns(_Scan):
-    """A scan across memory: a thread has `vector_width` neighbouring columns of a row-major matrix and walks
-    down their rows."""
+    """A scan across memory: a thread has `vector_width` neighbouring columns of a row-major matrix and goes
+    down the rows, in a loop unrolled by `unroll`. A block has `threads` threads. With `streaming`, data is
+    read and written with streaming cache hints."""
 
     vector_width: int = 1
     threads: int = 256

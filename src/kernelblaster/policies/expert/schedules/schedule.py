@@ -1,5 +1,5 @@
-"""`Schedule`, the base class of all schedules (how a kernel is laid out on the GPU), and the types of their
-fields."""
+"""`Schedule`, the base class of all schedules (layouts of kernels on the GPU), and types for the fields of
+schedules."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -23,9 +23,9 @@ STATIC_SHARED_BYTES = 48 << 10  # of shared memory that a launch may have withou
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a kernel is laid out on the GPU. `family` is the kind of computation that the schedule is for, as
-    reports and the knowledge base name it; `kind` is its column in the table that shows which technique
-    applies to what (docs/expert.md)."""
+    """How a kernel is laid out on the GPU. `family` is the kind of computation that the schedule is for, by
+    the name that reports and the knowledge base use. `kind` is the heading under which the table of
+    techniques (docs/expert.md) lists the schedule."""
 
     family: ClassVar[Family]
     kind: ClassVar[str]

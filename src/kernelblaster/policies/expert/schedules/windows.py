@@ -1,5 +1,6 @@
-"""A schedule (layout on the GPU) for reductions over sliding windows, like poolings and depthwise
-convolutions: a thread computes several neighbouring results, and reads what their windows share once."""
+"""The schedule (layout on the GPU) of reductions over sliding windows, like poolings and depthwise
+convolutions, in which a thread computes several neighbouring results and reads the elements that their
+windows share only once."""
 
 from dataclasses import dataclass
 from math import prod
@@ -12,11 +13,12 @@ from kernelblaster.policies.expert.schedules.schedule import Accumulate, Axes, F
 
 @dataclass(frozen=True)
 class WindowPatches(Schedule):
-    """Each thread computes a patch of neighbouring results: `columns` of them along the dimension that is
-    contiguous in memory, and along each other dimension in which windows slide the number that `lines` has
-    for it. It reads the elements under all windows of the patch once, as vectors of `vector_width` elements,
-    and keeps the results in registers. At sizes where vectors would not be aligned, it reads single elements
-    and computes one column."""
+    """A reduction over sliding windows in which each thread computes a patch of neighbouring results and
+    keeps them in registers; a block has `threads` threads. Along the dimension that is contiguous in memory,
+    a patch has `columns` results. `lines` has the number of results along each other dimension in which
+    windows slide. The thread reads the elements under all windows of its patch once, in vectors of
+    `vector_width`. At sizes at which vectors would not be aligned, it reads single elements, and a patch has
+    one column. `accumulate` is the type in which float32 numbers are summed."""
 
     lines: tuple[int, ...]
     columns: int
@@ -29,13 +31,14 @@ class WindowPatches(Schedule):
 
     @property
     def results(self) -> int:
-        """The number of results in a patch, all of which one thread computes."""
+        """The number of results in a patch, which is what one thread computes."""
         return prod(self.lines) * self.columns
 
     def nest(self, patches: Axes, lines: Axes, column: Axis, reduced: Axes) -> Nest:
-        """Which loop, or which threads, run along each axis. `patches` count the patches and are spread over
-        the grid's threads; `lines` (those axes along which a patch has several results), `column` (along
-        memory) and `reduced` (the windows' elements) are loops of a thread."""
+        """Returns where each axis of the kernel runs. The axes `patches` count the patches and are spread
+        over blocks and threads. The others are unrolled loops of a thread: `lines`, the axes along which a
+        patch has several results; `column`, the axis along memory, as a vector; and `reduced`, the axes of a
+        window's elements."""
         several = [count for count in self.lines if count > 1]
         inside: list[tuple[Axis, Loop]] = [
             *((axis, Unrolled(count)) for axis, count in zip(lines, several, strict=True)),

@@ -5,15 +5,17 @@ its loops are mapped to threads. It changes how a kernel computes, never what, a
 file has
 
 - `APPLIES_TO`, the types of schedules (schedules/) whose kernels the technique can change,
-- `REWRITES`, functions (kernel, plan, GPU) that return another kernel, or a `No` with the reason why not: one
-  function for each variant of the technique, the most promising first. With `SINGLY = False` a variant is
-  only applied to all kernels at once, never to one alone. `PLAN_REWRITES` instead of `REWRITES` return a
-  plan, for techniques that replace a kernel by several,
+- and then either `REWRITES`, functions (kernel, plan, GPU) that return another kernel, or a `No` with the
+  reason why not. There is one function for each variant of the technique, the most promising first. With
+  `SINGLY = False`, a variant is only applied to all kernels at once, never to one alone,
+- or `PLAN_REWRITES`, the same for techniques that replace a kernel by several: these functions return a plan,
 - or, for techniques on whole plans, `apply(plan, gpu)`, which yields plans, and `why_not(plan)`, which
   returns the reason why it yields none, or None.
 
-A file with `ARCHITECTURE` (such as `sm_90a`) is only for GPUs of that architecture, and one with `GPU_ONLY`
-is not used on the emulator of PTX, which lacks its instructions or compares with a baseline on the host."""
+A file with `ARCHITECTURE` (such as `sm_90a`) is only for GPUs of that architecture. One with `GPU_ONLY` is
+not used on the emulator of PTX: either the emulator lacks its instructions, or candidates are compared there
+with a baseline on the host, which rounds in another way.
+"""
 
 import importlib
 import pkgutil
@@ -32,8 +34,8 @@ USUAL_GPU = "h200"  # whose data is taken where no GPU is named
 
 @dataclass(frozen=True)
 class Technique:
-    """One optimization technique for one GPU, named after its file. Called with a plan (the kernels of a
-    candidate), it yields changed plans."""
+    """One optimization technique, with the `name` of its file (`module`), for the GPU `gpu`. Called with a
+    plan (the kernels of a candidate), it yields changed plans."""
 
     name: str
     module: ModuleType
@@ -41,8 +43,7 @@ class Technique:
 
     @property
     def applies_to(self) -> tuple[type, ...]:
-        """The types of schedules (how a kernel's loops are mapped to threads) whose kernels the technique can
-        change."""
+        """The types of schedules (layouts of kernels on the GPU) whose kernels the technique can change."""
         found: tuple[type, ...] = self.module.APPLIES_TO
         return found
 
@@ -66,8 +67,8 @@ class Technique:
         return found
 
     def why_not(self, plan: Plan) -> dict[str, str]:
-        """The reason, in words, why the technique does not apply to a kernel of `plan`, by the kernel's name;
-        kernels to which it applies are left out."""
+        """Returns why the technique does not apply, as a mapping from the names of kernels of `plan` to
+        reasons in words. Kernels to which it applies are left out."""
         said = {kernel.name: self._refusal(kernel, plan) for kernel in plan.kernels}
         return {name: why for name, why in said.items() if why is not None}
 
@@ -91,8 +92,8 @@ def _modules() -> dict[str, ModuleType]:
 
 
 def load_techniques(gpu: GpuSpec | None = None, emulated: bool = False) -> dict[str, Technique]:
-    """Every technique of this folder, by its file's name. With a `gpu`, only those for its architecture; if
-    `emulated` (the device is the emulator of PTX in place of that GPU), also without those that are
+    """Returns the techniques of this folder, by the names of their files. With a `gpu`, techniques for other
+    architectures are left out; if `emulated` (the PTX machine stands for that GPU), also those that are
     `GPU_ONLY`."""
     found = {}
     for name, module in _modules().items():

@@ -1,7 +1,10 @@
-"""Algebraic simplification: replaces a plan by that of an equivalent graph of operations with less work.
+"""Algebraic simplification: replaces a plan by the plan of an equivalent graph of operators that takes less
+work.
 
-The rules (simplify.py) rewrite the graph of operations, not kernels. So the technique applies only to a plan
-that no other technique has changed yet: once kernels are fused or tiled, the graph is not recovered."""
+The rules (simplify.py) rewrite the graph of operators, not kernels. Therefore the technique applies only to a
+plan that no other technique has changed yet: the graph cannot be recovered from kernels that were fused or
+tiled.
+"""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,9 @@
 """Asynchronous copy: tiles of a matrix product are copied from global to shared memory without passing
 through registers (`cp.async`), several tiles ahead of their use.
 
-Only for float32 operands that are read as they are in memory; an operand that is computed from others is
-still loaded through registers."""
+This is only done for float32 operands that are read as they are in memory. An operand that is computed from
+other values is still loaded through registers.
+"""
 
 from dataclasses import replace
 from functools import partial

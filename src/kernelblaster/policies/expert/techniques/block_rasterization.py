@@ -1,8 +1,10 @@
 """Block rasterization: the blocks of a tiled matrix product are numbered in groups of several rows of tiles,
-so that those that run together read the same tiles of both operands from the L2 cache.
+so that blocks that run at the same time read the same tiles of both operands from the L2 cache.
 
-Numbered row by row, the blocks that run together need a few rows of the left operand and all columns of the
-right one; in groups, they form a rectangle about as high as it is wide, and need the least of both."""
+If blocks are numbered row by row, those that run at the same time need a few rows of the left operand and all
+columns of the right one. In groups, their tiles form a rectangle about as high as it is wide, and they read
+less in all.
+"""
 
 from dataclasses import replace
 from functools import partial

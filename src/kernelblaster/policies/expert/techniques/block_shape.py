@@ -1,5 +1,4 @@
-"""Block shape: the same kernel with another number of threads per block, for schedules that work with any
-number."""
+"""Block shape: gives a kernel another number of threads per block, if its schedule works with any number."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,6 +37,6 @@ def apply(plan: Plan, gpu: GpuSpec) -> Iterator[Plan]:
 
 
 def why_not(plan: Plan) -> str | None:
-    """Always None, which means that the technique applies: it can change every kernel whose schedule is of a
-    type in APPLIES_TO, because such schedules work with any number of threads."""
+    """Returns None, which means that the technique applies: it can change every kernel whose schedule has a
+    type in APPLIES_TO."""
     return None

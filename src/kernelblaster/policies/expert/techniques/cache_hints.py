@@ -1,5 +1,5 @@
-"""Cache hints: data that is read or written only once is loaded and stored as streaming, so that the caches
-keep what is used again."""
+"""Cache hints: data that is read or written only once is accessed by streaming loads and stores (`__ldcs`,
+`__stcs`), so that the caches keep data that is used again."""
 
 from dataclasses import replace
 from typing import get_args

@@ -1,7 +1,8 @@
-"""Double buffering: a tiled matrix product fetches the next tiles while it works on the current ones.
+"""Double buffering: a tiled matrix product loads the next tiles while it multiplies the current ones.
 
-The next tiles are loaded into registers and then stored to a second buffer in shared memory, so that one
-barrier per tile is enough instead of two."""
+The next tiles are loaded into registers and then stored to a second buffer in shared memory, so that each
+tile needs one barrier instead of two.
+"""
 
 from dataclasses import replace
 

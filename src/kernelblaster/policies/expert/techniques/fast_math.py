@@ -1,9 +1,10 @@
 """Fast math: cheaper arithmetic, as far as the judge's precision rule allows it.
 
-A division of every element of a row by the same number becomes a multiplication by its reciprocal, which is
-computed once. And running sums are kept in float instead of double: a block's sum is a tree of partial sums,
-which loses little in float; a long sum by one thread may lose too much, and then the judge rejects the
-candidate."""
+Where all elements of a row are divided by the same number, they are multiplied by its reciprocal instead,
+which is computed once. And running sums are kept in float instead of double. That loses little if a block's
+threads each sum a part. A long sum by one thread may lose too much precision; the judge then rejects the
+candidate.
+"""
 
 from dataclasses import replace
 from typing import get_args

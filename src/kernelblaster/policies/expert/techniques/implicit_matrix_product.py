@@ -1,9 +1,10 @@
-"""Implicit matrix product: a convolution on tensor cores, as a matrix product whose second operand (the
-windows of the input) is gathered into shared memory instead of being written out in memory first.
+"""Implicit matrix product: a convolution on tensor cores, as a matrix product. The second operand, the
+windows of the input, is gathered into shared memory instead of being written to memory as a matrix before.
 
 A kernel before it packs the filters in the order in which they are used, padded with zeros. Each float32
-operand is a sum of two TF32 numbers, so that results are as precise as in float32; `tf32_operands` leaves out
-the second number."""
+element is the sum of two TF32 numbers, so that results are as precise as in float32; the technique
+`tf32_operands` leaves out the second number.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -135,9 +136,9 @@ def _ranked(found: Contraction, plan: Plan, gpu: GpuSpec) -> list[GatheredProduc
 
 
 def packed(plan: Plan, kernel: Kernel, found: Contraction, schedule: GatheredProduct) -> Plan:
-    """The plan with `kernel` replaced by two: one that packs the filters, padded with zeros to whole tiles,
-    into a scratch buffer, and the product with this `schedule` that reads them. `found` says which axes of
-    the kernel are rows, columns and K."""
+    """Returns the plan with `kernel` replaced by two kernels: one that packs the filters into a scratch
+    buffer, padded with zeros to whole tiles, and the product with this `schedule`, which reads them from
+    there. `found` says which axes of the kernel are rows, columns and K."""
     stem = kernel.name.removesuffix("_kernel")
     name = f"{stem}_filters"
     k, row = (
@@ -166,8 +167,8 @@ def packed(plan: Plan, kernel: Kernel, found: Contraction, schedule: GatheredPro
 
 
 def digits(axes: tuple[Axis, ...], linear: Index) -> dict[str, Index]:
-    """The index of each axis, by name, computed from one linear index over all `axes`, the last axis fastest
-    (mixed-radix digits)."""
+    """Returns the index of each axis, by its name, computed from `linear`, the row-major linear index over
+    all `axes` (the last axis varies fastest)."""
     found: dict[str, Index] = {}
     for axis in reversed(axes[1:]):
         found[axis.name] = indices.remainder(linear, axis.extent)

@@ -1,9 +1,10 @@
-"""Cheaper indices: the kernel gets a second variant in which the sizes of the primary workload (the one that
-is timed) are compile-time constants; the launch chooses it when the sizes match, else the general one.
+"""Cheaper indices: a kernel gets a second variant in which the sizes of the primary workload (the one that is
+timed) are compile-time constants. The host launches it if the sizes match, otherwise the general one.
 
-With constants the compiler turns divisions into multiplications, drops bounds checks that cannot fail, and
-merges equal loads. The first dimension (the number of rows or images) stays variable. A row reduction as
-first written becomes the schedule `BlockRows`, whose loops profit from the constants."""
+With constants, the compiler turns divisions into multiplications, drops bounds checks that cannot fail, and
+merges equal loads. The first dimension (the number of rows or images) stays variable. A row reduction in its
+first layout also gets the schedule `BlockRows`, whose loops profit from constants.
+"""
 
 from dataclasses import replace
 

@@ -1,7 +1,10 @@
-"""Kernel fusion: what one kernel stores for another is handed over in registers instead.
+"""Kernel fusion: two kernels, of which one reads what the other stores, become one that keeps these values in
+registers.
 
-The first plan has everything fused that can be (fusion.py), the others one pair each. Scratch buffers that no
-kernel reads any more are removed, and their memory traffic with them."""
+In the first plan that the technique yields, everything is fused that can be (fusion.py); in each further
+plan, one pair of kernels. Scratch buffers that no kernel reads any more are removed, and their memory traffic
+with them.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, permutations

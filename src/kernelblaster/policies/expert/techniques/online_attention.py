@@ -1,11 +1,12 @@
 """Online attention: softmax(queries * keys) * values as one kernel on tensor cores, instead of two products
 with a softmax between them.
 
-A block walks over the keys and keeps for its queries the largest score so far, the sum of the weights and
-the weighted sum of the values; these are scaled down when a larger score comes (online softmax). Scores and
-weights are never in memory. Tiles of keys that the mask hides from all queries of a block are left out.
-Kernels before it pack queries, keys and values, in float32 as two or three numbers of half precision each
-(packing.py)."""
+A block goes over the keys and keeps three things for each of its queries: the largest score so far, the sum
+of the weights, and the weighted sum of the values. Both sums are scaled down when a larger score comes
+(online softmax). Scores and weights are never in memory. Tiles of keys that the mask hides from all queries
+of a block are skipped. Kernels before it pack the operands: of float32, each element of a query or key as two
+float16 numbers, each of a value as three bfloat16 numbers (packing.py).
+"""
 
 from dataclasses import replace
 from functools import partial

@@ -1,8 +1,8 @@
-"""Single-pass (online) reduction: a statistic that needs an earlier one (a variance needs the mean, a softmax
-the maximum) is computed together with it in one pass.
+"""Single-pass (online) reduction: a variance, which needs the mean, is computed in the same pass as the mean;
+the sum of a softmax, which needs the maximum, in the same pass as the maximum.
 
-A sum of squared differences from the mean is computed from the sum and the sum of squares, both kept in
-double. A sum of exponentials of differences from the maximum is rescaled whenever a larger value comes.
+The sum of squared differences from the mean is computed from the sum and the sum of squares, both in double.
+The sum of exponentials of differences from the maximum is rescaled whenever a larger value comes.
 """
 
 from dataclasses import replace
@@ -25,9 +25,9 @@ APPLIES_TO = get_args(RowReduction | Columns)
 
 
 def single_pass(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> Kernel | No:
-    """The kernel with fewer passes over its rows or columns, because a variance no longer waits for the mean,
-    or a softmax's sum for the maximum; `No`, with the reason, if it computes in double precision or none of
-    its reductions is of this kind."""
+    """Returns the kernel with fewer passes over its rows or columns, because a variance no longer waits for
+    the mean, or a softmax's sum for the maximum. `No`, with the reason, if the kernel computes in double
+    precision, or if none of its reductions is of this kind."""
     if plan.real == "double":
         return No("squares of double precision would need more than double")
     stages = tuple(_single_pass(stage, kernel) for stage in kernel.stages)

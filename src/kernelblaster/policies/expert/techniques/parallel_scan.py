@@ -1,8 +1,9 @@
 """Parallel scan (prefix sum or similar): the warps of a block share a row, and lanes exchange partial results
 by shuffles.
 
-Each element is read once and written once. A row that is too long for the registers of a block is scanned in
-chunks, one after another."""
+Each element is read once, and each result written once. A row that is too long for the registers of a block
+is scanned in chunks, one after another.
+"""
 
 from dataclasses import replace
 from functools import partial

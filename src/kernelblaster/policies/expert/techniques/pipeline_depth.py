@@ -1,7 +1,8 @@
-"""Pipeline depth: more or fewer tiles in flight in the loop over the K axis of a convolution that was made a
-matrix product (`implicit_matrix_product`).
+"""Pipeline depth: changes how many tiles are loaded ahead in the loop over the K axis of a convolution that
+was made a matrix product (`implicit_matrix_product`).
 
-A deeper pipeline hides more memory latency; a shallower one leaves shared memory for more blocks per SM."""
+More tiles hide more memory latency; fewer leave shared memory for more blocks per SM.
+"""
 
 from dataclasses import replace
 from functools import partial

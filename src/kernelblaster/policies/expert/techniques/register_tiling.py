@@ -1,8 +1,9 @@
 """Register tiling: each thread of a tiled matrix product computes a rectangle of results, so that a value
-that it reads from shared memory serves a whole row or column of them.
+that it reads from shared memory is used for a whole row or column of them.
 
-Larger rectangles need less shared-memory traffic per multiplication; smaller tiles waste less at the edges
-and give more blocks."""
+Larger rectangles need less shared-memory traffic for each multiplication. Smaller tiles waste less at the
+edges of the matrix and give more blocks.
+"""
 
 from functools import partial
 

@@ -1,10 +1,11 @@
-"""Rows across blocks: a row that is too long for the registers of one block is kept on chip by a thread-block
-cluster between the passes over it (sm_90a only).
+"""Rows across blocks: a row that is too long for the registers of one block is shared by the blocks of a
+thread-block cluster, which keep it in registers and shared memory between the passes over it (sm_90a only).
 
-The blocks of a cluster read the row once and exchange partial results. Several blocks should fit on an SM, so
-that some load while others store; what does not fit in shared memory then is held in registers. Where only
-one block fits on an SM, clusters are persistent: they load their next row while they store the present one.
-Statistics are computed in one pass where possible, so that one cluster barrier is enough."""
+The blocks of a cluster read the row once and exchange partial results. It is best if several blocks fit on an
+SM, so that some load while others store; elements for which shared memory then has no room are kept in
+registers. If only one block fits on an SM, clusters are persistent: they load their next row while they store
+the current one. Where possible, statistics are computed in one pass, so that one cluster barrier is enough.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -101,9 +102,8 @@ def _persistent(rows: RowKernel, schedule: ClusterRows) -> bool:
 
 
 class SmRoom:
-    """Computes how much of a row the blocks on one SM of `gpu` can keep on chip, in shared memory and
-    registers. `each` is the number of bytes that one element of a row takes, summed over all tensors that are
-    kept."""
+    """Computes how much of a row the blocks on one SM of `gpu` can keep in shared memory and registers.
+    `each` is the number of bytes of one element, summed over all tensors of which rows are kept."""
 
     def __init__(self, gpu: GpuSpec, each: int) -> None:
         limits = limits_of(gpu.architecture)
@@ -113,10 +113,10 @@ class SmRoom:
         self._reserved = limits.reserved_shared_bytes + REDUCTION_BYTES  # for each block
 
     def split(self, shape: ClusterRows, share: int, grain: int, blocks: int) -> ClusterRows:
-        """The layout `shape` with its fields for elements kept on chip filled in, for threads that have
-        `share` elements of a row each: as many in shared memory as fit with `blocks` blocks on an SM, and as
-        many of the rest in registers as fit. Both are multiples of `grain`, the elements of a vector; the
-        elements that then remain are not kept."""
+        """Returns the layout `shape` with `shared_elements` and `register_elements` filled in, if each thread
+        has `share` elements of a row and `blocks` blocks run on an SM. As many elements as fit go to shared
+        memory, and as many of the rest as fit to registers, both in multiples of `grain`, the elements of a
+        vector. Elements that remain are not kept."""
         room = self._shared // blocks - self._reserved
         shared = min(share, room // (shape.threads * self._each * grain) * grain)
         room = min(MOST_REGISTERS, self._registers // (blocks * shape.threads)) - OTHER_REGISTERS
@@ -124,8 +124,8 @@ class SmRoom:
         return replace(shape, shared_elements=shared, register_elements=held)
 
     def counted(self, schedule: ClusterRows) -> ClusterRows:
-        """The layout `schedule` with two fields filled in: `blocks_per_sm`, the number of blocks that fit on
-        an SM, and `resident`, the number of clusters that fit on the GPU."""
+        """Returns the layout `schedule` with two fields filled in: `blocks_per_sm`, the number of blocks that
+        fit on an SM, and `resident`, the number of clusters that run on the GPU at once."""
         shared = schedule.shared_elements * schedule.threads * self._each
         by_memory = self._shared // (shared + self._reserved)
         registers = max(USUAL_REGISTERS, OTHER_REGISTERS + schedule.register_elements * self._each // 4)
@@ -134,9 +134,9 @@ class SmRoom:
         return replace(schedule, blocks_per_sm=blocks, resident=resident)
 
     def promise(self, schedule: ClusterRows) -> float:
-        """A score of the layout `schedule` (no unit, larger is better) that estimates how busy it keeps
-        memory: the SMs that it uses, times the bytes kept on each (at most 256 KiB count, SUFFICIENT), times
-        a measured factor for several blocks per SM or for persistence."""
+        """Returns a score of the layout `schedule`, larger if it is likely to keep memory busier. It has no
+        unit: the number of SMs that are used, times the bytes kept on each (beyond 256 KiB, SUFFICIENT, they
+        hardly count), times a measured factor for several blocks on an SM or for persistent clusters."""
         blocks = schedule.blocks_per_sm
         elements = schedule.shared_elements + schedule.register_elements
         kept = blocks * elements * schedule.threads * self._each

@@ -1,9 +1,10 @@
-"""Rows in registers: each thread keeps its part of a row in registers between the passes over the row,
-instead of reading it again.
+"""Rows in registers: between the passes over a row each thread keeps its elements of the row in registers,
+instead of reading them again.
 
-Where a warp cannot keep a row, a block does. What does not fit is read again, mostly from the L2 cache. How
-many elements a thread keeps is fixed when the kernel is written, from the row length of the primary workload
-(the one that is timed)."""
+If the row is too long for a warp, a block processes it. Elements that do not fit are read again, mostly from
+the L2 cache. How many elements a thread keeps is fixed when the kernel is written, by the row length in the
+primary workload (the one that is timed).
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -53,8 +54,8 @@ def _kept(kernel: Kernel, plan: Plan, gpu: GpuSpec, most: int) -> Kernel | No:
 
 
 def share(length: int, threads: int, grain: int) -> int:
-    """The number of elements of a row of `length` elements that each of `threads` threads processes, rounded
-    up to whole vectors of `grain` elements."""
+    """Returns how many elements each of `threads` threads processes of a row of `length` elements, rounded up
+    to whole vectors of `grain` elements."""
     return -(-length // (threads * grain)) * grain
 
 

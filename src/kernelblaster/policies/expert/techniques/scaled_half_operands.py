@@ -1,10 +1,12 @@
 """Scaled half operands: a convolution on tensor cores whose operands are rounded to half precision after
-exact scaling, which keeps as many bits as TF32, is multiplied twice as fast, and takes half as much shared
+exact scaling. That keeps as many bits as TF32, multiplies twice as fast, and takes half as much shared
 memory.
 
-The filters of each channel are divided by a power of two when they are packed. A thread gathers the elements
-of one column (the windows of one result), and divides them by a power of two of its own. As with
-`tf32_operands`, results are as precise as PyTorch's own on a GPU, which rounds to TF32 there."""
+The filters of each output channel are divided by a power of two when they are packed. A thread gathers the
+elements of one column (the window of one result) and divides them by a power of two of that column. As with
+the technique `tf32_operands`, results are as precise as those of PyTorch on a GPU, which rounds to TF32
+there.
+"""
 
 from dataclasses import replace
 

@@ -1,8 +1,9 @@
-"""Split-K: a matrix product with few results and long sums divides each sum among several blocks.
+"""Split-K: in a matrix product with few results and long sums, several blocks share each sum.
 
-The product writes a partial sum for each piece of the K (summed) axis to scratch memory; a second kernel adds
-these and does what follows the product. The number of pieces is fixed, and their length follows from the
-sizes at run time."""
+The K (summed) axis is cut into pieces. The product writes a partial sum for each piece to scratch memory; a
+second kernel adds these and does what follows the product. The number of pieces is fixed when the kernel is
+written; their length follows from the sizes at run time.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -56,8 +57,8 @@ def _blocks(kernel: Kernel, plan: Plan, gpu: GpuSpec) -> int:
 
 
 def split_sums(plan: Plan, kernel: Kernel, pieces: int) -> Plan:
-    """The plan with the matrix product `kernel` replaced by two: one that computes each sum in `pieces`
-    partial sums, and one that adds these and stores what `kernel` did."""
+    """Returns the plan with the matrix product `kernel` replaced by two kernels: one that computes each sum
+    as `pieces` partial sums, and one that adds these and stores what `kernel` stored."""
     inner, stage = kernel.reduced[0], kernel.stages[0]
     length = indices.round_up(indices.tiles(inner.extent, pieces), GRAIN)
     count = Axis(AXIS, indices.number(pieces))

@@ -1,7 +1,10 @@
-"""Tensor cores on split operands: a float32 product as three half-precision ones, with float32's error.
+"""Tensor cores on split operands: a float32 product as three half-precision products, as precise as in
+float32.
 
-Each operand is a sum of two half-precision numbers, a high and a low part, scaled by powers of two. Of the
-four products of parts, that of the two low ones is left out (packing.py, emission/mma_product.py)."""
+Each element is the sum of two half-precision numbers, a high and a low part, scaled by powers of two. A
+product of two elements is the sum of four products of parts; that of the two low parts is left out
+(packing.py, emission/mma_product.py).
+"""
 
 from kernelblaster.policies.expert.rewriting import No
 from kernelblaster.policies.expert.schedules.products import ThreadPerResult, TiledProduct

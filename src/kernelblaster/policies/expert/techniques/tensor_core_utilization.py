@@ -1,5 +1,5 @@
 """Tensor cores: a product of half-precision operands by matrix instructions (mma), with sums in float.
-Kernels before it pack the operands in the order in which the instructions read them."""
+Kernels before it pack the operands in the order in which these instructions read them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,10 +21,10 @@ PackedForm = Callable[[set[Dtype]], tuple[Dtype, int] | No]
 
 
 def on_tensor_cores(form: PackedForm) -> tuple[PlanRewrite, ...]:
-    """One rewrite for each tile shape in TILES: it turns a matrix product into one on packed operands (split
-    into numbers of a type that tensor cores multiply, and arranged in tiles). `form` decides how to pack:
-    from the types of the operands' tensors it gives (the type to pack in, how many numbers of it each element
-    is split into), or `No` with the reason why the product cannot be packed."""
+    """Returns one rewrite for each tile shape in TILES, which turns a matrix product into a product of packed
+    operands (stored in tiles, each element as one or several numbers of a type that tensor cores multiply).
+    `form` decides how to pack: it gets the types of the operands' tensors, and returns (the type to pack in,
+    how many numbers of it store each element), or `No` with the reason why the product cannot be packed."""
     return tuple(partial(_packed, form=form, tile=tile) for tile in TILES)
 
 

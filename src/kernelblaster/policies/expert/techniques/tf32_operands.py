@@ -1,8 +1,9 @@
-"""TF32 operands: a convolution on tensor cores whose operands are rounded to TF32, as PyTorch's own are.
+"""TF32 operands: a convolution on tensor cores whose operands are rounded to TF32, as PyTorch rounds its own.
 
-It needs a third of the matrix instructions of operands split in two (`implicit_matrix_product`). On a GPU,
-PyTorch's float32 convolutions round their operands too, so that results are as precise as PyTorch's; where
-PyTorch does not round, the judge rejects the candidate."""
+It needs a third of the matrix instructions that operands split in two need (`implicit_matrix_product`). On a
+GPU, PyTorch's float32 convolutions round their operands too, so that results are as precise as PyTorch's.
+Where PyTorch does not round, the judge rejects the candidate.
+"""
 
 from dataclasses import replace
 

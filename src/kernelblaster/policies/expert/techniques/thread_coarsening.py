@@ -1,8 +1,9 @@
 """Thread coarsening: each thread does more of the work, so that addresses are computed less often.
 
-A thread of a pointwise kernel processes several vectors, all of whose loads are issued before the first is
-used. Of short rows, a warp processes several at once: each row gets fewer lanes, and each lane more
-vectors."""
+In a pointwise kernel, a thread processes several vectors, and issues the loads of all of them before it uses
+the first. In a reduction of short rows, a warp processes several rows at once: each row gets fewer lanes, and
+each lane more vectors.
+"""
 
 from dataclasses import replace
 from functools import partial

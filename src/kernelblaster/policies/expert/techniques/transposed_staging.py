@@ -1,5 +1,5 @@
-"""Transposed staging: for a tensor that is contiguous along another axis than the result, tiles are read
-coalesced into shared memory, transposed there, and written coalesced."""
+"""Transposed staging: if an input is contiguous along another axis than the result, its tiles are read
+coalesced into shared memory, transposed there, and the results written coalesced."""
 
 from dataclasses import replace
 

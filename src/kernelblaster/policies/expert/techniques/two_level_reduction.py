@@ -1,8 +1,9 @@
-"""Two-level reduction: for few, long reductions, many blocks reduce parts of each, and a small second kernel
-combines their results.
+"""Two-level reduction: if reductions are few and long, many blocks reduce parts of each, and a small second
+kernel combines the parts' results.
 
-What the kernel stored for every element becomes a pointwise kernel of its own. The reductions must not depend
-on each other's results; `online_reduction` can remove such dependences before."""
+What the kernel stored for every element is then done by a pointwise kernel of its own. The reductions must
+not depend on each other's results; the technique `online_reduction` can remove such dependences before.
+"""
 
 from functools import partial
 from typing import get_args

@@ -1,5 +1,5 @@
-"""Unrolling: the loop over a row's vectors, or a column's rows, processes several per iteration, so that
-their loads are issued before the first is used."""
+"""Unrolling: the loop over the vectors of a row, or over the rows of a column, processes several in each
+iteration, so that all their loads are issued before the first is used."""
 
 from dataclasses import replace
 from functools import partial

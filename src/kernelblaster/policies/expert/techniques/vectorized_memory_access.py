@@ -1,11 +1,14 @@
 """Vectorized memory access: a thread loads and stores 16 bytes in one instruction.
 
-A pointwise kernel that walks all its tensors in memory order becomes a sequence of vectors: tensors and
-scratch buffers begin at multiples of 256 bytes, and elements after the last full vector are processed singly.
-Where operands are broadcast or looked up, and in reductions, vectors run along rows or across neighbouring
-columns; at sizes that leave them unaligned, the same kernel processes single elements. Down columns the warps
-of a block then divide the rows among them, and all stages share one pass, unaligned or not. Of a pointwise
-kernel with few, long rows, several blocks share each row."""
+A pointwise kernel that goes through all its tensors in memory order processes them as a sequence of vectors.
+Tensors and scratch buffers begin at multiples of 256 bytes; elements after the last full vector are processed
+singly. In other pointwise kernels (operands are broadcast or looked up) and in reductions, vectors run along
+rows or across neighbouring columns; at sizes at which they would not be aligned, the same kernel processes
+single elements.
+
+Two changes come with it: in reductions down columns, the warps of a block share the rows, and all stages
+share one pass; and if a pointwise kernel has few, long rows, several blocks share each row.
+"""
 
 from dataclasses import replace
 from typing import get_args

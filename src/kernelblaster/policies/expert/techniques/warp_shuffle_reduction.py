@@ -1,9 +1,10 @@
-"""Warp-shuffle reduction: the lanes of a warp reduce by exchanging registers, and shared memory holds only
-one value per warp.
+"""Warp-shuffle reduction: the lanes of a warp combine their values by exchanging registers, so that shared
+memory holds only one value per warp.
 
-A short row is reduced by one warp alone, without any barrier. If there are only a few rows, each gets a block
-of 1024 threads. In a step of a recurrent layer, a warp shares the sums of one feature of several sequences,
-so that weights are read once for all of these."""
+A short row is reduced by a single warp, without any barrier. If there are only a few rows, each gets a block
+of 1024 threads. In a time step of a recurrent layer, a warp computes one feature for several sequences, so
+that weights are read once for all of these.
+"""
 
 from dataclasses import replace
 

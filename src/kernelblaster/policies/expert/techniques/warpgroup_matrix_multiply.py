@@ -1,5 +1,6 @@
-"""Warpgroup matrix instructions (wgmma): four warps multiply tiles of both operands together, directly from
-shared memory, while other warps load the next tiles; only for GPUs of architecture sm_90a."""
+"""Warpgroup matrix instructions (wgmma): the four warps of a warpgroup multiply tiles of both operands
+together, directly from shared memory, while other warps load the next tiles. Only for GPUs of architecture
+sm_90a."""
 
 from dataclasses import replace
 from functools import partial

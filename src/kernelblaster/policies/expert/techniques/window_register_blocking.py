@@ -1,9 +1,9 @@
 """Window register blocking: a thread computes several neighbouring results of a pooling or a depthwise
-convolution, and reads the elements under their windows once.
+convolution, and reads each element under their windows once.
 
-Along memory, a thread has so many results that the lanes of a warp read neighbouring vectors; along the other
-dimensions in which windows overlap, so many that most of what they read is shared, without leaving the GPU
-idle.
+Along memory, a thread has as many results as let the lanes of a warp read neighbouring vectors. Along other
+dimensions in which windows overlap, it has so many that most of what it reads is shared by several results,
+but not so many that there are too few threads to fill the GPU.
 """
 
 from collections.abc import Iterator
