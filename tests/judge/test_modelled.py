@@ -1,6 +1,7 @@
 """Verdicts without a clock: what the judge makes of modelled times, on a device whose model is a number."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -220,6 +221,22 @@ def test_only_the_beginnings_of_the_primary_workload_are_filled(device: Numbered
     assert job.workload == "primary" and x.bytes == 4 * 8 * 3000000
     assert (values[:filled] != 0).float().mean() > 0.99 and values[filled:].count_nonzero() == 0
     assert (arena[weight.offset : weight.offset + weight.bytes].view(torch.float32) > 0).all()
+
+
+def test_no_part_of_a_tensor_is_modelled_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tensor between one and two times as large as what is filled of it: the rest repeats the beginning."""
+    for module in ("kernelblaster.judge.modelled", "kernelblaster.devices.emulated"):
+        monkeypatch.setattr(f"{module}.REPEATED_BYTES", 16 * PAGE)
+    loop = "float y = 1; for (int k = 0; i < n && x[i] == 0 && k < 999; ++k) y *= x[i];"
+    slow_on_zeros = SCALE_TASK.replace("if (i < n) out", f"{loop}\n  if (i < n && y < 2) out")
+    assert slow_on_zeros != SCALE_TASK
+    file = tmp_path / "scale.cu"
+    file.write_text(SCALE_TASK.replace("3000000", "3000"))  # 96 kB
+    task = load_task(str(file))
+    with closing(DeviceJudge(EmulatedDevice("h100"))) as judge:
+        usual, other = judge.profile(task, [Candidate(source=one) for one in (SCALE_TASK, slow_on_zeros)])
+    assert isinstance(usual, Profile) and isinstance(other, Profile)
+    assert total_us(other) < 1.5 * total_us(usual)
 
 
 def timed(device: Numbered, certain_bytes: int) -> Timing | Rejected | RuntimeFailed:

@@ -130,9 +130,9 @@ class EmulatedDevice:
         raise KernelBlasterError("PyTorch cannot be timed on the emulated device: it has no clock.")
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """One profile with modelled times for each job (one call of a candidate). Only about the first 16 MiB
-        (REPEATED_BYTES) of each tensor need to hold values: in a much larger one, reads beyond these wrap
-        around to its beginning."""
+        """One profile with modelled times for each job (one call of a candidate). Only the first 16 MiB
+        (REPEATED_BYTES) of each tensor, and the rest of the page in which they end, need to hold values: in a
+        larger one, reads beyond them wrap around to its beginning."""
         return [self._profile(job) for job in jobs]
 
     def _profile(self, job: ProfileJob) -> Profile:

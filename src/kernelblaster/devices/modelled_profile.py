@@ -28,7 +28,7 @@ def modelled_profile(
     runner: ReplayRunner, spec: GpuSpec, device: str, job: ProfileJob, period: int
 ) -> Profile:
     """A profile of the job's call with modelled durations for the GPU `spec`, kernels in launch order;
-    `device` is the name to record. In tensors of more than twice `period` bytes, reads beyond the first
+    `device` is the name to record. In tensors of more than `period` bytes, reads beyond the first
     `period` bytes wrap around to the beginning, so only that much of them needs to be filled. Raises
     CandidateDied if the call fails, CandidateHung after the job's time limit, NotEmulated if a kernel's time
     can be modelled neither from some of its blocks nor from all of them."""
@@ -38,7 +38,7 @@ def modelled_profile(
     number = runner.mapped(job.arguments)
     end = time.monotonic() + (job.model_limit_s or 0.0)
     for pointer in job.arguments:
-        if isinstance(pointer, Pointer) and pointer.bytes > 2 * period:
+        if isinstance(pointer, Pointer) and pointer.bytes > period:
             runner.ask(f"repeat {pointer.address} {pointer.bytes} {period}")
     resources = resources_in(job.binary.parent)
 
