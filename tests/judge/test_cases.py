@@ -38,6 +38,15 @@ def test_cheap_cases_come_first(bench) -> None:  # type: ignore[no-untyped-def]
     assert plan[-1].workload.name == "primary" and plan[-1].distribution == "written"
 
 
+def test_what_a_slow_reference_cut_short_is_told(bench, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    assert bench.planner.cut_short == []
+    monkeypatch.setattr("kernelblaster.tasks.domain.LIMIT_S", 0.0)
+    planner = CasePlanner(bench.task, bench.baseline)
+    assert len(planner.draw(1)) > 10
+    [note] = planner.cut_short
+    assert note.startswith("not all kinds of values were tried")
+
+
 def test_of_gigabytes_only_some_cases_come_at_large_sizes(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "large.py").write_text(
         FILE.replace("rows = 60", "rows = 2000").replace("cols = 40", "cols = 800")

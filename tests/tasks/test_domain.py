@@ -94,3 +94,14 @@ def test_whole_numbers_are_of_every_length(tmp_path: Path) -> None:
     lengths = [abs(move[0]).bit_length() for move in found.scalars]
     for fewest, most in BITS:
         assert any(fewest <= length <= most for length in lengths)
+
+
+def test_a_busy_machine_finds_the_same_domain(tmp_path: Path) -> None:
+    found = domain(tmp_path, "x", "(__import__('time').sleep(0.1), x * 2)[1]", "torch.randn(rows, cols)")
+    assert not found.cut_short and found.takes(0, "negated") and found.takes(0, "vast-scale")
+
+
+def test_what_was_not_tried_in_time_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelblaster.tasks.domain.LIMIT_S", 0.0)
+    found = domain(tmp_path, "x", "x * 2", "torch.randn(rows, cols)")
+    assert found.cut_short and not found.takes(0, "negated")

@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 from random import Random
 
@@ -107,3 +108,16 @@ def test_cuda_tasks_draw_their_free_sizes(copying: Task) -> None:
     draws = SizeDraws(copying, rng=Random(7)).draws
     assert {draw.workload.sizes["cols"] for draw in draws} == {4096}
     assert any(draw.workload.sizes["rows"] > 8192 for draw in draws)
+
+
+def test_a_busy_machine_draws_as_many(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock goes forty times as fast as this thread works: others keep the processors busy."""
+    clock = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: 40 * clock())
+    hurried = SizeDraws(task, small=True, rng=Random(3))
+    assert len(hurried.draws) >= POOL and not hurried.cut_short
+
+
+def test_a_pool_that_was_cut_short_says_so(task: Task) -> None:
+    hurried = SizeDraws(task, limit_s=0.0, rng=Random(3))
+    assert hurried.draws == () and hurried.cut_short

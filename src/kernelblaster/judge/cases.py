@@ -73,6 +73,7 @@ PATCHED = 3  # cases in which a part of the values changes after a first call
 LARGE_BYTES = 24 << 30  # that the cases at large sizes may move together; the others come at cheap sizes
 FEWEST_LARGE = 3  # cases that stay at large sizes however many bytes they move, beside the last one
 LARGE_SHARE = 0.25  # of the base's bytes: sizes from there on are large
+CUT_SHORT = "not all {what} were tried: the reference takes too long for finding those that it accepts"
 ROUNDS = 4  # on a device without a clock: last calls, with new values at the same addresses
 
 
@@ -146,6 +147,13 @@ class CasePlanner:
             self.workloads, key=lambda w: (w.module != base.module, w.total_bytes(self._task.signature))
         )
         return self._baseline.at(smallest).domain(smallest, self._rng)
+
+    @property
+    def cut_short(self) -> list[str]:
+        """Sentences on what the plans leave out because the reference took too long to try it; usually
+        empty."""
+        parts = (("sizes", self.sizes.cut_short), ("kinds of values", self.domain.cut_short))
+        return [CUT_SHORT.format(what=what) for what, cut in parts if cut]
 
 
 class _Plan:

@@ -190,6 +190,9 @@ class CandidateUnderTest:
         self._progress("verifying")
         with one_thread() if self._clock.largest_bytes is not None else nullcontext():
             outcome = verifier.verify()
+        if isinstance(outcome, Verification) and not self._draw.cases:
+            notes = (*outcome.notes, *self._prepared.planner.cut_short)
+            outcome = outcome.model_copy(update={"notes": notes})
         return Checked(outcome, counters(self._device.name, "small", verifier.work[:MOST_KERNELS]))
 
 

@@ -6,10 +6,9 @@ both results are finite, the change belongs to the domain. It runs on the host b
 a failed assertion.
 """
 
-import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, get_args
 
@@ -22,6 +21,7 @@ from kernelblaster.tasks.distributions import LANDMARKS, OCTAVES, PLANTED, Distr
 from kernelblaster.tasks.operators import Operators
 from kernelblaster.tasks.reference import ModuleReference
 from kernelblaster.tasks.values import equalize, fill, shuffle
+from kernelblaster.tasks.work_limit import WorkLimit
 
 DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
 LIMIT_S = 2.0
@@ -48,7 +48,7 @@ class Domain:
     a value for every scalar input, and may replace the file's scalars. `landmarks`: the same with special
     numbers (LANDMARKS, like 1 or 0.5) for floating scalars, used when the tensors hold such numbers too.
     `shuffled`: names of integer parameters whose elements may be permuted. `twins`: floating inputs of equal
-    shape may hold equal values.
+    shape may hold equal values. `cut_short`: time was over before all of this had been tried.
     """
 
     taken: tuple[frozenset[Distribution], ...]
@@ -56,6 +56,7 @@ class Domain:
     landmarks: tuple[tuple[Any, ...], ...] = ()
     shuffled: frozenset[str] = frozenset()
     twins: bool = False
+    cut_short: bool = False
 
     def takes(self, position: int, distribution: Distribution) -> bool:
         """True if the input tensor number `position` (from 0) may be filled with this kind of values: one
@@ -77,12 +78,15 @@ def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
 
 def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Domain:
     """The domain of a module, that is, what may be varied in its inputs: found by running `reference` at
-    `workload`, which should be small, with one thing changed at a time. Takes at most two seconds (LIMIT_S);
-    what was not tried by then counts as not accepted. `rng` draws the scalars."""
-    trial = _Trial(reference.on_host(), workload, time.monotonic() + LIMIT_S)
-    return Domain(
-        trial.taken(), trial.scalars(rng), trial.landmarks(rng), trial.shuffled(), twins=trial.twins()
+    `workload`, which should be small, with one thing changed at a time. Takes at most two seconds of
+    processor time (LIMIT_S); what was not tried by then counts as not accepted, and the domain is marked as
+    `cut_short`. `rng` draws the scalars, and the order in which kinds of values are tried."""
+    limit = WorkLimit(LIMIT_S)
+    trial = _Trial(reference.on_host(), workload, limit)
+    found = Domain(
+        trial.taken(rng), trial.scalars(rng), trial.landmarks(rng), trial.shuffled(), twins=trial.twins()
     )
+    return replace(found, cut_short=limit.met)
 
 
 @dataclass(frozen=True)
@@ -98,16 +102,16 @@ class _Change:
 
 
 class _Trial:
-    """Runs a task's module on the host with changed inputs to see whether its outputs stay finite. `end` is a
-    time.monotonic() after which every trial counts as failed."""
+    """Runs a task's module on the host with changed inputs to see whether its outputs stay finite. Once
+    `limit` is reached, every trial counts as failed."""
 
-    def __init__(self, reference: ModuleReference, workload: Workload, end: float) -> None:
+    def __init__(self, reference: ModuleReference, workload: Workload, limit: WorkLimit) -> None:
         self._reference = reference
         self._workload = workload
-        self._end = end
+        self._limit = limit
         self._signature = reference.task.signature
 
-    def taken(self) -> tuple[frozenset[Distribution], ...]:
+    def taken(self, rng: Random) -> tuple[frozenset[Distribution], ...]:
         """For each input the arrangements of values that it accepts besides SAFE, tried on all inputs at
         once, and if that fails on each alone. Infinity, and values of all magnitudes in one tensor (OCTAVES),
         only for elementwise modules: elsewhere correct arithmetic may turn infinity into NaN (split operands,
@@ -116,7 +120,7 @@ class _Trial:
         alone = self._pointwise()
         planted: set[Distribution] = {"nan", "infinite"} if alone else {"nan"}
         taken: list[set[Distribution]] = [set(planted) if t.floating else set() for t in inputs]
-        for distribution in DISTRIBUTIONS:
+        for distribution in rng.sample(DISTRIBUTIONS, len(DISTRIBUTIONS)):  # none is always the last one
             if distribution in SAFE or distribution in PLANTED or (distribution in OCTAVES and not alone):
                 continue
             if self._finite(_Change((distribution,) * len(inputs))):
@@ -189,7 +193,7 @@ class _Trial:
     def _finite(self, change: _Change) -> bool:
         """Whether the changed inputs are accepted: the module runs in its own precision and in float64,
         and both outputs are finite and have the workload's shapes. False once the time is over."""
-        if time.monotonic() > self._end:
+        if self._limit.reached:
             return False
         shapes = [self._workload.shape(tensor) for tensor in self._signature.outputs]
         for wide in (False, True):

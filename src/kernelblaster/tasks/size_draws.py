@@ -7,7 +7,6 @@ evaluation uses some of them.
 """
 
 import secrets
-import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from kernelblaster.tasks.facts import Facts, learn
 from kernelblaster.tasks.module_file import ModuleFile
 from kernelblaster.tasks.module_state import cast_of
 from kernelblaster.tasks.small import find_small
+from kernelblaster.tasks.work_limit import WorkLimit
 
 # few: a few hundred kilobytes, no extent below 4, and every size once in each octave up to the base's;
 # edge: some extents 1, 2 or 3; round: powers of two and multiples of 128, up to the base; tiled: multiples of
@@ -72,10 +72,11 @@ class SizeDraw:
 class SizeDraws:
     """A pool of drawn sizes for one task, around a base workload: the primary one (the sizes that are timed)
     or, with `small`, the task's small one for the emulator, which must exist. `most_bytes` limits the bytes
-    of all tensors of a draw together (None: somewhat above those of the base); `limit_s` is the time in
-    seconds for trying sizes. With `small`, there are also draws in which one size is above that of the
-    primary workload and all others are 1 to 3 ("stretched"); none are made for sizes whose primary extent is
-    above `most_stretched`. `rng` (None: unpredictable) makes draws repeatable, for tests."""
+    of all tensors of a draw together (None: somewhat above those of the base); `limit_s` is the processor
+    time in seconds for trying sizes, and `cut_short` whether it ended the pool. With `small`, there are also
+    draws in which one size is above that of the primary workload and all others are 1 to 3 ("stretched");
+    none are made for sizes whose primary extent is above `most_stretched`. `rng` (None: unpredictable) makes
+    draws repeatable, for tests."""
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class SizeDraws:
         # For each kind the number of the size that it last made larger than the others.
         self._picked: defaultdict[Kind, int] = defaultdict(lambda: self._rng.randrange(64))
         self._far: set[str] = set()  # sizes that were drawn far above the base
+        self.cut_short = False  # whether the time limit ended the pool
         self.base = task.workload("small") if small else task.primary
         total = self.base.total_bytes(task.signature)
         cap = int(total * (2 if small else LARGEST_SHARE)) + (0 if small else LARGEST_EXTRA_BYTES)
@@ -115,11 +117,11 @@ class SizeDraws:
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()
-        end = time.monotonic() + self._limit_s
         accept, steps = self._accepting
+        limit = WorkLimit(self._limit_s)
         draws: dict[tuple[int, ...], SizeDraw] = {}
         for turn in range(2 * POOL):
-            if len(draws) >= POOL or time.monotonic() > end:
+            if len(draws) >= POOL or limit.reached:
                 break
             kind = ROUND[turn % len(ROUND)]
             if self._small and turn < 2 * len(free):
@@ -128,11 +130,12 @@ class SizeDraws:
             if draw is not None:
                 draws.setdefault(tuple(draw.workload.sizes.values()), draw)
         for name, octave in self._octaves(free):
-            if time.monotonic() > end:
+            if limit.reached:
                 break
             draw = self._draw("few", steps, accept, {name: octave})
             if draw is not None:
                 draws.setdefault(tuple(draw.workload.sizes.values()), draw)
+        self.cut_short = limit.met
         return tuple(draws.values())
 
     def _octaves(self, names: list[str]) -> list[tuple[str, int]]:
