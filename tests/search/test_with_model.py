@@ -1,5 +1,6 @@
 """What the strategies with a model need beside the model: estimates, and a knowledge base without memory."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,16 @@ import pytest
 from kernelblaster.knowledge.events import Noted, Observed
 from kernelblaster.knowledge.versioned_content import NOBODY
 from kernelblaster.policies.llm.roles import cast_of
+from kernelblaster.policies.policy import Attempt
 from kernelblaster.records import Candidate, Optimization, State
+from kernelblaster.records.recipe import Recipe, is_recipe
+from kernelblaster.records.target import Target
 from kernelblaster.search.expected_calls import expected_calls
 from kernelblaster.search.frozen_knowledge import FrozenKnowledge
 from kernelblaster.search.strategy import path_to
 from kernelblaster.sessions.settings import Search
 from tests.policies.llm.scenes import tried
+from tests.search.world import World, solve
 
 
 def test_frozen_knowledge_keeps_names_and_nothing_else(tmp_path: Path) -> None:
@@ -28,6 +33,26 @@ def test_frozen_knowledge_keeps_names_and_nothing_else(tmp_path: Path) -> None:
         knowledge.record([seen, noted])
         entry = knowledge.content().entry("latency", "t")
         assert entry.evidence.total.attempts == 0 and entry.notes == ()
+
+
+class Together(World):
+    """A policy that proposes techniques which belong together."""
+
+    def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
+        own = super().proposals(attempt, target, again)
+        return own if "fuse" in attempt.form else [str(Recipe(("fuse", "vector"))), *own]
+
+
+def test_a_search_without_memory_tries_what_belongs_together_and_learns_nothing_from_it(
+    tmp_path: Path,
+) -> None:
+    world = Together()
+    with FrozenKnowledge(tmp_path / "kb.db") as knowledge:
+        solve(knowledge, tmp_path, world)
+        known = [entry for entries in knowledge.content().entries.values() for entry in entries.values()]
+    assert ("fuse", "vector") in world.judged
+    assert {entry.technique for entry in known if is_recipe(entry.technique)} == {"fuse + vector"}
+    assert all(entry.evidence.total.attempts == 0 for entry in known)
 
 
 def test_an_estimate_names_the_roles_that_a_model_plays() -> None:

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from kernelblaster.devices.specs import GpuSpec
 from kernelblaster.knowledge.consolidate import KnowledgeLimits, consolidation
 from kernelblaster.knowledge.content import Content, OptimizationEntry, Scored
+from kernelblaster.knowledge.event_rows import Fresh
 from kernelblaster.knowledge.events import (
     Change,
     Exemplified,
@@ -228,11 +229,13 @@ class Memory:
         once, however often it is taught. Steps that the device could not judge are left out. Techniques and
         recipes that their state does not have are added to it; steps of strategies without memory have no
         state, and add none."""
-        seen, now = [], self.now()
+        seen: list[Fresh] = []
+        now = self.now()
         for state, technique in dict.fromkeys((step.state, step.technique) for step in steps):
             if state and technique not in now.entries.get(now.resolve(state), {}):
                 added = _guessed(state, technique, UNKNOWN_REACH if is_recipe(technique) else UNKNOWN)
-                self._knowledge.record([added], self._provenance())
+                uid = f"{self._run.id}/added/{state}/{technique}"
+                seen.append((added, self._provenance(), sha256(uid.encode()).hexdigest()))
         for step in steps:
             if step.failure not in TEACHES_NOTHING:
                 uid = f"{self._run.id}/{step.parent}/{step.child}/{step.technique}"
