@@ -2,7 +2,9 @@
 that learns.
 
     with open_searching("emulated") as judge, KnowledgeBase("kb.db") as knowledge:
-        optimized = optimize(task, judge, knowledge, create_run(Path("runs")), Search(seed=1))
+        run = create_run(Path("runs"))      # a new folder under runs/, which records the search
+        optimized = optimize(task, judge, knowledge, run, Search(seed=1))
+        print(optimized.candidate.source, optimized.applied)
 
 The search loop itself is in search/loop.py."""
 

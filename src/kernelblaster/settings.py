@@ -141,8 +141,8 @@ def allow_reading(paths: Sequence[Path]) -> None:
 
 def mark_confined(results: Path, scratch: Path) -> None:
     """Records in the environment, for this process and those that it starts, that it is confined. `results`
-    is the part of the cache in which it may store results, and where the caches of CUDA and PyTorch lie from
-    now on; `scratch` is its folder for temporary files."""
+    is the part of the cache in which it may store results; CUDA and PyTorch also keep their caches there from
+    now on. `scratch` is its folder for temporary files."""
     os.environ[CONFINED] = str(results)
     os.environ["TMPDIR"] = str(scratch)
     for name, folder in CACHES.items():
@@ -176,8 +176,8 @@ def _number(name: str, otherwise: float) -> float:
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """The GPUs that CUDA_VISIBLE_DEVICES names, each by the text that stands for it there; None if the
-    variable is not set, so that all GPUs are visible."""
+    """The GPUs in CUDA_VISIBLE_DEVICES, as they are written there: ("0", "2") for "0,2". Empty if the
+    variable is set to nothing. None if it is not set, which means that all GPUs are visible."""
     given = os.environ.get(VISIBLE_GPUS)
     return None if given is None else tuple(part.strip() for part in given.split(",") if part.strip())
 
@@ -197,9 +197,9 @@ def use_fleet_token(token: str | None) -> None:
 
 
 def ray_environment() -> dict[str, str]:
-    """Environment variables for the processes of a Ray node: this process's own, with settings for Ray. By
-    these, the processes that a worker has started end with it, and a lost node is noticed within about 15
-    s."""
+    """Environment variables for the processes of a Ray node: those of this process, and settings for Ray. The
+    settings make the processes that a worker started end with the worker, and make Ray notice a lost node
+    within about 15 s."""
     return {
         **os.environ,
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -217,8 +217,9 @@ def hide_gpus() -> None:
 
 
 def visible_device() -> str:
-    """The GPU that is CUDA device 0 in this process, as a value of CUDA_VISIBLE_DEVICES for a child process:
-    "0", or whatever names it in this process's own CUDA_VISIBLE_DEVICES."""
+    """Returns the value of CUDA_VISIBLE_DEVICES by which a child process sees only the GPU that is CUDA
+    device 0 in this process: the first entry of this process's own CUDA_VISIBLE_DEVICES, or "0" if that is
+    not set."""
     return os.environ.get(VISIBLE_GPUS, "0").split(",")[0] or "0"
 
 
@@ -241,10 +242,10 @@ def building_environment(scratch: Path) -> dict[str, str]:
 
 
 def keeper_address() -> str:
-    """How this process reaches the keeper (the helper process that holds keys), as a text: the number of a
-    file descriptor, then the names of the environment variables whose keys the keeper holds, separated by
-    spaces. Behind the descriptor are the values that the command hid at its start; it is -1 if there are
-    none. An empty text if there is no keeper."""
+    """How this process reaches the keeper (the helper process that holds keys), as a text like "7
+    OPENAI_API_KEY"; empty if there is no keeper. The number is the file descriptor of the values that the
+    command hid at its start, -1 if it hid none. The names are those of the environment variables whose keys
+    the keeper holds."""
     return os.environ.get(KEEPER, "")
 
 

@@ -99,17 +99,18 @@ def runs_folder(given: str | Path | None) -> Path:
 
 
 def named_models(model: str | ModelUse | None) -> ModelUse | None:
-    """Returns how the model KIND:NAME takes part in a search: in its usual roles, in the strategy MAIC-RL. A
-    `ModelUse`, or None, is returned as it is."""
+    """Returns how a language model takes part in a search. `model` is its name KIND:NAME, such as
+    `openai:gpt-x`: it then plays the roles that a model usually plays in the strategy MAIC-RL. A `ModelUse`,
+    or None for no model, is returned as it is."""
     if isinstance(model, str):
         return model_use_of(ModelChoice(model=absolute_name(model)), (), "maic-rl")
     return model
 
 
 def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
-    """Returns the settings of a search. `budget` is the number of candidates to judge, or a `Search` with all
-    settings, which is returned as it is, or None for the usual settings. If language models take part, failed
-    candidates may be corrected more often."""
+    """Returns the settings of a search. `budget` is the number of candidates to judge, None for the usual
+    number. If language models take part (`models`), failed candidates are corrected more often than without
+    (see `retries_with`). A `budget` that is a `Search`, which has all settings, is returned as it is."""
     if isinstance(budget, Search):
         return budget
     usual = Search(retries=retries_with(models))

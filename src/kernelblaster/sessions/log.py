@@ -16,9 +16,9 @@ Phase = Literal["judging", "stepped", "learned"]
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate that is about to be judged as a step of the search. `technique` was applied to its parent
-    candidate, whose kernel is in the performance state named `state`; `predicted` is the speedup over the
-    parent that was expected of this. `id` is the step's."""
+    """A candidate that is about to be judged as the step `id` of the search. It was made from its parent
+    candidate by applying `technique` to a kernel in the performance state named `state`. `predicted` is the
+    speedup over the parent that was expected of the technique: 1.2 is 1.2 times as fast."""
 
     id: StepId
     state: str
