@@ -26,10 +26,12 @@ T = TypeVar("T")
 
 
 class Database:
-    """The open database of a knowledge base: SQLite in a file, or PostgreSQL. Opening creates its tables if
-    need be, and converts those of an older format. `name` is its address without a password, for messages.
-    `file` is the path of a SQLite file, None for other databases. Raises KnowledgeError if it cannot be
-    opened or is damaged."""
+    """The open database of a knowledge base: SQLite in a file, or PostgreSQL. `where` is its path or URL. If
+    there is none, it is made if `create`. Tables of an older format are converted. `trusting` skips the
+    checks that a file is undamaged and has the last version written. With `reading_only` nothing is changed
+    or checked. The attribute `name` is the address without a password, for messages; `file` is the path of a
+    SQLite file, None for other databases. Raises KnowledgeError if the database cannot be opened or is
+    damaged."""
 
     def __init__(
         self, where: str | Path, create: bool, trusting: bool = False, reading_only: bool = False
@@ -135,9 +137,10 @@ class Database:
 
     def record_in_entries(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
         """Records the changes `fresh`, each with its provenance and identity, in a transaction of its own,
-        and returns the new version. Each change must concern one technique in one state. `known` is a content
-        read earlier. Writes nothing and returns None if more must be read than the entries that are changed,
-        as entry_rows.py explains."""
+        and returns the new version. This is the fast way for changes that concern one technique in one state
+        each: besides the rows of these techniques, it reads nothing, and relies on `known`, a content read
+        earlier. Writes nothing and returns None if that is not enough (see `change_entries` in
+        entry_rows.py)."""
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)

@@ -48,9 +48,10 @@ class KnowledgeBase(VersionedContent):
         return self.content().optimizations(state, architecture, applied, family)
 
     def match(self, state: State, provenance: Provenance = NOBODY, within: float = MATCH) -> str:
-        """Returns the name of the known state that `state` is taken to be: the state of the same name (or the
-        one that it was merged into), else the nearest one within the distance `within`. If there is none,
-        `state` is added as discovered, with this provenance, and its own name is returned."""
+        """Returns the name of the known state that matches `state`. That is the state of the same name (or
+        the one that it was merged into); if there is none, the nearest state, if its `distance` (0 is equal)
+        is at most `within`. If no state is that near, `state` is added as discovered, with this provenance,
+        and its own name is returned."""
         known = known_state(self.content(), state, within)
         if known is None:
             self.add_state(state, provenance, discovered=True)

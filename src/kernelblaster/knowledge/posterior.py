@@ -1,12 +1,18 @@
 """Predicts what a technique will gain, from evidence: evidence from attempts like the one in question counts
 most, and other evidence where there is little of it.
 
-Evidence is combined step by step, the least similar first. The prior comes first. Next, if another technique
-applied before (a preparation) changes results, come the attempts that differ from this one in the
-preparation. Then come attempts on other GPU architectures, those on this architecture in other task families,
-and last those in the same family. At each step, everything before it counts for at most four observations
-(`TRANSFER`; for one, if it differs in the preparation: `CONTRAST`), so that a few attempts that are more
-similar soon outweigh it."""
+Evidence is added in steps, the least similar first:
+
+1. the prior;
+2. attempts on the other side of the preparation, an earlier technique that changes the results: those without
+   it if it was applied before the attempt in question, else those with it;
+3. attempts on other GPU architectures;
+4. attempts on this architecture, in other families of tasks;
+5. attempts on this architecture, in the same family.
+
+After step 2, all evidence so far is reduced to at most one observation (`CONTRAST`); after steps 3 and 4, to
+at most four (`TRANSFER`). So a few attempts that are more similar soon outweigh it. Steps 4 and 5 are a
+single one, without a limit, if there is a preparation or no family is given."""
 
 from dataclasses import dataclass
 from math import erf, exp, inf, pi, sqrt

@@ -95,9 +95,9 @@ def _recipes(content: Content) -> Iterator[tuple[Recipe, OptimizationEntry]]:
 
 
 def usual_recipe(seen: Mapping[Recipe, float]) -> Recipe | None:
-    """Returns the recipe of all techniques that more than 30 % of the given recipes have (USUAL). `seen` says
-    of each recipe how many attempts at it there were; it counts that often. None if fewer than two techniques
-    are that common."""
+    """Returns the recipe of the techniques that are usual in the recipes `seen`. `seen` maps each recipe to
+    how many attempts at it there were. A technique is usual if more than 30 % (USUAL) of all these attempts
+    were at recipes that have it. None if fewer than two techniques are usual."""
     shares: dict[str, float] = {}
     for recipe, times in seen.items():
         for technique in recipe.techniques:

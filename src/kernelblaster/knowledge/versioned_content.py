@@ -197,8 +197,8 @@ class VersionedContent:
         return len(chosen)
 
     def rebuild(self, events: Sequence[Values] = ()) -> None:
-        """Writes the tables of states and optimizations anew from all events. `events` are rows to add to the
-        table of events before (usually none)."""
+        """Writes the tables of states and optimizations anew from the events. `events` are rows that are
+        first added to the table of events; usually there are none to add."""
         with self._database.writing() as connection:
             append_events(connection, events)
             content = content_of(read_events(connection))
