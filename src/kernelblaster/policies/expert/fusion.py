@@ -47,9 +47,9 @@ RESULTS = 64  # with fewer results than this, a reduction has too few threads to
 
 def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
     """Returns the plan without the pointwise kernel `producer`: all kernels that read its result compute the
-    values themselves, where they need them. None if `producer` is not pointwise, has several results, or its
-    result is read by a gather; also if a reader would compute values several times, unless they are cheap (a
-    few plain operations)."""
+    values themselves, where they need them. None if `producer` is not pointwise or has several results, or if
+    its result is read by a gather. Also None if a reader would compute a value several times and the value is
+    not cheap (a few plain operations)."""
     return _pushed(plan, producer, _computes_once)
 
 
@@ -180,11 +180,11 @@ def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
 
 
 def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
-    """True if the matrix product `product` may compute its operand itself from what the pointwise kernel
-    `producer` reads, however expensive that is, although values are then computed several times: once for
-    each tile of the other operand (only once if operands are packed first). The operand must occur only once,
-    in one factor. A convolution would compute values again for every window; there `producer` may only do
-    plain arithmetic."""
+    """True if the matrix product `product` may compute one of its operands itself, from what the pointwise
+    kernel `producer` reads. The operand's values are then computed several times, once for each tile of the
+    other operand (only once if operands are packed first); that is accepted however expensive they are. The
+    operand must occur only once, in one factor. A convolution would compute values again for every window;
+    for it, `producer` may only do plain arithmetic."""
     if not isinstance(product.schedule, Product) or len(product.stages) != 1:
         return False
     windows = sum(not axis.once for axis in product.reduced) > 1

@@ -16,9 +16,9 @@ class GatheredElement:
 
 
 def gathered_element(expression: Expression) -> GatheredElement | None:
-    """Describes `expression` as an element that is loaded under conditions. `expression` is a load, inside
-    any number of `where`s that give 0 where their condition does not hold; the result has that load, and the
-    conditions of all of them (none for a plain load). None if `expression` has another form."""
+    """Describes `expression` as an element that is loaded under conditions, such as where(a, where(b, load,
+    0), 0). Returns its load with all its conditions, here a and b; none for a plain load. None if
+    `expression` has another form."""
     conditions: list[Expression] = []
     while isinstance(expression, Operation) and expression.name == "where":
         test, expression, otherwise = expression.operands

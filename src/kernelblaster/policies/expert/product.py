@@ -17,11 +17,11 @@ from kernelblaster.policies.expert.schedules.products import Product as ProductS
 
 @dataclass(frozen=True)
 class Operand:
-    """One of the two factors of a matrix product. `expression` is its element; `axes` are its own axes, the
-    rows of the left factor or the columns of the right one. `along` is the axis, of these or K, along which
-    it is contiguous in memory; None if there is none. Vectors along that axis are aligned if their width
-    divides all of `aligned`. `plain` is the load if the factor is a tensor's element as it is; None if it is
-    computed."""
+    """One of the two factors of a matrix product. `expression` is its element. `axes` are its own axes: the
+    rows of the left factor or the columns of the right one. `along` is the axis along which it is contiguous
+    in memory, the K axis or one of `axes`; None if it is contiguous along none. Vectors along that axis are
+    aligned if their width divides all of `aligned`. `plain` is the load if the factor is a tensor's element
+    as it is; None if it is computed."""
 
     expression: Expression
     axes: tuple[Axis, ...]

@@ -36,10 +36,11 @@ class RowKernel:
         return fits(self.plan, indices.product(axis.extent for axis in self.kernel.reduced))
 
     def start(self, width: int) -> Index | None:
-        """Returns the offset of a row's first element in memory, in elements, if vectors must begin at the
-        first aligned element of a row instead of its first element (emission/unaligned_rows.py). That is so
-        if vectors of `width` elements would not be aligned in the primary workload (the timed sizes), but all
-        tensors of the row start at the same offset. None otherwise."""
+        """Returns where a row begins in memory, as an offset in elements, if rows need the code for unaligned
+        rows (emission/unaligned_rows.py). In that code, vectors begin at the first aligned element of a row,
+        not at its first element. It is needed if vectors of `width` elements would not be aligned in the
+        primary workload (the timed sizes), and possible if all tensors of the row start at the same offset.
+        None otherwise."""
         reads = [load for load in self.access.reads if isinstance(load, Load)]
         if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
             return None
@@ -57,9 +58,9 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """Returns values for the loop variables along a row with which the address `place` depends on one
-        variable instead of several: `j`, the number of the element within the row, for the innermost loop,
-        and 0 for the others. Empty if there is only one loop, or if the address depends on the loops in
+        """Returns replacements for the loop variables along a row, by which the address `place` depends on
+        only one variable: `j`, the number of the element within the row. The innermost loop's variable
+        becomes `j`, the others 0. Empty if there is only one loop, or if the address depends on the loops in
         another way than through that number."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]

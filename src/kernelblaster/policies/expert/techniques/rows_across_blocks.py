@@ -2,10 +2,10 @@
 thread-block cluster, which keep it in registers and shared memory between the passes over it (sm_90a only).
 
 The blocks of a cluster read the row once and exchange partial results. It is best if several blocks fit on an
-SM, so that some load while others store; elements for which shared memory then has no room are kept in
-registers. If only one block fits on an SM, clusters are persistent: they load their next row while they store
-the current one. Where possible, statistics are computed in one pass, so that one cluster barrier is enough.
-"""
+SM, because some of them then load while others store. Each of them has less shared memory, so that a part of
+the row is kept in registers. If only one block fits on an SM, clusters are persistent: they load their next
+row while they store the current one. Where possible, statistics are computed in one pass, so that one cluster
+barrier is enough."""
 
 from dataclasses import replace
 from functools import partial
