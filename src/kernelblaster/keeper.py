@@ -99,9 +99,9 @@ def start() -> None:
 
 
 def seal() -> None:
-    """From now on, the keeper (the helper process that holds keys and files) uses only servers, knowledge
-    bases and files that were claimed before. Called before the code of task files runs. Does nothing if there
-    is no keeper, or it has ended."""
+    """From now on, the keeper (the helper process that holds keys and files) uses only those servers,
+    knowledge bases and files that `claim` was called for before. Called before the code of task files runs.
+    Does nothing if there is no keeper, or it has ended."""
     if is_running():
         with suppress(KeeperLost):
             ask({"do": "seal"}, SHORT_S)

@@ -50,10 +50,10 @@ RESTARTS = 1  # of a device that was lost, in one call
 
 
 class Watch(Protocol):
-    """Interface of what receives a search's progress. It is called with a `Progress` whenever a candidate
-    goes to the judge, a step has its result, or the knowledge base has learned from an iteration. Its method
-    `stage` is called with the name of what the judge begins to do; its method `say` is called with messages
-    for a person."""
+    """Interface of an object that receives a search's progress. The object itself is called with a `Progress`
+    whenever a candidate goes to the judge, a step has its result, or the knowledge base has learned from an
+    iteration. `stage` is called with what the judge begins to do, such as "compiling"; `say` is called with
+    messages for a person."""
 
     def __call__(self, progress: Progress) -> None: ...
 

@@ -150,9 +150,10 @@ class Database:
             return record_in_entries(connection, known, fresh)
 
     def settle(self, version: int) -> None:
-        """Waits until everything up to this version, which was read just before, is on the PostgreSQL
-        server's disk. Writers there commit first and wait for the disk afterwards (pipelined.py), so a reader
-        may see what is not yet safe. Does nothing for SQLite files, where writers wait before they commit."""
+        """Waits until all changes up to `version` are on the PostgreSQL server's disk; does nothing for a
+        SQLite file. A reader calls it with the version that it has just read, because writers on PostgreSQL
+        commit first and wait for the disk afterwards (pipelined.py). Writers to SQLite files wait before they
+        commit."""
         if not self.sqlite and version > self._settled:
             with self._speaking("read"), self.engine.begin() as connection:
                 connection.execute(text(DURABLE))

@@ -68,9 +68,9 @@ class Prediction:
 
     @property
     def gain(self) -> float:
-        """The expected natural logarithm of the speedup of an attempt, at least 0, if a candidate that is
-        invalid or slower is thrown away and counts as 0. A larger `spread` makes it larger, so that
-        little-tried techniques are tried."""
+        """The natural logarithm of the speedup that one attempt is expected to bring, at least 0. An attempt
+        whose candidate is invalid or slower counts as 0, because that candidate is not used. A larger
+        `spread` makes the value larger, so that little-tried techniques are tried."""
         z = self.mean / self.spread
         density = exp(-0.5 * z * z) / sqrt(2 * pi)
         below = 0.5 * (1 + erf(z / sqrt(2)))

@@ -26,11 +26,11 @@ class Payoff(Record):
 
 class KnowledgeSummary(Record):
     """How much a knowledge base has at `version`. States that were merged into others do not count.
-    `discovered` counts states that searches added; `optimizations` counts techniques, once in each state;
-    `retired` and `untried` count those of them that are no longer offered or were never tried. `attempts`
-    counts attempts; `failures` the failed ones by kind, `evidence` all by GPU architecture, and `families`
-    all by task family. `payoffs` are pairs of techniques where one gained much after the other, the largest
-    speedup first."""
+    `discovered` counts states that searches added. `optimizations` counts techniques, once in each state;
+    `retired` of these are no longer offered, and `untried` of these were never tried. `attempts` counts
+    attempts; `failures` the failed ones by kind, `evidence` all by GPU architecture, and `families` all by
+    task family. `payoffs` are pairs of techniques of which one was applied after the other, the largest
+    speedup of the later one first."""
 
     version: int
     states: int

@@ -133,16 +133,16 @@ def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) 
 
 
 def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """True if no other kernel than `consumer` reads those results of `producer` that `consumer` reads, and if
-    none of them is an output of the task."""
+    """True if `consumer` reads some results of `producer` alone: no other kernel reads those results, and
+    none of them is an output of the task. Results that `consumer` does not read do not matter."""
     read = [name for name in producer.writes if name in consumer.reads]
     return all(plan.buffers[name].scratch and plan.consumers(name) == [consumer] for name in read)
 
 
 def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
-    """Handles a `producer` that stores every element of its rows (such as log_softmax), of which `consumer`
-    looks up only one element per row, by a gather. Returns the plan in which `producer` stores only these
-    elements; None if the two kernels are not of this form."""
+    """Handles two kernels of this form: `producer` stores every element of its rows (as log_softmax does),
+    and `consumer` looks up only one element of each row, by a gather. Returns the plan in which `producer`
+    stores only these elements; None if the two kernels are not of this form."""
     if consumer is producer or len(producer.reduced) != 1:
         return None
     for store in producer.stores:
@@ -157,9 +157,10 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
 
 
 def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
-    """Returns the plan with the kernels `first` and `second` joined into one. Their loops must have equal
-    extents, and they must read at least one element in common; `second` must not read what `first` writes.
-    None if that is not so, or if `first` is launched after `second`."""
+    """Returns the plan with the kernels `first` and `second` joined into one. Their schedules must be of the
+    same kind (JOINED), their loops must have equal extents, and they must read at least one element in
+    common; `second` must not read what `first` writes. None if that is not so, or if `first` is launched
+    after `second`."""
     alike = any(all(isinstance(k.schedule, kind) for k in (first, second)) for kind in JOINED)
     if plan.kernels.index(first) >= plan.kernels.index(second) or not alike:
         return None

@@ -8,8 +8,8 @@ from kernelblaster.policies.expert.expression import Expression, Load, Number, O
 
 @dataclass(frozen=True)
 class GatheredElement:
-    """An operand of a product that is the element which `load` reads where all of `conditions` hold, and 0
-    elsewhere."""
+    """An operand of a product with one of two values: where all of `conditions` hold, the element that `load`
+    reads; elsewhere 0."""
 
     load: Load
     conditions: tuple[Expression, ...]

@@ -113,10 +113,10 @@ class SmRoom:
         self._reserved = limits.reserved_shared_bytes + REDUCTION_BYTES  # for each block
 
     def split(self, shape: ClusterRows, share: int, grain: int, blocks: int) -> ClusterRows:
-        """Returns the layout `shape` with `shared_elements` and `register_elements` filled in, if each thread
-        has `share` elements of a row and `blocks` blocks run on an SM. As many elements as fit go to shared
-        memory, and as many of the rest as fit to registers, both in multiples of `grain`, the elements of a
-        vector. Elements that remain are not kept."""
+        """Returns the layout `shape` with `shared_elements` and `register_elements` filled in. Each thread
+        has `share` elements of a row, and `blocks` blocks run on an SM. As many of a thread's elements as fit
+        are kept in shared memory, as many of the rest as fit in registers, both in multiples of `grain`, the
+        elements of a vector. Elements that remain are not kept."""
         room = self._shared // blocks - self._reserved
         shared = min(share, room // (shape.threads * self._each * grain) * grain)
         room = min(MOST_REGISTERS, self._registers // (blocks * shape.threads)) - OTHER_REGISTERS
