@@ -150,9 +150,10 @@ def mark_confined(results: Path, scratch: Path) -> None:
 
 
 def task_environment() -> dict[str, str]:
-    """The environment variables that the code of task files may see, with their values by name: those in a
-    fixed list (FOR_TASKS) or with certain beginnings (FOR_TASKS_TOO), unless their names look like secrets;
-    and those that KERNELBLASTER_PASS names, except API keys of model servers."""
+    """The environment variables that the code of task files may see, as values by name. These are variables
+    of a fixed list (FOR_TASKS) or with certain beginnings (FOR_TASKS_TOO), unless their names look like
+    secrets. The user may add others by naming them in KERNELBLASTER_PASS, but no API keys of model
+    servers."""
     passed = {*os.environ.get(PASSED, "").replace(",", " ").split()} - {*KEYS}
     return {
         name: value
@@ -217,9 +218,9 @@ def hide_gpus() -> None:
 
 
 def visible_device() -> str:
-    """Returns the value of CUDA_VISIBLE_DEVICES by which a child process sees only the GPU that is CUDA
-    device 0 in this process: the first entry of this process's own CUDA_VISIBLE_DEVICES, or "0" if that is
-    not set."""
+    """Returns a value of CUDA_VISIBLE_DEVICES for a child process that is to see one GPU only, the one that
+    is CUDA device 0 here: the first entry of this process's own CUDA_VISIBLE_DEVICES, or "0" if that is not
+    set."""
     return os.environ.get(VISIBLE_GPUS, "0").split(",")[0] or "0"
 
 

@@ -103,9 +103,9 @@ class Evidence(Record):
 
     @cached_property
     def of_one_clock(self) -> "Evidence":
-        """The part of the evidence from which a figure over all architectures is computed, so that measured
-        and modelled times are not mixed: the measured attempts, or the modelled ones if none was measured.
-        Its `failures` are still those of all attempts."""
+        """The measured attempts alone; or, if none was measured, the modelled ones. Figures over all
+        architectures are computed from this part of the evidence, so that they do not mix measured and
+        modelled times. Its `failures` are still those of all attempts."""
         if not (self.measured and self.modelled):
             return self
         return Evidence.model_construct(

@@ -30,8 +30,8 @@ def guesses(
     and a `family` of tasks (None: any).
 
     For a recipe (several techniques in one step), the guess is the logarithm of its speed as a fraction of
-    the roofline floor's. It is the mean over the recipes that were tried in this family in any state, where
-    those count more that resemble it; without a family, it is a default value."""
+    the roofline floor's. It is a mean over the recipes that were tried in this family, in any state; a recipe
+    counts more the more it resembles the one in question. Without a family, it is a default value."""
     recipes = {t: recipe for t in techniques if (recipe := Recipe.parse(t)) is not None}
     means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
     for living in content.living:

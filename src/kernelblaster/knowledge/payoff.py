@@ -16,11 +16,11 @@ def payoffs(
     family: str | None = None,
 ) -> dict[str, float]:
     """Returns, by the name of a technique, what it is worth beyond its own gain because another technique
-    gains more after it, as the natural logarithm of a speedup. That is half (LATER) of the difference between
-    what the other technique is expected to gain after it and without it. If several others depend on it, the
-    largest such value counts. `entries` are the techniques of one state. Techniques on which none depends,
-    and those that are in `applied`, are not in the result. Predictions are for a GPU `architecture` and a
-    `family` of tasks (None: any)."""
+    gains more after it, as the natural logarithm of a speedup, at least 0. That is half (LATER) of the
+    difference between what the other technique is expected to gain after it and without it. If several others
+    depend on it, the largest such value counts. `entries` are the techniques of one state. The result leaves
+    out techniques on which no other depends, and techniques in `applied`. Predictions are for a GPU
+    `architecture` and a `family` of tasks (None: any)."""
     best: dict[str, float] = {}
     for entry in entries.values():
         preparation = entry.evidence.preparation

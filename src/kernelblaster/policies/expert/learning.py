@@ -66,9 +66,9 @@ class ExpertLearning:
 
 
 def noted(now: Content, state: str, note: str, technique: str | None = None) -> list[Change]:
-    """Returns the change that adds `note` to a performance state in the knowledge base `now` or, if
-    `technique` is given, to that technique in the state; an empty list if the note is there already. At most
-    eight notes are kept (MOST_NOTES): a ninth replaces the oldest."""
+    """Returns the change that adds `note` to a performance state in the knowledge base `now`; with
+    `technique`, to that technique in the state. The list is empty if the note is there already. At most eight
+    notes are kept (MOST_NOTES): a ninth replaces the oldest."""
     name = now.resolve(state)
     notes = now.states[name].notes if technique is None else now.entry(name, technique).notes
     if note in notes:

@@ -78,9 +78,9 @@ class RowKernel:
         return {load: self.access.reads[load] for load in again}
 
     def is_read_once(self, load: Load | Gather, schedule: Rows) -> bool:
-        """True if, under `schedule`, each element that `load` reads is read from memory only once: no two
-        rows share elements, and either only one pass over the row needs them, or whole rows of the primary
-        workload are kept in registers and shared memory."""
+        """True if each element that `load` reads is read from memory only once under `schedule`. For that, no
+        two rows may share elements. Also, either only one pass over the row needs them, or whole rows of the
+        primary workload are kept in registers and shared memory."""
         if not self.reads_own_rows(load):
             return False
         whole = load in self.resident(schedule) and keeps_all(self.kernel, schedule, self.plan)
@@ -93,9 +93,9 @@ class RowKernel:
         return isinstance(load, Load) and all(axis.name in named for axis in self.kernel.axes)
 
     def may_persist(self, width: int) -> bool:
-        """True if a cluster can go on with another row when it has finished one (a persistent cluster). For
-        that the kernel must have an axis of rows, some store must write every element in a last pass over the
-        row, and vectors of `width` elements must begin at the first element of a row (`start` returns
+        """True if a cluster can go on with another row when it has finished one (a persistent cluster). Three
+        things are needed: the kernel has an axis of rows; some store writes every element in a last pass over
+        the row; and vectors of `width` elements begin at the first element of a row (`start` returns
         None)."""
         each = any(store.over for store in self.kernel.stores)
         return bool(self.kernel.axes) and self.start(width) is None and each

@@ -36,11 +36,11 @@ class MixedLearning:
         theta: Content,
         architecture: str,
     ) -> PolicyEvaluation:
-        """Returns how far the gains of attempts differ from those that the knowledge base `theta` expected on
-        the GPU `architecture` (such as `sm_90a`), computed by the expert's rules. `fresh` are the attempts of
-        this iteration, `earlier` those of the replay buffer (earlier runs). If the model plays the policy
-        evaluator, only the differences that it selects are returned, with its remark. `scene` is the context
-        for its prompt."""
+        """Returns, by the expert's rules, how far the gains of attempts differ from the expected gains.
+        `fresh` are the attempts of this iteration, `earlier` those of the replay buffer (earlier runs).
+        Expectations are those of the knowledge base `theta` on the GPU `architecture` (such as `sm_90a`). If
+        the model plays the policy evaluator, only the differences that it selects are returned, with its
+        remark. `scene` is the context for its prompt."""
         found = self._expert.evaluate(fresh, earlier, theta, architecture)
         if not self._cast.llm("policy-evaluator"):
             return found

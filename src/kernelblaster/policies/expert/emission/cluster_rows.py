@@ -84,10 +84,10 @@ def head(schedule: ClusterRows, total: Term) -> list[Statement]:
 
 
 def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
-    """Returns C++ statements that declare `next`, the number of the row that the cluster processes next, and
-    `more`, which is true if `next` is below `total`, the number of rows. If `more`, the thread also arrives
-    at the cluster barrier. `row` is the name of the variable with the number of the current row, `number` its
-    C++ type."""
+    """Returns C++ statements that declare two variables. `next` is the number of the row that the cluster
+    processes next; `more` is true if there is such a row, that is if `next` is below `total`, the number of
+    rows. If `more`, the thread also arrives at the cluster barrier. `row` is the name of the variable with
+    the number of the current row, `number` its C++ type."""
     return [
         const(number, NEXT.name, Local(row) + GRID / BLOCKS),
         const(BOOL, "more", NEXT < total),

@@ -113,9 +113,9 @@ class TensorKernel:
         return self._index(self.nest().blocks())
 
     def shape(self) -> tuple[int, ...]:
-        """Returns the template arguments of the device functions that multiply tiles, four numbers: rows and
-        columns of the results of a block, how many tiles along the K axis are in shared memory at once, and
-        into how many half-precision numbers each element is split."""
+        """Returns the template arguments of the device functions that multiply tiles, as four numbers: the
+        rows of the results of a block; their columns; how many tiles along the K axis are in shared memory at
+        once; and the number of half-precision numbers into which each element is split."""
         return self.tile.block_m, self.tile.block_n, self.tile.stages, self.left.terms
 
     def counts(self) -> list[Statement]:
