@@ -65,19 +65,23 @@ SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Settings:
-    """Paths, tools and limits. `nvcc`, `ncu` and `sanitizer` are the paths of these tools, None if not found.
-    Limits are in seconds: `call_limit_s` for one call of a candidate, `compile_limit_s` for one compilation,
-    `database_patience_s` for waiting until a database can be reached again. `confined`: this process is
-    confined; `results` is then the part of the cache in which it may store results, otherwise the cache
-    itself.
+    """Paths, tools and limits, from these environment variables:
 
-    Set by environment variables: KERNELBLASTER_CACHE (folder of results that can be recomputed),
-    KERNELBLASTER_CACHE_GB (its largest size), KERNELBLASTER_DATA (folder of runs and the knowledge base),
-    KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT,
-    KERNELBLASTER_DATABASE_PATIENCE, KERNELBLASTER_UNSAFE (run task files and the host code of candidates even
-    where they cannot be confined), KERNELBLASTER_TRUST_TASKS (do not confine task files),
-    KERNELBLASTER_READABLE (what task files may read beside their own folder, with colons between).
-    """
+    - KERNELBLASTER_CACHE, KERNELBLASTER_CACHE_GB: the folder `cache` of results that can be recomputed,
+      and its largest size, `cache_bytes`;
+    - KERNELBLASTER_DATA: the folder `data` of runs and the knowledge base;
+    - KERNELBLASTER_NVCC: the path of `nvcc`. `nvcc`, `ncu` and `sanitizer` (NVIDIA's tools) are searched
+      for, and None if not found;
+    - KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT, KERNELBLASTER_DATABASE_PATIENCE, in seconds:
+      `call_limit_s` for one call of a candidate, `compile_limit_s` for one compilation, and
+      `database_patience_s` for waiting until a database can be reached again;
+    - KERNELBLASTER_UNSAFE (`unsafe`): run task files and the host code of candidates even where they cannot
+      be confined; KERNELBLASTER_TRUST_TASKS (`trusted`): do not confine task files;
+    - KERNELBLASTER_READABLE (`readable`): what task files may read beside their own folder, with colons
+      between.
+
+    `confined`: this process is confined; `results` is then the part of the cache in which it may store
+    results, otherwise the cache itself."""
 
     cache: Path
     results: Path

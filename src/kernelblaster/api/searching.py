@@ -120,10 +120,10 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 def new_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Run:
-    """Creates a run with a copy of the task and returns it, open for writing. Its folder is a new one under
-    `runs`, or `folder` if that was reserved for it. With `store`, the URL of a shared database, its events
-    are kept there. Raises KernelBlasterError, before anything is created, if a model or the GPU that is asked
-    for cannot be used."""
+    """Creates a run with a copy of the task and returns it, open for writing. `wanted` says what it is to do.
+    Its folder is a new one under `runs`, or `folder` if that was reserved for it. With `store`, the URL of a
+    shared database, its events are kept there. Raises KernelBlasterError, before anything is created, if a
+    model or the GPU that is asked for cannot be used."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
@@ -139,8 +139,8 @@ def new_run(
 def start_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Iterator[Run]:
-    """A context that creates a run as `new_run` does and gives it. If the block ends, with or without a
-    KernelBlasterError, and nothing was judged in the run, the run is deleted again."""
+    """A context that creates a run, with the arguments of `new_run`, and gives it. At the end of the block,
+    or at a KernelBlasterError, the run is deleted again if nothing was judged in it."""
     with new_run(task, wanted, runs, folder, store) as run:
         try:
             yield run
@@ -161,9 +161,9 @@ def search_run(
 ) -> Optimized:
     """Searches in a run, or continues its search, and writes the results into the run's folder. `models` says
     how language models take part, None if none does. `knowledge` is the URL of the run's knowledge base with
-    its password, which the run does not record; None if it needs none. Candidates are judged on the devices
-    of `fleet`, or on one of this process if it is None. If the device is lost, it is started again once and
-    the run continues; if it is lost again, DeviceLost is raised."""
+    its password, which the run does not record; None if it needs none. `watch` is called with progress.
+    Candidates are judged on the devices of `fleet`, or on one of this process if it is None. If the device is
+    lost, it is started again once and the run continues; if it is lost again, DeviceLost is raised."""
     where = opened(run.events[0].data["kb"], knowledge)
     for _ in range(RESTARTS):
         try:

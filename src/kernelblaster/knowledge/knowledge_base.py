@@ -30,7 +30,8 @@ from kernelblaster.records import Optimization, State
 class KnowledgeBase(VersionedContent):
     """A knowledge base in a file (SQLite) or at a URL (PostgreSQL), which many processes can use at once. The
     methods here look up techniques and record what was learned; those of `VersionedContent` read and write
-    its versions."""
+    its versions. The argument `provenance` of a method that records something says where that comes from:
+    which run, step, GPU and task; NOBODY if it is not known."""
 
     # Retrieval
 

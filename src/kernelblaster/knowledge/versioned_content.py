@@ -37,9 +37,10 @@ T = TypeVar("T")
 
 
 class VersionedContent:
-    """The content of a knowledge base in a file (SQLite) or at a URL (PostgreSQL), with the events that made
-    it. Many processes can use it at once. `create`: make it if there is none. `reading_only`: nothing in it
-    or beside it is changed. Methods raise KnowledgeError if it is damaged or cannot be reached.
+    """The content of a knowledge base, with the events that made it. `where` is the path of a file (SQLite)
+    or a URL (PostgreSQL). Many processes can use it at once. `create`: make it if there is none.
+    `reading_only`: nothing in it or beside it is changed. Methods raise KnowledgeError if it is damaged or
+    cannot be reached.
 
     The content is kept in memory; each read first fetches what has changed in the database since."""
 

@@ -79,10 +79,10 @@ class Total:
 
 
 class Ledger:
-    """What the calls of one run to models have cost, and whether another one fits the budget. It is stored in
-    the file `path`, if one is given, and continues what is in it. A call that was begun but has no end,
-    because the process was killed, counts with the most that it may have cost. Threads may share a ledger.
-    Methods raise ModelError if the file is damaged or cannot be written."""
+    """What the calls of one run to models have cost by `prices`, and whether another one fits `budget`. It is
+    stored in the file `path`, if one is given, and continues what is in it. A call may have been begun and
+    not ended, because the process was killed; it counts with the most that it may have cost. Threads may
+    share a ledger. Methods raise ModelError if the file is damaged or cannot be written."""
 
     def __init__(self, prices: Prices, budget: ModelBudget, path: Path | None = None) -> None:
         self._prices = prices

@@ -76,8 +76,10 @@ def unwatched(progress: Progress) -> None:
 
 class Log:
     """The record of one search. `once` records what was computed as an event of the run, so that a continued
-    search gets it back. `judging`, `stepped` and `learned` send a `Progress` to `watcher`. `iteration` is the
-    number of the present iteration, which the session sets; `steps` are the run's steps so far."""
+    search gets it back. `judging`, `stepped` and `learned` send a `Progress` to `watcher`; its numbers come
+    from the argument `judging`, and `modelled` says that times come from a model. `steering` is asked whether
+    a person wants to stop. `iteration` is the number of the present iteration, which the session sets;
+    `steps` are the run's steps so far."""
 
     def __init__(
         self, run: Run, judging: Judging, steering: Steering, watcher: Watcher, *, modelled: bool

@@ -32,10 +32,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product: results[batch, rows, columns] = sum over k of left[batch, rows, k] * right[batch, k,
-    columns]. `batch`, `rows` and `columns` may be several axes each; `batch` may also be empty. The last axis
-    of `columns` is the one along which the result is contiguous. If the K axis is cut into pieces (split-K),
-    the axis `part` counts the pieces, and each piece has results of its own."""
+    """A matrix product: results[batch, rows, columns] = sum over `k_axis` of left[batch, rows, k] *
+    right[batch, k, columns]. `batch`, `rows` and `columns` may be several axes each; `batch` may also be
+    empty. The last axis of `columns` is the one along which the result is contiguous. If the K axis is cut
+    into pieces (split-K), the axis `part` counts the pieces, and each piece has results of its own."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]

@@ -67,8 +67,9 @@ WITH_A_MODEL: Mapping[Role, Player] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Cast:
-    """Who plays each role: `expert` (its rules) or `llm` (the language model). If the initial writer is
-    `expert`, the model still writes the first candidate of tasks for which the expert has no kernels."""
+    """Who plays each role, in `players`: `expert` (its rules) or `llm` (the language model). If the initial
+    writer is `expert`, the model still writes the first candidate of tasks for which the expert has no
+    kernels."""
 
     players: Mapping[Role, Player]
 
