@@ -15,13 +15,15 @@ from kernelblaster.records.recipe import is_recipe
 
 @dataclass(frozen=True)
 class KnowledgeLimits:
-    """The limits by which consolidation changes a knowledge base. Two states whose `distance` (0 is equal) is
-    below `same` are merged. A technique is retired in a state after at least `attempts` attempts there, if
-    even two standard deviations above its mean it is too poor: its expected speedup is below `worth`, or its
-    chance of a valid candidate (0 to 1) is below `valid`. Recipes are retired only for that chance. Evidence
-    loses weight where a technique has more than `attempts` attempts and more than the median of its state: of
-    all such techniques a random share `reweigh` (0 to 1) is chosen, and their counts of attempts are
-    multiplied by `factor`."""
+    """The limits by which consolidation changes a knowledge base.
+
+    - Two states whose `distance` (0 is equal) is below `same` are merged.
+    - A technique is retired in a state after at least `attempts` attempts there, if its expected speedup plus
+      two standard deviations is below `worth`, or its chance of a valid candidate (0 to 1) plus two standard
+      deviations is below `valid`. Recipes are retired only for that chance.
+    - Techniques with more attempts than `attempts`, and than the median of their state, are much tried. A
+      random share `reweigh` (0 to 1) of them is chosen, and their counts of attempts are multiplied by
+      `factor`, so that old results weigh less."""
 
     same: float = 0.08
     attempts: float = 8.0

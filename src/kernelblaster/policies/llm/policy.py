@@ -267,9 +267,9 @@ class MixedPolicy:
     # Verifying softly
 
     def review(self, candidate: Candidate) -> Review:
-        """Returns the findings of a last check of a candidate that the judge found correct. The model makes
-        the check if it plays the soft verifier, else fixed rules do. The result may be that the candidate is
-        flagged or rejected."""
+        """Checks a candidate that the judge found correct a last time, and returns the verdict (nothing
+        found, flagged or rejected) with the findings. The model makes the check if it plays the soft
+        verifier, else fixed rules do."""
         if self._cast.llm("soft-verifier"):
             return review_by_model(self.scene, candidate)
         return review_by_rules(self.scene, candidate)
