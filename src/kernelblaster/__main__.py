@@ -31,11 +31,11 @@ def main() -> None:
 
 
 def hide() -> None:
-    """Removes from this process what code of tasks must not see. That is the API keys of model servers and,
-    for commands that run tasks, passwords in arguments and environment variables that tasks do not need.
-    Returns if there is nothing to remove. Otherwise these values go into a file in memory, and this process
-    is re-executed without them, so that the call does not return. Only the keeper (keeper.py: a helper
-    process that runs no code of tasks) reads the file."""
+    """Removes from this process what code of tasks must not see: the API keys of model servers and, for
+    commands that run tasks, passwords in arguments and environment variables that tasks do not need. Returns
+    if there is nothing to remove. Otherwise these values go into a file in memory, and this process is
+    re-executed without them, so that the call does not return. Only the keeper (keeper.py: a helper process
+    that runs no code of tasks) reads the file."""
     arguments, trusted = sys.argv[1:], bool(os.environ.get(TRUSTED))
     ahead = _before_verb(arguments)
     runs_tasks = arguments[len(ahead) : len(ahead) + 1] and arguments[len(ahead)] in RUN_TASKS

@@ -141,9 +141,9 @@ def build(what: str, tell: Callable[[str], None], **options: str) -> None:
 
 
 def write(path: Path, text: str, mode: int) -> None:
-    """Have the keeper, the helper process that may write where this one may not, write `text` atomically to
-    the file `path`, which was claimed before; `mode` is subject to the umask. Raises KernelBlasterError if it
-    cannot be written."""
+    """Writes `text` to the file `path`, atomically, by way of the keeper, which may write where this process
+    may not. `path` must have been claimed before (see `claim`); `mode` is subject to the umask. Raises
+    KernelBlasterError if the file cannot be written."""
     checked_reply(ask({"do": "write", "file": str(path), "text": text, "mode": mode}, BUILD_S))
 
 

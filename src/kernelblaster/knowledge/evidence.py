@@ -131,8 +131,8 @@ class Evidence(Record):
     @cached_property
     def sides(self) -> "tuple[Side, Side]":
         """Divides the attempts by the `preparation`, the earlier technique that changes results most. Returns
-        (the attempts before which it had not been applied, those before which it had). If there is no
-        preparation, both parts have all attempts."""
+        (the attempts made without it, the attempts made after it). If there is no preparation, both parts
+        have all attempts."""
         if self.preparation is None:
             everything = Side(self.by_architecture, self.total, Tally())
             return everything, everything

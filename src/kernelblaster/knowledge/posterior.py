@@ -62,8 +62,8 @@ class Prediction:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The range in which the speedup of a valid candidate is expected, (lower, upper): the mean of its
-        logarithm minus and plus two standard deviations of that mean, as speedups."""
+        """The range (lower, upper) in which the speedup of a valid candidate is expected: exp(`mean` - 2 *
+        `spread`) to exp(`mean` + 2 * `spread`)."""
         return exp(self.mean - 2 * self.spread), exp(self.mean + 2 * self.spread)
 
     @property

@@ -27,8 +27,8 @@ def is_flat(kernel: Kernel, plan: Plan) -> bool:
 
 
 def flat_width(kernel: Kernel, plan: Plan) -> int:
-    """Returns how many elements fit in a vector of 16 bytes: elements of the widest type among the tensors
-    that are vectors, which the kernel writes or reads in memory order. 1 if it reads no tensor in memory
+    """Returns how many elements a vector of 16 bytes has if its type is the widest one of these tensors:
+    those that the kernel writes, and those that it reads in memory order. 1 if it reads none in memory
     order."""
     moved = vector_reads(kernel, plan)
     if not moved:

@@ -1,5 +1,5 @@
-"""Recognizes operands of a product that are an element of a tensor where conditions hold and 0 elsewhere,
-such as the pixels of a padded convolution."""
+"""Recognizes operands of a product that are a tensor's element under some conditions, and 0 otherwise, such
+as the pixels of a padded convolution."""
 
 from dataclasses import dataclass
 

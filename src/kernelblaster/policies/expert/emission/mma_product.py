@@ -131,8 +131,9 @@ class TensorKernel:
         return [const(INT64, name, self._index(value)) for name, value in found.items()]
 
     def block_place(self) -> list[Statement]:
-        """Returns C++ statements that compute from the block's number which tile of which matrix it computes:
-        the variables `block_row` and `block_column`, and `batch` if there are several matrices."""
+        """Returns C++ statements that declare which tile of the results a block computes: its `block_row` and
+        `block_column`, and the number `batch` of the matrix if there are several. They are computed from the
+        block's number."""
         product = self.product
         outer = ([product.part] if product.part else []) + list(product.batch)
         found: list[Statement] = []
