@@ -31,10 +31,11 @@ def main() -> None:
 
 
 def hide() -> None:
-    """Move what code of tasks must not see out of this process: the API keys of model servers; for commands
-    that run tasks, also passwords in arguments, and environment variables that tasks do not need. If there is
-    any of it, it goes into a file in memory that only the keeper reads (keeper.py: a helper process that runs
-    no code of tasks), and this process is re-executed without it; then this does not return."""
+    """Removes from this process what code of tasks must not see: the API keys of model servers and, for
+    commands that run tasks, passwords in arguments and environment variables that tasks do not need. Returns
+    if there is nothing to remove. Otherwise these values go into a file in memory, and this process is
+    re-executed without them, so that the call does not return. Only the keeper (keeper.py: a helper process
+    that runs no code of tasks) reads the file."""
     arguments, trusted = sys.argv[1:], bool(os.environ.get(TRUSTED))
     ahead = _before_verb(arguments)
     runs_tasks = arguments[len(ahead) : len(ahead) + 1] and arguments[len(ahead)] in RUN_TASKS

@@ -12,8 +12,9 @@ _watcher: ContextVar[Tell | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def telling(tell: Tell) -> Iterator[None]:
-    """Route progress messages of one-time builds (see `building`) to `tell`, within this context. Without
-    such a context, builds print one line to standard error when they begin and one when they end."""
+    """A context in which progress messages of one-time builds (see `building`) are passed to the function
+    `tell` as text. Without such a context, a build prints one line to standard error when it begins and one
+    when it ends."""
     before = _watcher.set(tell)
     try:
         yield

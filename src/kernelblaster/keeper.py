@@ -1,11 +1,11 @@
-"""Client of the keeper, a process that runs no code of task files or candidates, and does for a confined
-command what that may not do itself: call model servers (it has the keys), open the knowledge base, write the
-files that the user named, and build this program's native parts. Without one, `is_running` is false.
+"""Client of the keeper. The keeper is a process that runs no code of task files or candidates. It does for a
+confined command what the command may not do itself: it calls model servers (it has the keys), opens the
+knowledge base, writes the files that the user named, and builds this program's native parts. `is_running` is
+False in a process that has no keeper.
 
 Protocol: a connection is one end of a socket pair. It is handed to the keeper through its door, a socket that
 this process and its workers inherit. A message is a 4-byte big-endian length and a JSON object. The keeper
-answers each message with one message; before that it may send any number of {"progress": TEXT}.
-"""
+answers each message with one message; before that it may send any number of {"progress": TEXT}."""
 
 import ctypes
 import json
@@ -68,8 +68,10 @@ def is_running() -> bool:
 
 
 def use(serve: Serve) -> None:
-    """Sets the function that the keeper's process is to run (`serve`). The keeper is a helper process that
-    holds keys and files; it is started by the first request to it, or by `start`."""
+    """Sets the function that the keeper runs as its whole work. The keeper (a helper process that holds keys
+    and files) is started later, by the first request to it or by `start`. It then calls `serve(door,
+    hidden)`: `door` is the socket through which requests come, `hidden` the file descriptor of the values
+    that the command hid at its start, -1 if there are none."""
     _way.serve = serve
 
 
@@ -97,9 +99,9 @@ def start() -> None:
 
 
 def seal() -> None:
-    """From now on, the keeper (the helper process that holds keys and files) uses only servers, knowledge
-    bases and files that were claimed before. Called before the code of task files runs. Does nothing if there
-    is no keeper, or it has ended."""
+    """From now on, the keeper (the helper process that holds keys and files) uses only those servers,
+    knowledge bases and files that `claim` was called for before. Called before the code of task files runs.
+    Does nothing if there is no keeper, or it has ended."""
     if is_running():
         with suppress(KeeperLost):
             ask({"do": "seal"}, SHORT_S)
@@ -139,9 +141,9 @@ def build(what: str, tell: Callable[[str], None], **options: str) -> None:
 
 
 def write(path: Path, text: str, mode: int) -> None:
-    """Have the keeper, the helper process that may write where this one may not, write `text` atomically to
-    the file `path`, which was claimed before; `mode` is subject to the umask. Raises KernelBlasterError if it
-    cannot be written."""
+    """Writes `text` to the file `path`, atomically, by way of the keeper, which may write where this process
+    may not. `path` must have been claimed before (see `claim`); `mode` is subject to the umask. Raises
+    KernelBlasterError if the file cannot be written."""
     checked_reply(ask({"do": "write", "file": str(path), "text": text, "mode": mode}, BUILD_S))
 
 
@@ -209,9 +211,9 @@ def receive(connection: socket.socket) -> Data:
 
 
 class Door:
-    """How a new process of `multiprocessing` reaches the keeper, a helper process that holds keys and files:
-    the object is passed to it (pickled) as an argument when it is started, and the new process calls
-    `open`."""
+    """A handle by which a new process reaches the keeper, a helper process that holds keys and files. The
+    parent passes a `Door` as an argument when it starts a process by `multiprocessing`. The new process calls
+    `open` on it, and can then use the parent's keeper."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_Carried, (DupFd(_opened_door().fileno()),)) if is_running() else (Door, ())

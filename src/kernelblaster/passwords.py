@@ -23,9 +23,9 @@ def shown(where: str) -> str:
 
 
 def without_passwords(text: str, where: str) -> str:
-    """The text of a message about the database at `where`, as its driver wrote it, with *** for every part of
-    the URL's password. (Parts of it may be in the message because a driver takes what stands after an @ for
-    the host, and names that.)"""
+    """Returns `text`, a driver's message about the database at the address `where`, with *** for the password
+    and for every part of it. A message may have parts of a password that contains @: the driver takes what
+    stands after the @ for the host, and names it."""
     base, _, query = where.partition("?")
     found = [one[-1] for one in (*IN_FRONT.findall(base), *IN_QUERY.findall(query))]
     parts = {part for one in found for part in (one, *re.split("[@:/]", one)) if part}

@@ -1,8 +1,9 @@
 """Proofs: a verdict with everything that is needed to repeat it, in one JSON document.
 
-    proof = prove(task, candidate, judge)
+    proof = prove(task, candidate, judge)                              # judges the candidate anew
     Path("proof.json").write_text(proof.model_dump_json(indent=1))
-    repeated = repeat(Proof.model_validate_json(text), judge)
+    repeated = repeat(read_proof(Path("proof.json")), judge)           # perhaps on another machine
+    print(repeated.holds, repeated.differences)
 
 The seed from which inputs are drawn is secret while a candidate is judged. Afterwards it is part of the
 proof, so that the same inputs can be drawn elsewhere."""

@@ -50,8 +50,8 @@ class Scratch:
 
 
 def sweep(parent: Path, prefix: str = PREFIX) -> int:
-    """Removes the temporary folders in `parent` whose names begin with `prefix`, which belong to this user
-    and whose processes have ended. Returns how many."""
+    """Removes temporary folders that killed processes have left in `parent`: those of this user whose names
+    begin with `prefix` and that no living process holds. Returns how many."""
     swept = 0
     for path in _own(parent, prefix):
         try:

@@ -65,19 +65,23 @@ SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Settings:
-    """Paths, tools and limits. `nvcc`, `ncu` and `sanitizer` are the paths of these tools, None if not found.
-    Limits are in seconds: `call_limit_s` for one call of a candidate, `compile_limit_s` for one compilation,
-    `database_patience_s` for waiting until a database can be reached again. `confined`: this process is
-    confined; `results` is then the part of the cache in which it may store results, otherwise the cache
-    itself.
+    """Paths, tools and limits, from these environment variables:
 
-    Set by environment variables: KERNELBLASTER_CACHE (folder of results that can be recomputed),
-    KERNELBLASTER_CACHE_GB (its largest size), KERNELBLASTER_DATA (folder of runs and the knowledge base),
-    KERNELBLASTER_NVCC, KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT,
-    KERNELBLASTER_DATABASE_PATIENCE, KERNELBLASTER_UNSAFE (run task files and the host code of candidates even
-    where they cannot be confined), KERNELBLASTER_TRUST_TASKS (do not confine task files),
-    KERNELBLASTER_READABLE (what task files may read beside their own folder, with colons between).
-    """
+    - KERNELBLASTER_CACHE, KERNELBLASTER_CACHE_GB: the folder `cache` of results that can be recomputed,
+      and its largest size, `cache_bytes`;
+    - KERNELBLASTER_DATA: the folder `data` of runs and the knowledge base;
+    - KERNELBLASTER_NVCC: the path of `nvcc`. `nvcc`, `ncu` and `sanitizer` (NVIDIA's tools) are searched
+      for, and None if not found;
+    - KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT, KERNELBLASTER_DATABASE_PATIENCE, in seconds:
+      `call_limit_s` for one call of a candidate, `compile_limit_s` for one compilation, and
+      `database_patience_s` for waiting until a database can be reached again;
+    - KERNELBLASTER_UNSAFE (`unsafe`): run task files and the host code of candidates even where they cannot
+      be confined; KERNELBLASTER_TRUST_TASKS (`trusted`): do not confine task files;
+    - KERNELBLASTER_READABLE (`readable`): what task files may read beside their own folder, with colons
+      between.
+
+    `confined`: this process is confined; `results` is then the part of the cache in which it may store
+    results, otherwise the cache itself."""
 
     cache: Path
     results: Path
@@ -141,8 +145,8 @@ def allow_reading(paths: Sequence[Path]) -> None:
 
 def mark_confined(results: Path, scratch: Path) -> None:
     """Records in the environment, for this process and those that it starts, that it is confined. `results`
-    is the part of the cache in which it may store results, and where the caches of CUDA and PyTorch lie from
-    now on; `scratch` is its folder for temporary files."""
+    is the part of the cache in which it may store results; CUDA and PyTorch also keep their caches there from
+    now on. `scratch` is its folder for temporary files."""
     os.environ[CONFINED] = str(results)
     os.environ["TMPDIR"] = str(scratch)
     for name, folder in CACHES.items():
@@ -150,9 +154,10 @@ def mark_confined(results: Path, scratch: Path) -> None:
 
 
 def task_environment() -> dict[str, str]:
-    """The environment variables that the code of task files may see, with their values by name: those in a
-    fixed list (FOR_TASKS) or with certain beginnings (FOR_TASKS_TOO), unless their names look like secrets;
-    and those that KERNELBLASTER_PASS names, except API keys of model servers."""
+    """The environment variables that the code of task files may see, as values by name. These are variables
+    of a fixed list (FOR_TASKS) or with certain beginnings (FOR_TASKS_TOO), unless their names look like
+    secrets. The user may add others by naming them in KERNELBLASTER_PASS, but no API keys of model
+    servers."""
     passed = {*os.environ.get(PASSED, "").replace(",", " ").split()} - {*KEYS}
     return {
         name: value
@@ -176,8 +181,8 @@ def _number(name: str, otherwise: float) -> float:
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """The GPUs that CUDA_VISIBLE_DEVICES names, each by the text that stands for it there; None if the
-    variable is not set, so that all GPUs are visible."""
+    """The GPUs in CUDA_VISIBLE_DEVICES, as they are written there: ("0", "2") for "0,2". Empty if the
+    variable is set to nothing. None if it is not set, which means that all GPUs are visible."""
     given = os.environ.get(VISIBLE_GPUS)
     return None if given is None else tuple(part.strip() for part in given.split(",") if part.strip())
 
@@ -197,9 +202,9 @@ def use_fleet_token(token: str | None) -> None:
 
 
 def ray_environment() -> dict[str, str]:
-    """Environment variables for the processes of a Ray node: this process's own, with settings for Ray. By
-    these, the processes that a worker has started end with it, and a lost node is noticed within about 15
-    s."""
+    """Environment variables for the processes of a Ray node: those of this process, and settings for Ray. The
+    settings make the processes that a worker started end with the worker, and make Ray notice a lost node
+    within about 15 s."""
     return {
         **os.environ,
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -217,8 +222,9 @@ def hide_gpus() -> None:
 
 
 def visible_device() -> str:
-    """The GPU that is CUDA device 0 in this process, as a value of CUDA_VISIBLE_DEVICES for a child process:
-    "0", or whatever names it in this process's own CUDA_VISIBLE_DEVICES."""
+    """Returns a value of CUDA_VISIBLE_DEVICES for a child process that is to see one GPU only, the one that
+    is CUDA device 0 here: the first entry of this process's own CUDA_VISIBLE_DEVICES, or "0" if that is not
+    set."""
     return os.environ.get(VISIBLE_GPUS, "0").split(",")[0] or "0"
 
 
@@ -241,10 +247,10 @@ def building_environment(scratch: Path) -> dict[str, str]:
 
 
 def keeper_address() -> str:
-    """How this process reaches the keeper (the helper process that holds keys), as a text: the number of a
-    file descriptor, then the names of the environment variables whose keys the keeper holds, separated by
-    spaces. Behind the descriptor are the values that the command hid at its start; it is -1 if there are
-    none. An empty text if there is no keeper."""
+    """How this process reaches the keeper (the helper process that holds keys), as a text like "7
+    OPENAI_API_KEY"; empty if there is no keeper. The number is the file descriptor of the values that the
+    command hid at its start, -1 if it hid none. The names are those of the environment variables whose keys
+    the keeper holds."""
     return os.environ.get(KEEPER, "")
 
 

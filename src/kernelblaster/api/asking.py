@@ -1,9 +1,14 @@
 """Ask and tell: the judge and the knowledge base for a search loop of your own.
 
-with kb.session("core/level1/softmax") as search:
-    search.tell(first_source)
-    advice = search.ask()
-    search.tell(write(advice), technique=advice.options[0].optimization.technique)"""
+    with kb.session("core/level1/softmax") as search:
+        search.tell(source)                     # a first CUDA source that you wrote: judges it
+        for _ in range(5):
+            advice = search.ask()               # techniques to try, the most promising first
+            name = advice.options[0].optimization.technique
+            search.tell(write(name), name)      # `write` is yours: returns a source with that technique
+        print(search.best)
+
+Everything is recorded in a run, and the knowledge base learns what each technique gained."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,9 +41,9 @@ NEUTRAL = 1.0  # predicted speedup of an unknown technique
 
 class AskTell:
     """A search in which you write the candidates (CUDA sources); `session` makes it. Each candidate that
-    `tell` gets is judged (verified and timed) and recorded in a run; if it comes with the name of the
-    technique that it applies, the knowledge base learns from it. Candidates that the run had before count
-    too. The attribute `run` is the run's folder."""
+    `tell` gets is judged (verified and timed) and recorded in a run. If you also name the technique that the
+    candidate applies, the knowledge base learns from it. Candidates that the run had recorded before are
+    known from the start and not judged again. The attribute `run` is the run's folder."""
 
     def __init__(self, run: Run, knowledge: KnowledgeBase, session: Session) -> None:
         self.run = run.folder
@@ -58,10 +63,10 @@ class AskTell:
         return ranked[0][1] if ranked else None
 
     def tell(self, candidate: CandidateLike, technique: str | None = None) -> Evaluation:
-        """Judges a candidate (a `.cu` file or its text) and returns the evaluation. If `technique` is given,
-        the candidate is taken to apply that technique to the fastest correct one before it, the one that
-        `ask` advises on, and the knowledge base learns what it gained. Without a technique, nothing is
-        learned."""
+        """Judges a candidate (a `.cu` file or its text) and returns the evaluation. `technique` is what you
+        applied to the fastest correct candidate so far, the one that `ask` advises on. The knowledge base
+        then learns what the technique gained over that candidate; it may be a technique that the knowledge
+        base does not know. If `technique` is None, or no candidate was correct before, nothing is learned."""
         given = load_candidate(candidate)
         parent = self._parent
         advice = self.ask() if technique is not None and parent is not None else None
@@ -76,8 +81,9 @@ class AskTell:
 
     def ask(self) -> Advice:
         """Returns techniques to try next on the fastest correct candidate so far, the most promising first.
-        They are for the kernel of that candidate which has the largest possible gain. The answer stays the
-        same until `tell` is called. Raises KernelBlasterError if no candidate is correct yet."""
+        They are for one kernel of that candidate: the kernel in which the largest part of the time could be
+        saved (`Advice.target`). The answer stays the same until `tell` is called. Raises KernelBlasterError
+        if no candidate is correct yet."""
         if self._parent is None:
             raise KernelBlasterError("there is no correct candidate yet: tell one first.")
         if self._advice is None:

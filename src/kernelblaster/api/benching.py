@@ -34,9 +34,10 @@ NAMED_BASELINES: tuple[BaselineName, ...] = (*BASELINES, "iree")  # the last onl
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Result of a bench so far. `rows` has one row for each task and seed, also for those that are not
-    searched yet; `summaries` sums up the rows of each group of tasks against each baseline; `pace` is the
-    throughput. `folder` and `plan` are the bench's own. `modelled`: times come from a model of the GPU."""
+    """Result of a bench so far. `folder` is where the bench is kept, `plan` what it was to do. `rows` has one
+    row for each task and seed, also for those that are not searched yet. `summaries` has the statistics of
+    each group of tasks (a level or folder) against each baseline. `pace` is the throughput. `modelled`: times
+    come from a model of the GPU."""
 
     folder: Path
     device: str
@@ -96,14 +97,15 @@ def bench(
     """Searches for faster kernels for every task of `suites` (names, folders, `kernelbench:PATH`), and
     measures the best kernel of each against PyTorch; returns the results by task and group.
 
-    Everything is recorded in `folder` (a new one in the user's data if left out); a bench that is there is
-    continued, and needs no suites. `device`, `gpu`, `model`, `dtype` and `budget` (of each search) are as in
-    `optimize`. `knowledge` is the initial knowledge base: `seed`, `empty`, or the path or URL of one, which
-    is copied; with `teach`, what the bench learned is added to that one at the end. Every task is searched
-    once for each of `seeds`; of each group, only `subset` tasks, drawn at random, if given. After `seconds`
-    no further search is started. `workers` processes search at a time. `fleet` names the devices that judge,
-    as in `optimize`. With `store` (postgresql://...) a new bench is kept in that database, and can be
-    continued on other machines. `on_step` is called with progress messages.
+    Everything is recorded in `folder` (a new one in the user's data if left out). If a bench is there
+    already, it is continued, and needs no suites. `device`, `gpu`, `model`, `dtype` and `fleet` are as in
+    `optimize`, and so is `budget`, which is that of each search. `knowledge` says what the bench knows at
+    first: `seed`, `empty`, or a copy of the knowledge base at this path or URL. With `teach`, what the bench
+    learned is added to that knowledge base at the end. Every task is searched once for each of `seeds`. With
+    `subset`, only so many tasks of each group (a level or folder) are searched, drawn at random. After
+    `seconds` no further search is started. `workers` processes search at a time. With `store`
+    (postgresql://...) a new bench is kept in that database, and can be continued on other machines. `on_step`
+    is called with progress messages.
 
     Raises KernelBlasterError if neither suites nor a folder are given, if the bench in `folder` was begun
     with other settings, or if `teach` is set and `knowledge` names no knowledge base."""
@@ -135,10 +137,10 @@ def bench(
 
 
 def open_bench(folder: Path, plan: BenchPlan | None, start: str, store: str | None = None) -> Bench:
-    """Opens the bench in `folder`; if `plan` is given and there is none, creates it, in the shared database
-    `store` if given. `start` is the initial knowledge base. If it is a database URL, that knowledge base is
-    copied into the bench now: the plan is recorded without the URL's password, so that it could not be read
-    later."""
+    """Opens the bench in `folder`. If there is none, creates it by `plan`, in the shared database `store` if
+    that is given. `start` is the initial knowledge base. If `plan` is given and `start` is a database URL,
+    that knowledge base is copied into the bench now. It could not be read later, because the plan is recorded
+    without the URL's password."""
     bench = Bench.open(folder, plan, store)
     if plan is not None and is_url(start):
         try:

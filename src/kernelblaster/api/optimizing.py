@@ -148,11 +148,11 @@ def resume(
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
     """Continues a run where it stopped, and returns its result. `run` is its name, a unique beginning of
-    that, its folder, or `last`; `runs` is the folder of runs. `budget` is a new limit on the candidates
-    judged in all, which counts those judged before; if it is larger than that, a run that had ended goes on.
+    that, its folder, or `last`; `runs` is the folder of runs, None for the user's own. `budget` is a new
+    limit on the candidates judged, those judged before included; with it, a run that had ended goes on.
     `knowledge` is the URL of the run's knowledge base with its password, if it has one, since runs do not
     record it. `usd` and `tokens` are new budgets for language models. `fleet` and `on_step` are as in
-    `optimize`."""
+    `optimize`. Raises KernelBlasterError if `budget` candidates are judged already."""
     with open_run(runs_folder(runs), run, writing=True) as opened:
         raise_budget(opened, budget, "python")
         models = models_of(opened, usd, tokens)

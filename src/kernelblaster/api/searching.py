@@ -50,10 +50,10 @@ RESTARTS = 1  # of a device that was lost, in one call
 
 
 class Watch(Protocol):
-    """Interface of what receives a search's progress. It is called with a `Progress` whenever a candidate
-    goes to the judge, a step has its result, or the knowledge base has learned from an iteration. Its method
-    `stage` is called with the name of what the judge begins to do; its method `say` is called with messages
-    for a person."""
+    """Interface of an object that receives a search's progress. The object itself is called with a `Progress`
+    whenever a candidate goes to the judge, a step has its result, or the knowledge base has learned from an
+    iteration. `stage` is called with what the judge begins to do, such as "compiling"; `say` is called with
+    messages for a person."""
 
     def __call__(self, progress: Progress) -> None: ...
 
@@ -99,17 +99,18 @@ def runs_folder(given: str | Path | None) -> Path:
 
 
 def named_models(model: str | ModelUse | None) -> ModelUse | None:
-    """Returns how the model KIND:NAME takes part in a search: in its usual roles, in the strategy MAIC-RL. A
-    `ModelUse`, or None, is returned as it is."""
+    """Returns how a language model takes part in a search. `model` is its name KIND:NAME, such as
+    `openai:gpt-x`: it then plays the roles that a model usually plays in the strategy MAIC-RL. A `ModelUse`,
+    or None for no model, is returned as it is."""
     if isinstance(model, str):
         return model_use_of(ModelChoice(model=absolute_name(model)), (), "maic-rl")
     return model
 
 
 def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
-    """Returns the settings of a search. `budget` is the number of candidates to judge, or a `Search` with all
-    settings, which is returned as it is, or None for the usual settings. If language models take part, failed
-    candidates may be corrected more often."""
+    """Returns the settings of a search. `budget` is the number of candidates to judge, None for the usual
+    number. If language models take part (`models`), failed candidates are corrected more often than without
+    (see `retries_with`). A `budget` that is a `Search`, which has all settings, is returned as it is."""
     if isinstance(budget, Search):
         return budget
     usual = Search(retries=retries_with(models))
@@ -119,10 +120,10 @@ def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
 def new_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Run:
-    """Creates a run with a copy of the task and returns it, open for writing. Its folder is a new one under
-    `runs`, or `folder` if that was reserved for it. With `store`, the URL of a shared database, its events
-    are kept there. Raises KernelBlasterError, before anything is created, if a model or the GPU that is asked
-    for cannot be used."""
+    """Creates a run with a copy of the task and returns it, open for writing. `wanted` says what it is to do.
+    Its folder is a new one under `runs`, or `folder` if that was reserved for it. With `store`, the URL of a
+    shared database, its events are kept there. Raises KernelBlasterError, before anything is created, if a
+    model or the GPU that is asked for cannot be used."""
     if wanted.models is not None:
         check_models(wanted.models)
     if wanted.gpu is not None:
@@ -138,8 +139,8 @@ def new_run(
 def start_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Iterator[Run]:
-    """A context that creates a run as `new_run` does and gives it. If the block ends, with or without a
-    KernelBlasterError, and nothing was judged in the run, the run is deleted again."""
+    """A context that creates a run, with the arguments of `new_run`, and gives it. At the end of the block,
+    or at a KernelBlasterError, the run is deleted again if nothing was judged in it."""
     with new_run(task, wanted, runs, folder, store) as run:
         try:
             yield run
@@ -160,9 +161,9 @@ def search_run(
 ) -> Optimized:
     """Searches in a run, or continues its search, and writes the results into the run's folder. `models` says
     how language models take part, None if none does. `knowledge` is the URL of the run's knowledge base with
-    its password, which the run does not record; None if it needs none. Candidates are judged on the devices
-    of `fleet`, or on one of this process if it is None. If the device is lost, it is started again once and
-    the run continues; if it is lost again, DeviceLost is raised."""
+    its password, which the run does not record; None if it needs none. `watch` is called with progress.
+    Candidates are judged on the devices of `fleet`, or on one of this process if it is None. If the device is
+    lost, it is started again once and the run continues; if it is lost again, DeviceLost is raised."""
     where = opened(run.events[0].data["kb"], knowledge)
     for _ in range(RESTARTS):
         try:

@@ -1,5 +1,5 @@
-"""`kernelblaster ablate SUITE...`: an ablation, studies that each compare several ways to learn and to
-search."""
+"""`kernelblaster ablate SUITE...`: runs an ablation. It consists of studies, each of which compares several
+ways to learn or to search on the same tasks."""
 
 import json
 import time
@@ -78,12 +78,11 @@ def ablate(
 ) -> None:
     """Compare ways to learn and to search: same tasks, same seeds, same budget, with intervals.
 
-    An ablation answers the questions named by --studies. For each, it searches the same tasks in several ways
-    (arms), which differ in one respect only. Tasks that the policy does not cover are left out and listed.
-    --rollouts, --steps and --choices are for those arms that do not set them themselves. The results, with
-    confidence intervals, are written to studies.md and studies.html in the folder. An ablation that was
-    interrupted is continued by `ablate --folder FOLDER`.
-    """
+    An ablation consists of the studies named by --studies; each answers one question. For that it searches
+    the same tasks in several ways (arms), which differ in one respect only. Tasks that the policy does not
+    cover are left out and listed. --rollouts, --steps and --choices hold for all arms, except where an arm is
+    about one of them. The results, with confidence intervals, are written to studies.md and studies.html in
+    the folder. An ablation that was interrupted is continued by `ablate --folder FOLDER`."""
     if not suites and folder is None:
         raise KernelBlasterError("name a suite, or a --folder to go on with.")
     use = models.use() if suites else None

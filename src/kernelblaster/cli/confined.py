@@ -41,13 +41,12 @@ def confine_command(
     """Confines this process to what the command needs, until it ends. Must be called before anything imports
     PyTorch. Does nothing if Python code called the command, instead of a command line.
 
-    `tasks` are names of tasks as the user gave them. `reads` are files and folders that the command reads,
-    `fills` existing folders that it fills. `stranger` is the path of a task's code that has no name in
-    `tasks` (such as that of a run); empty for none. `network` says what needs the network (a fleet, a shared
-    store); if it is not empty, the command is not confined, and gets back the environment variables that it
-    hid at its start. Raises KernelBlasterError if tasks that are not shipped cannot be confined, unless the
-    user gave --unsafe or --trust-tasks.
-    """
+    `tasks` are names of tasks as the user gave them; `stranger` is the path of one more file with a task's
+    code that the user did not name, such as the copy in a run (empty: none). `reads` are files and folders
+    that the command reads, `fills` existing folders that it fills. `network` is empty, or says in words what
+    needs the network (a fleet, a shared store). A command that needs the network is not confined, and gets
+    back the environment variables that it hid at its start. Raises KernelBlasterError if tasks that are not
+    shipped would run without confinement, unless the user gave --unsafe or --trust-tasks."""
     if not keeper.is_running() or settings().confined:
         return
     keeper.start()

@@ -13,10 +13,10 @@ from kernelblaster.models.failures import ModelError
 
 @contextmanager
 def explain_resuming(how: str, kept: str = "what was done is kept") -> Iterator[None]:
-    """A context for a long command. If the command fails without losing recorded work (device, disk, model
-    server), "Go on with: kernelblaster `how`" is appended to the error's message. On Ctrl-C, "stopped;
-    `kept`. Go on with: kernelblaster `how`" is printed, and the command exits with code 130. `kept` says what
-    was saved."""
+    """A context for a long command that can be continued by the command `how`, such as "bench --folder
+    FOLDER". If the command fails without losing recorded work (device, disk, model server), "Go on with:
+    kernelblaster `how`" is appended to the error's message. On Ctrl-C, "stopped; `kept`. Go on with:
+    kernelblaster `how`" is printed, and the command exits with code 130. `kept` says what was saved."""
     how = f"Go on with: kernelblaster {how}"
     try:
         yield

@@ -24,8 +24,9 @@ def lacks_password(recorded: str) -> bool:
 def opened(recorded: str, given: str | None = None) -> str:
     """Returns the address by which a knowledge base can be opened. `recorded` is the address that a run
     recorded, in which *** stands for a password. `given` is the address with its password, if the user gives
-    it again. If it is None, the address has no password, and libpq takes it from PGPASSWORD or ~/.pgpass.
-    Raises KnowledgeError if `given` is another knowledge base than `recorded`."""
+    it again. If `given` is None, the result has no password; libpq, which opens the database, takes the
+    password from PGPASSWORD or ~/.pgpass. Raises KnowledgeError if `given` is another knowledge base than
+    `recorded`."""
     if given is not None:
         if shown(given) != recorded:
             raise KnowledgeError(f"the run was begun with the knowledge base {recorded}, not {shown(given)}.")

@@ -15,12 +15,15 @@ from kernelblaster.records.recipe import is_recipe
 
 @dataclass(frozen=True)
 class KnowledgeLimits:
-    """When consolidation changes something. Two states whose distance is below `same` are merged. A technique
-    with at least `attempts` attempts in a state is retired if its expected speedup plus two standard
-    deviations is below `worth`, or its chance of a valid candidate (0 to 1) plus two standard deviations is
-    below `valid`. Of the techniques with more attempts than that and than the median of their state, a random
-    fraction `reweigh` is chosen; the counts in their evidence are multiplied by `factor`, so that old results
-    weigh less."""
+    """The limits by which consolidation changes a knowledge base.
+
+    - Two states whose `distance` (0 is equal) is below `same` are merged.
+    - A technique is retired in a state after at least `attempts` attempts there, if its expected speedup plus
+      two standard deviations is below `worth`, or its chance of a valid candidate (0 to 1) plus two standard
+      deviations is below `valid`. Recipes are retired only for that chance.
+    - Techniques with more attempts than `attempts`, and than the median of their state, are much tried. A
+      random share `reweigh` (0 to 1) of them is chosen, and their counts of attempts are multiplied by
+      `factor`, so that old results weigh less."""
 
     same: float = 0.08
     attempts: float = 8.0

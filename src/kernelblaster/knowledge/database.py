@@ -26,10 +26,12 @@ T = TypeVar("T")
 
 
 class Database:
-    """The open database of a knowledge base: SQLite in a file, or PostgreSQL. Opening creates its tables if
-    need be, and converts those of an older format. `name` is its address without a password, for messages.
-    `file` is the path of a SQLite file, None for other databases. Raises KnowledgeError if it cannot be
-    opened or is damaged."""
+    """The open database of a knowledge base: SQLite in a file, or PostgreSQL. `where` is its path or URL. If
+    there is none, it is made if `create`. Tables of an older format are converted. `trusting` skips the
+    checks that a file is undamaged and has the last version written. With `reading_only` nothing is changed
+    or checked. The attribute `name` is the address without a password, for messages; `file` is the path of a
+    SQLite file, None for other databases. Raises KnowledgeError if the database cannot be opened or is
+    damaged."""
 
     def __init__(
         self, where: str | Path, create: bool, trusting: bool = False, reading_only: bool = False
@@ -135,9 +137,10 @@ class Database:
 
     def record_in_entries(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
         """Records the changes `fresh`, each with its provenance and identity, in a transaction of its own,
-        and returns the new version. Each change must concern one technique in one state. `known` is a content
-        read earlier. Writes nothing and returns None if more must be read than the entries that are changed,
-        as entry_rows.py explains."""
+        and returns the new version. This is the fast way for changes that concern one technique in one state
+        each: besides the rows of these techniques, it reads nothing, and relies on `known`, a content read
+        earlier. Writes nothing and returns None if that is not enough (see `change_entries` in
+        entry_rows.py)."""
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)
@@ -147,9 +150,10 @@ class Database:
             return record_in_entries(connection, known, fresh)
 
     def settle(self, version: int) -> None:
-        """Waits until everything up to this version, which was read just before, is on the PostgreSQL
-        server's disk. Writers there commit first and wait for the disk afterwards (pipelined.py), so a reader
-        may see what is not yet safe. Does nothing for SQLite files, where writers wait before they commit."""
+        """Waits until all changes up to `version` are on the PostgreSQL server's disk; does nothing for a
+        SQLite file. A reader calls it with the version that it has just read, because writers on PostgreSQL
+        commit first and wait for the disk afterwards (pipelined.py). Writers to SQLite files wait before they
+        commit."""
         if not self.sqlite and version > self._settled:
             with self._speaking("read"), self.engine.begin() as connection:
                 connection.execute(text(DURABLE))

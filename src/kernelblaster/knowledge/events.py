@@ -50,8 +50,9 @@ class OptimizationAdded(Record):
 
 
 class PriorSet(Record):
-    """What is expected of a technique in a state before any attempt was replaced. The new expectation is the
-    speedup `predicted`, and counts as much as `weight` observations. The results of attempts are kept."""
+    """What is expected of a technique in a state, before any attempt, was replaced (its prior). The new
+    expectation is the speedup `predicted`, and counts as much as `weight` observations. The results of
+    attempts are kept."""
 
     kind: Literal["prior_set"] = "prior_set"
     state: str

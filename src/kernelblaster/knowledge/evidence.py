@@ -26,10 +26,11 @@ def platform(architecture: str, *, modelled: bool) -> str:
 
 
 class Evidence(Record):
-    """The results of all attempts at one technique in one state, as sums. `gains` has them by GPU
-    architecture (as `platform` names it, so modelled ones are apart from measured ones), then by task family.
-    `after` has those attempts before which another technique had been applied, by that technique, then by
-    architecture; they are also in `gains`. `failures` counts failed attempts by kind."""
+    """The results of all attempts at one technique in one state, as sums (tallies). `gains` has a tally for
+    each GPU architecture and task family: gains["sm_90a (modelled)"]["scan"]. Modelled results are apart from
+    measured ones, as `platform` names them. `after` has a tally for each technique that had been applied
+    earlier, and architecture: after["kernel_fusion"]["sm_90a"]. Its attempts are also in `gains`; one with
+    several earlier techniques counts for each of these. `failures` counts failed attempts by kind."""
 
     gains: Cells = Field(default_factory=dict)
     after: Cells = Field(default_factory=dict)
@@ -102,9 +103,9 @@ class Evidence(Record):
 
     @cached_property
     def of_one_clock(self) -> "Evidence":
-        """The part of the evidence from which a figure over all architectures is computed, so that measured
-        and modelled times are not mixed: the measured attempts, or the modelled ones if none was measured.
-        Its `failures` are still those of all attempts."""
+        """The measured attempts alone; or, if none was measured, the modelled ones. Figures over all
+        architectures are computed from this part of the evidence, so that they do not mix measured and
+        modelled times. Its `failures` are still those of all attempts."""
         if not (self.measured and self.modelled):
             return self
         return Evidence.model_construct(
@@ -120,18 +121,18 @@ class Evidence(Record):
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
-        """Returns the attempts on `architecture` at tasks of the family `family`, as a tally. None if
-        predictions should not treat families separately: `family` is None, or there is a preparation (another
-        technique applied before changes the results), by which the attempts are divided already."""
+        """Returns the attempts on `architecture` at tasks of the family `family`, as a tally. Returns None if
+        predictions should not treat families separately. That is so if `family` is None. It is also so if
+        there is a `preparation`: the attempts are then divided by that already."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())
 
     @cached_property
     def sides(self) -> "tuple[Side, Side]":
-        """The attempts in two parts: those without and those with the preparation applied before. The
-        preparation is the earlier technique that changes results most. If there is none, each part has all
-        attempts."""
+        """Divides the attempts by the `preparation`, the earlier technique that changes results most. Returns
+        (the attempts made without it, the attempts made after it). If there is no preparation, both parts
+        have all attempts."""
         if self.preparation is None:
             everything = Side(self.by_architecture, self.total, Tally())
             return everything, everything
@@ -142,9 +143,10 @@ class Evidence(Record):
 
 
 class Side(NamedTuple):
-    """The attempts that were made without a preparation (an earlier technique that changes results), or those
-    that were made after it. `by_architecture` and `total` are tallies of these attempts; `across` is the
-    tally of the others."""
+    """One of the two parts into which attempts are divided: made after the preparation (an earlier technique
+    that changes results), or made without it. `by_architecture` and `total` are tallies of the attempts in
+    this part, `across` is the tally of those in the other part. Without any preparation, `across` is
+    empty."""
 
     by_architecture: dict[str, Tally]
     total: Tally

@@ -23,12 +23,15 @@ def guesses(
     architecture: str | None,
     family: str | None = None,
 ) -> dict[str, float]:
-    """Returns a guess of what each of the `techniques` gains in a `state` where it was not tried, as the
-    natural logarithm of a speedup. It is the mean of the technique's predictions in all states of `content`,
-    weighted by how near these states are and by how many observations are behind each, and mixed with a
-    default value. Predictions are for a GPU `architecture` and a `family` of tasks (None: any). For a recipe
-    (several techniques in one step) it is instead the logarithm of its speed relative to the roofline floor,
-    and recipes that resemble it count too."""
+    """Returns a guess, for each of the `techniques`, of what it gains in a `state` in which it was not tried,
+    as the natural logarithm of a speedup. The guess is the mean of the technique's predictions in all states
+    of `content`. A state counts more the nearer it is (see `nearness`) and the more observations are behind
+    its prediction; a default value counts as half an observation. Predictions are for a GPU `architecture`
+    and a `family` of tasks (None: any).
+
+    For a recipe (several techniques in one step), the guess is the logarithm of its speed as a fraction of
+    the roofline floor's. It is a mean over the recipes that were tried in this family, in any state; a recipe
+    counts more the more it resembles the one in question. Without a family, it is a default value."""
     recipes = {t: recipe for t in techniques if (recipe := Recipe.parse(t)) is not None}
     means = {t: _Mean(UNKNOWN_REACH if t in recipes else UNKNOWN) for t in techniques}
     for living in content.living:

@@ -48,8 +48,8 @@ class Head:
             self.drop()
 
     def drop(self) -> None:
-        """Deletes the small file, for example because the knowledge base is replaced. That it cannot be
-        deleted, or does not exist, is ignored."""
+        """Deletes the small file, for example because the knowledge base is replaced. Does nothing if it does
+        not exist or cannot be deleted."""
         with contextlib.suppress(OSError):
             self._path.unlink()
 

@@ -42,9 +42,11 @@ def copy_kept(where: str, target: Path) -> None:
 
 
 class KeptKnowledge(KnowledgeBase):
-    """A knowledge base at a path or URL that the keeper (another process) has open for this one. Its content
-    can be read and changes recorded; rolling back, reverting, withdrawing, consolidating and rebuilding raise
-    KnowledgeError."""
+    """The knowledge base at `where` (a path or URL), which the keeper (another process) has open for this
+    one; the keeper makes it if there is none and `create` is set. Its content can be read, and what searches
+    learn about kernels can be recorded. All else raises KnowledgeError: rolling back, reverting, withdrawing,
+    rebuilding, and changes that only tidy the knowledge base (merged states, retired techniques, lowered
+    weights)."""
 
     def __init__(self, where: str, create: bool = True) -> None:
         self._where = where
@@ -102,8 +104,9 @@ class KnowledgeKeeper:
         self._lock = threading.Lock()
 
     def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Carries out a request of another process and returns the reply. Both are JSON data; the request's
-        `call` says what to do. Raises KnowledgeError if that fails or the request is malformed or unknown."""
+        """Carries out a request of another process and returns the reply; both are JSON data. The request
+        says by its key `call` what to do: "open", "changes", "events", "record", "take_over", "copy" or
+        "close". Raises KnowledgeError if that fails or the request is malformed or unknown."""
         calls: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "open": self._opened,
             "changes": lambda asked: {"rows": self._base().changes(int(asked["since"]))},

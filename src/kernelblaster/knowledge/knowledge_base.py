@@ -30,7 +30,8 @@ from kernelblaster.records import Optimization, State
 class KnowledgeBase(VersionedContent):
     """A knowledge base in a file (SQLite) or at a URL (PostgreSQL), which many processes can use at once. The
     methods here look up techniques and record what was learned; those of `VersionedContent` read and write
-    its versions."""
+    its versions. The argument `provenance` of a method that records something says where that comes from:
+    which run, step, GPU and task; NOBODY if it is not known."""
 
     # Retrieval
 
@@ -48,9 +49,10 @@ class KnowledgeBase(VersionedContent):
         return self.content().optimizations(state, architecture, applied, family)
 
     def match(self, state: State, provenance: Provenance = NOBODY, within: float = MATCH) -> str:
-        """Returns the name of the known state that `state` is taken to be: the state of the same name (or the
-        one that it was merged into), else the nearest one within the distance `within`. If there is none,
-        `state` is added as discovered, with this provenance, and its own name is returned."""
+        """Returns the name of the known state that matches `state`. That is the state of the same name (or
+        the one that it was merged into); if there is none, the nearest state, if its `distance` (0 is equal)
+        is at most `within`. If no state is that near, `state` is added as discovered, with this provenance,
+        and its own name is returned."""
         known = known_state(self.content(), state, within)
         if known is None:
             self.add_state(state, provenance, discovered=True)

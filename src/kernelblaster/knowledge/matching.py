@@ -22,9 +22,10 @@ class NearState:
 
 
 def distance(one: State, other: State) -> float:
-    """Returns how different two performance states are, from 0 (equal) to below 2. It is the mean of how much
-    their tags differ and how much the metrics differ that both have (of the tags alone if they share no
-    metric), and 1 more if their primary bottlenecks differ, so that such states never match."""
+    """Returns how different two performance states are: a number from 0 (equal) to below 2. It has a part for
+    the tags (the share that only one state has) and a part for the metrics that both have (their mean
+    difference), each from 0 to 1, and is the mean of both; of the tags alone if no metric is shared. If the
+    primary bottlenecks differ, 1 is added, so that such states never match."""
     apart = 0.0 if one.primary == other.primary else 1.0
     parts = [_tags(one, other)]
     shared = (one.metrics.keys() & other.metrics.keys()) - {HEADROOM}

@@ -15,12 +15,12 @@ def payoffs(
     applied: tuple[str, ...],
     family: str | None = None,
 ) -> dict[str, float]:
-    """Returns what techniques are worth beyond their own gain because another technique gains more after
-    them, as natural logarithms of speedups, by technique. The value is half (LATER) of how much more the
-    other technique is expected to gain after this one than without it; if several others gain more, the
-    largest such value. `entries` are the techniques of one state. The result has only techniques on which
-    another one depends, and none that are in `applied`. Predictions are for a GPU `architecture` and a
-    `family` of tasks (None: any)."""
+    """Returns, by the name of a technique, what it is worth beyond its own gain because another technique
+    gains more after it, as the natural logarithm of a speedup, at least 0. That is half (LATER) of the
+    difference between what the other technique is expected to gain after it and without it. If several others
+    depend on it, the largest such value counts. `entries` are the techniques of one state. The result leaves
+    out techniques on which no other depends, and techniques in `applied`. Predictions are for a GPU
+    `architecture` and a `family` of tasks (None: any)."""
     best: dict[str, float] = {}
     for entry in entries.values():
         preparation = entry.evidence.preparation

@@ -1,12 +1,18 @@
 """Predicts what a technique will gain, from evidence: evidence from attempts like the one in question counts
 most, and other evidence where there is little of it.
 
-Evidence is combined step by step, the least similar first. The prior comes first. Next, if another technique
-applied before (a preparation) changes results, come the attempts that differ from this one in the
-preparation. Then come attempts on other GPU architectures, those on this architecture in other task families,
-and last those in the same family. At each step, everything before it counts for at most four observations
-(`TRANSFER`; for one, if it differs in the preparation: `CONTRAST`), so that a few attempts that are more
-similar soon outweigh it."""
+Evidence is added in steps, the least similar first:
+
+1. the prior;
+2. attempts on the other side of the preparation, an earlier technique that changes the results: those without
+   it if it was applied before the attempt in question, else those with it;
+3. attempts on other GPU architectures;
+4. attempts on this architecture, in other families of tasks;
+5. attempts on this architecture, in the same family.
+
+After step 2, all evidence so far is reduced to at most one observation (`CONTRAST`); after steps 3 and 4, to
+at most four (`TRANSFER`). So a few attempts that are more similar soon outweigh it. Steps 4 and 5 are a
+single one, without a limit, if there is a preparation or no family is given."""
 
 from dataclasses import dataclass
 from math import erf, exp, inf, pi, sqrt
@@ -56,15 +62,15 @@ class Prediction:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The range in which the speedup of a valid candidate is expected, (lower, upper): the mean of its
-        logarithm minus and plus two standard deviations of that mean, as speedups."""
+        """The range (lower, upper) in which the speedup of a valid candidate is expected: exp(`mean` - 2 *
+        `spread`) to exp(`mean` + 2 * `spread`)."""
         return exp(self.mean - 2 * self.spread), exp(self.mean + 2 * self.spread)
 
     @property
     def gain(self) -> float:
-        """The expected natural logarithm of the speedup of an attempt, at least 0, if a candidate that is
-        invalid or slower is thrown away and counts as 0. A larger `spread` makes it larger, so that
-        little-tried techniques are tried."""
+        """The natural logarithm of the speedup that one attempt is expected to bring, at least 0. An attempt
+        whose candidate is invalid or slower counts as 0, because that candidate is not used. A larger
+        `spread` makes the value larger, so that little-tried techniques are tried."""
         z = self.mean / self.spread
         density = exp(-0.5 * z * z) / sqrt(2 * pi)
         below = 0.5 * (1 + erf(z / sqrt(2)))

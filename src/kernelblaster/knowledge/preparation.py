@@ -1,5 +1,5 @@
-"""Tests whether a technique gains more or less after another one, by comparing the attempts before which the
-other was applied with those before which it was not."""
+"""Tests whether a technique gains more or less after another one. The attempts at the technique are divided
+in two sets, those with and those without the other technique applied earlier, and the sets are compared."""
 
 from math import sqrt
 
@@ -22,10 +22,10 @@ def variance(one: Tally, other: Tally) -> float:
 
 
 def decisive(after: dict[str, Tally], everything: Tally) -> str | None:
-    """Returns the technique that, applied earlier, changes most what an attempt gains or how often it gives a
-    valid candidate, in units of standard errors. None if none changes either by more than two standard errors
-    (DECISIVE_Z). `after` has the attempts that were made after each technique; `everything` is the tally of
-    all attempts."""
+    """Returns the earlier technique that makes the largest difference to attempts: to their mean gain, or to
+    their share of valid candidates. Differences are in standard errors. None if none is larger than two
+    (DECISIVE_Z). `after` maps the name of each earlier technique to the tally of the attempts that were made
+    after it; `everything` is the tally of all attempts."""
     best, best_z = None, DECISIVE_Z
     for technique, tally in after.items():
         if min(tally.attempts, everything.attempts - tally.attempts) < 2:

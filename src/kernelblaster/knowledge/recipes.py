@@ -54,15 +54,15 @@ def format_prediction(technique: str, value: float, *, modelled: bool = False) -
 def recipes_for(
     content: Content, state: str, architecture: str, applied: Sequence[str], family: str | None
 ) -> list[Recipe]:
-    """Returns at most six recipes (sets of techniques for one step, OFFERED) for a kernel of the `family`
-    (kind of computation) in the performance state `state`, best first. They are recipes that gave valid
-    candidates in this family, in any state, and recipes that are known in this state but were never tried.
+    """Returns at most six recipes (sets of techniques for one step, OFFERED), best first, for a kernel of the
+    `family` (kind of computation) in the performance state `state`. There are two kinds: recipes that gave
+    valid candidates in this family, in any state; and recipes that are known in this state but were never
+    tried. Recipes that would add fewer than two techniques to `applied` are left out.
 
     The order is: first the recipe of the family's usual techniques (see `usual_recipe`), then the recipe with
     the best result in this state, then the others by an optimistic prediction: the mean plus one standard
     deviation, lowered by failures. For a recipe that was tried in this state, only its results there count.
-    Recipes that would add fewer than two techniques to `applied` are left out. `content` is the knowledge
-    base's; predictions are for the GPU `architecture`."""
+    `content` is the knowledge base's; predictions are for the GPU `architecture`."""
     hoped: dict[Recipe, float] = {}
     here: dict[Recipe, float] = {}
     seen: dict[Recipe, float] = {}
@@ -95,9 +95,9 @@ def _recipes(content: Content) -> Iterator[tuple[Recipe, OptimizationEntry]]:
 
 
 def usual_recipe(seen: Mapping[Recipe, float]) -> Recipe | None:
-    """Returns the recipe of all techniques that more than 30 % of the given recipes have (USUAL). `seen` says
-    of each recipe how many attempts at it there were; it counts that often. None if fewer than two techniques
-    are that common."""
+    """Returns the recipe of the techniques that are usual in the recipes `seen`. `seen` maps each recipe to
+    how many attempts at it there were. A technique is usual if more than 30 % (USUAL) of all these attempts
+    were at recipes that have it. None if fewer than two techniques are usual."""
     shares: dict[str, float] = {}
     for recipe, times in seen.items():
         for technique in recipe.techniques:

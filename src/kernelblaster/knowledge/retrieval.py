@@ -19,9 +19,9 @@ OTHER_BOTTLENECK = 1.0  # the least distance of a state with another primary bot
 
 
 def known_state(content: Content, state: State, within: float = MATCH) -> str | None:
-    """Returns the name of the known state that `state` is taken to be: the state of the same name (or the one
-    that it was merged into), else the nearest one, if its `distance` is at most `within`. None if there is
-    none."""
+    """Returns the name of the known state that matches `state`. That is the state of the same name (or the
+    one that it was merged into); if there is none, the nearest state, if its `distance` (0 is equal) is at
+    most `within`. None if no state is that near."""
     if state.name in content.states:
         return content.resolve(state.name)
     near = nearest(state, [entry.state for entry in content.living])
@@ -53,7 +53,8 @@ class Retrieved:
 @dataclass(frozen=True)
 class RetrievedExemplar:
     """An exemplar (the source of a search's best candidate) that was retrieved for a kernel's state. `state`
-    is the known state in which its search began, and `distance` how far that is from the kernel's state."""
+    is the known state in which the exemplar's search began. `distance` tells how far that state is from the
+    kernel's: 0 is equal, and below 2 always."""
 
     exemplar: Exemplar
     state: str
@@ -61,9 +62,9 @@ class RetrievedExemplar:
 
 
 class Neighbourhood:
-    """What a knowledge base has on the state of one kernel and on similar states. `name` is the known state
-    that the kernel's state is taken to be, None if there is none. Results in other states count less, the
-    further these states are (see `nearness`)."""
+    """What the knowledge base `content` has on the state of one kernel and on similar states. `name` is the
+    known state that matches the kernel's state, None if none does (see `known_state`). Results in other
+    states count less, the further these states are (see `nearness`)."""
 
     def __init__(self, content: Content, state: State) -> None:
         self._content = content
@@ -72,8 +73,9 @@ class Neighbourhood:
 
     @cached_property
     def distances(self) -> dict[str, float]:
-        """The distance of every known state from the kernel's state, by the name of the known state, the
-        nearest first. The state that the kernel's is taken to be has distance 0."""
+        """How far each known state is from the kernel's state, by the name of the known state, the nearest
+        first. Distances are those of matching.py, from 0 (equal) to below 2. The known state `name`, which
+        matches the kernel's, always has 0."""
         found = {
             entry.state.name: 0.0 if entry.state.name == self.name else distance(self._state, entry.state)
             for entry in self._content.living
@@ -88,9 +90,10 @@ class Neighbourhood:
         return [Precedent(entry, far) for entry, far in entries if entry and entry.retired is None]
 
     def completed(self, entry: OptimizationEntry) -> OptimizationEntry:
-        """Returns `entry`, what is known about a technique in the kernel's state. If the technique was not
-        tried in that state, its results in other states, weighted by nearness, are added to the entry's
-        evidence. Recipes (several techniques in one step) are returned unchanged."""
+        """Returns `entry` (a technique in the kernel's state) as predictions should use it. If the technique
+        was tried in that state, or is a recipe (several techniques in one step), that is `entry` unchanged.
+        Otherwise the results that the technique had in other states are added to its evidence, weighted by
+        nearness."""
         if entry.evidence.total.attempts >= 1 or is_recipe(entry.technique):
             return entry
         others = [p for p in self.precedents(entry.technique) if p.entry.state != entry.state]

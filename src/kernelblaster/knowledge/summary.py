@@ -10,10 +10,10 @@ from kernelblaster.records.record import Record
 
 
 class Payoff(Record):
-    """How a technique in a state does after another one. `speedup` is its mean speedup in attempts before
-    which the technique `after` had been applied, and `speedup_without` that in other attempts (None if there
-    are none). `count` is the number of valid attempts behind `speedup`. `modelled`: all times come from a
-    model of a GPU, because none was measured."""
+    """How a technique (`technique`) does in a state after another one (`after`). `speedup` is its mean
+    speedup in attempts with `after` applied earlier, `speedup_without` that in attempts without (None if
+    there are none). `count` is the number of valid attempts behind `speedup`. `modelled`: all times come from
+    a model of a GPU, because none was measured."""
 
     state: str
     technique: str
@@ -26,11 +26,11 @@ class Payoff(Record):
 
 class KnowledgeSummary(Record):
     """How much a knowledge base has at `version`. States that were merged into others do not count.
-    `discovered` counts states that searches added; `optimizations` counts techniques, once in each state;
-    `retired` and `untried` count those of them that are no longer offered or were never tried. `attempts`
-    counts attempts; `failures` the failed ones by kind, `evidence` all by GPU architecture, and `families`
-    all by task family. `payoffs` are pairs of techniques where one gained much after the other, the largest
-    speedup first."""
+    `discovered` counts states that searches added. `optimizations` counts techniques, once in each state;
+    `retired` of these are no longer offered, and `untried` of these were never tried. `attempts` counts
+    attempts; `failures` the failed ones by kind, `evidence` all by GPU architecture, and `families` all by
+    task family. `payoffs` are pairs of techniques of which one was applied after the other, the largest
+    speedup of the later one first."""
 
     version: int
     states: int

@@ -37,9 +37,10 @@ T = TypeVar("T")
 
 
 class VersionedContent:
-    """The content of a knowledge base in a file (SQLite) or at a URL (PostgreSQL), with the events that made
-    it. Many processes can use it at once. `create`: make it if there is none. `reading_only`: nothing in it
-    or beside it is changed. Methods raise KnowledgeError if it is damaged or cannot be reached.
+    """The content of a knowledge base, with the events that made it. `where` is the path of a file (SQLite)
+    or a URL (PostgreSQL). Many processes can use it at once. `create`: make it if there is none.
+    `reading_only`: nothing in it or beside it is changed. Methods raise KnowledgeError if it is damaged or
+    cannot be reached.
 
     The content is kept in memory; each read first fetches what has changed in the database since."""
 
@@ -197,8 +198,8 @@ class VersionedContent:
         return len(chosen)
 
     def rebuild(self, events: Sequence[Values] = ()) -> None:
-        """Writes the tables of states and optimizations anew from all events. `events` are rows to add to the
-        table of events before (usually none)."""
+        """Writes the tables of states and optimizations anew from the events. `events` are rows that are
+        first added to the table of events; usually there are none to add."""
         with self._database.writing() as connection:
             append_events(connection, events)
             content = content_of(read_events(connection))

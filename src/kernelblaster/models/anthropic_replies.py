@@ -36,8 +36,9 @@ class MessageStart(Shape):
 
 
 class StreamEvent(Shape):
-    """One event of a streamed reply. `usage` has the token counts as they came; they are validated later, so
-    that a wrong count does not lose the answer."""
+    """One event of a streamed reply, of the kind `type`: the begin of the answer (`message`), more of it
+    (`delta`), or an `error`. `usage` has the token counts as they came; they are validated later, so that a
+    wrong count does not lose the answer."""
 
     type: str = ""
     message: MessageStart | None = None

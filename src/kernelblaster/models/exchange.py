@@ -90,10 +90,10 @@ def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
 def believed(
     counts: Callable[[], TokenUsage | None], exchange: Exchange, text: str
 ) -> tuple[TokenUsage | None, str]:
-    """Checks the token counts that a server reports for a request and its answer (`text`), and returns them
-    with an empty text if they are plausible. `counts()` returns the counts; if they are not plausible, or it
-    raises ValidationError, returns (None, why). If it returns None, there are none: returns (None, ""). The
-    ledger charges a call without counts as much as it may have taken."""
+    """Checks the token counts that a server reports for a request, whose answer is `text`. `counts()` returns
+    the counts, or None if the server reports none. Returns (the counts, "") if they are plausible; (None, "")
+    if there are none; (None, the reason) if they are not plausible or `counts()` raises ValidationError.
+    Without counts, the ledger charges the call the most that it may have taken."""
     try:
         usage = counts()
     except ValidationError as error:

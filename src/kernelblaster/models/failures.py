@@ -10,7 +10,8 @@ class ModelError(KernelBlasterError):
 
 
 class BadName(ModelError):
-    """The user gave a text that names no known kind of model, or no role."""
+    """A name given by the user cannot be used: it is of no known kind of model, of no role, or of a folder
+    where a server is needed. Also raised for a role that has no model."""
 
 
 class NotAllowed(ModelError):

@@ -29,8 +29,9 @@ class KeptKeys:
         self._lock = threading.Lock()
 
     def claim(self, url: str) -> None:
-        """Allows calls to the address `url`, which the user has named: with the key of the kind of server
-        that has this address, if one has, or with KERNELBLASTER_API_KEY."""
+        """Allows calls to the address `url`, which the user has named. Such a call may use
+        KERNELBLASTER_API_KEY. If `url` is the address of a known kind of server, it may also use that kind's
+        key, such as OPENAI_API_KEY."""
         with self._lock:
             self._claimed |= {(kind.key, url) for kind in KINDS.values() if kind.url == url}
             self._claimed.add((OWN_KEY, url))

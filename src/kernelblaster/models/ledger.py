@@ -39,10 +39,10 @@ class Reservation(Record):
 
 class Settlement(Record):
     """What the call with this `number` cost, in tokens (`usage`) and in US dollars (`usd`, None if the price
-    is unknown). `told`: the tokens were counted by the server or estimated; if False, the most that was
-    reserved is charged. `doubt` says why the server's count was not believed, if it was not. `estimated`: no
-    server counts tokens here, so they are estimated from the texts. `seconds` is how long the call took, None
-    if not known."""
+    is unknown). `told`: the number of tokens is known, counted by the server or `estimated`. If `told` is
+    False, the call is charged the most that was reserved, or more if its answer was longer. `doubt` says why
+    the server's count was not believed, empty otherwise. `estimated`: no server counts the tokens, as for a
+    hand-off, so they are estimated from the texts. `seconds` is how long the call took, None if not known."""
 
     kind: Literal["used"] = "used"
     number: int
@@ -79,10 +79,10 @@ class Total:
 
 
 class Ledger:
-    """What the calls of one run to models have cost, and whether another one fits the budget. It is stored in
-    the file `path`, if one is given, and continues what is in it. A call that was begun but has no end,
-    because the process was killed, counts with the most that it may have cost. Threads may share a ledger.
-    Methods raise ModelError if the file is damaged or cannot be written."""
+    """What the calls of one run to models have cost by `prices`, and whether another one fits `budget`. It is
+    stored in the file `path`, if one is given, and continues what is in it. A call may have been begun and
+    not ended, because the process was killed; it counts with the most that it may have cost. Threads may
+    share a ledger. Methods raise ModelError if the file is damaged or cannot be written."""
 
     def __init__(self, prices: Prices, budget: ModelBudget, path: Path | None = None) -> None:
         self._prices = prices
@@ -162,10 +162,10 @@ class Ledger:
         estimated: bool = False,
         seconds: float | None = None,
     ) -> None:
-        """Records what a reserved call cost. If `usage` is None, its tokens are unknown and the most that was
-        reserved is charged; if the answer has more bytes (`read_bytes`) than the reserved output tokens, one
-        token a byte is charged for it. `doubt` says why the server's count was not believed. `estimated` and
-        `seconds` are as in `Settlement`."""
+        """Records what a reserved call cost. `usage` has its tokens; None means that they are unknown. The
+        call is then charged the most that was reserved. If its answer has `read_bytes` bytes and that is more
+        than the output tokens reserved, the output is charged as one token for each byte. `doubt` says why
+        the server's count was not believed. `estimated` and `seconds` are as in `Settlement`."""
         told, model, bound = usage is not None, reservation.model, reservation.bound
         if usage is None and read_bytes > bound.tokens_out:
             usage = bound.model_copy(update={"tokens_out": read_bytes})

@@ -12,9 +12,9 @@ from kernelblaster.models.tokens import tokens_of
 
 class Metered:
     """An endpoint (source of raw answers) that asks the inner `endpoint`, and enters each call in the ledger
-    under the name `model`: the most that it may cost before, what it did cost after. `free(request)` is True
-    for a request that costs nothing because its answer is stored. Raises BudgetSpent if the call may exceed
-    the budget."""
+    under the name `model`. Before the call it reserves the most that the call may cost; afterwards it records
+    what the call did cost. `free(request)` is True for a request that costs nothing because its answer is
+    stored. Raises BudgetSpent if the call may exceed the budget."""
 
     def __init__(
         self, endpoint: Endpoint, model: str, ledger: Ledger, *, free: Callable[[Request[Any]], bool]

@@ -15,8 +15,8 @@ FOLDERS = ("handoff", "replay")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of model server: the protocol that it `speaks`, its address, the name of the environment
-    variable that has its key (`key`), and whether it needs a key."""
+    """A kind of model server: the protocol that it `speaks`, its address `url`, and the name `key` of the
+    environment variable that has its key. `needs_key`: it does not answer without one."""
 
     speaks: Literal["openai", "anthropic"]
     url: str

@@ -37,8 +37,9 @@ class ReplyChoice(Shape):
 
 
 class Completion(Shape):
-    """A server's reply: a whole answer, or a piece of a streamed one. `usage` has the token counts as they
-    came; they are validated later, so that a wrong count does not lose the answer."""
+    """A server's reply: a whole answer, or a piece of a streamed one, in `choices`; or an `error`. `usage`
+    has the token counts as they came; they are validated later, so that a wrong count does not lose the
+    answer."""
 
     choices: list[ReplyChoice] | None = None
     usage: Any = None

@@ -14,9 +14,9 @@ NOT_ABOUT_OPTIONS = ("context length", "context window", "context_length", "too 
 
 
 class ServerOptions:
-    """Which optional fields of a request a server accepts. Each is sent until the server objects to it, and
-    not again after that. `words` maps each field to the words by which it is recognized in an error
-    message."""
+    """Which optional fields of a request a server accepts. Each field is sent until the server objects to it,
+    and not again after that. `words` has the optional fields, each with the words that an error message about
+    it contains: {"stream_options": ("stream_options", "include_usage")}."""
 
     def __init__(self, words: Mapping[str, tuple[str, ...]]) -> None:
         self._words = dict(words)

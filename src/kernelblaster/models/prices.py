@@ -91,8 +91,8 @@ class Prices:
 
 
 def read_prices(own: Path | None = None) -> Prices:
-    """Returns the shipped table of prices, in which models that the user's file `own` lists have the prices
-    from that file. Raises ModelError if the file cannot be read or is not a table of prices."""
+    """Returns the prices of models: those in the user's file `own`, if given, and for all other models those
+    of the shipped table. Raises ModelError if the file cannot be read or is not a table of prices."""
     shipped = _read(SHIPPED)
     mine = _read(own) if own else {}
     merged = {**shipped, **mine}

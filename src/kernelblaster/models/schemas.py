@@ -30,8 +30,8 @@ def strict(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def closed(schema: dict[str, Any]) -> bool:
-    """True if every object in a JSON schema says which properties it has. A server cannot enforce a schema in
-    which an object may have any."""
+    """True if every object in a JSON schema lists its properties. A server cannot enforce a schema that has
+    an object with arbitrary properties (a dictionary)."""
     parts = [schema, *schema.get("$defs", {}).values()]
     while parts:
         part = parts.pop()

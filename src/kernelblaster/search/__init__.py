@@ -1,2 +1,3 @@
-"""Strategies, the ways to search for a faster candidate: MAIC-RL, which chooses techniques by what the
-knowledge base expects of them, and those that it is compared with."""
+"""Strategies: the ways to search for a faster candidate. The usual one is MAIC-RL, which chooses techniques
+by what the knowledge base expects of them. The others are for comparison, or for a result within seconds
+(`quick`)."""

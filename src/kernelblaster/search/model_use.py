@@ -59,8 +59,8 @@ class ModelUse(Record):
         return self.choice.table(ROLES).of("initial-writer") is not None
 
     def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
-        """Returns the same model use with other limits on what models may cost, in US dollars and in tokens.
-        None keeps that limit."""
+        """Returns the same model use with other limits on what models may cost: `usd` in US dollars, `tokens`
+        in tokens. A limit that is None stays as it is."""
         given = {name: value for name, value in (("usd", usd), ("tokens", tokens)) if value is not None}
         budget = self.choice.budget.model_copy(update=given)
         return self.model_copy(update={"choice": self.choice.model_copy(update={"budget": budget})})

@@ -16,8 +16,8 @@ from kernelblaster.sessions.log import Trial
 @dataclass(frozen=True)
 class SearchNode:
     """A correct candidate in the search tree. `path` has the branches (techniques tried) that led to it from
-    the first candidate. `payoff` is a natural logarithm of a speedup: what the last of these techniques is
-    worth because it prepares others."""
+    the first candidate. `payoff` is what the last of these techniques is worth beyond its own gain, because
+    others gain more after it, as the natural logarithm of a speedup."""
 
     attempt: Attempt
     evaluation: Evaluation
@@ -61,12 +61,12 @@ class Rollout:
 @dataclass(frozen=True)
 class Branch:
     """A technique tried at the node where a `rollout` stands. `target` is the kernel to which it is applied,
-    `attempt` what the policy made, and `trial` that candidate as it goes to the judge. `asked` is the
-    technique or recipe that the policy was asked for; `trial` names the part of a recipe that could be
-    applied. `promise` is the log speedup expected of it, failures and uncertainty included, and `payoff` the
-    part of that which only comes from techniques that it prepares. `certain`: it is tried whatever it
-    promises, because it was drawn by chance or pinned by a person. `evaluation` is None until it is
-    judged."""
+    `attempt` what the policy made of it, and `trial` the candidate in `attempt` as it goes to the judge.
+    `asked` is the technique or recipe that the policy was asked for. If only a part of a recipe could be
+    applied, `trial` names that part. `promise` is the log speedup expected of the technique, failures and
+    uncertainty included; the part `payoff` of it comes only from other techniques that gain more afterwards.
+    `certain`: it is tried whatever it promises, because it was drawn by chance or pinned by a person.
+    `evaluation` is None until it is judged."""
 
     rollout: Rollout
     target: Target
@@ -85,9 +85,9 @@ class Branch:
 
 
 def done(asked: str, attempt: Attempt, before: Sequence[str]) -> str:
-    """Returns the name of what `attempt` really applies: `asked`, the technique or recipe that the policy was
-    asked for; or, if only a part of a recipe could be applied, that part (see `Recipe.done`). `before` are
-    the techniques that had been applied earlier."""
+    """Returns the name of what `attempt` applies. Usually that is `asked`, the technique or recipe that the
+    policy was asked for. If only a part of a recipe could be applied, it is the recipe of that part (see
+    `Recipe.done`). `before` are the techniques that had been applied earlier."""
     recipe = Recipe.parse(asked)
     if recipe is None or not attempt.applied or recipe.beyond((*attempt.applied, *before)) == 0:
         return asked

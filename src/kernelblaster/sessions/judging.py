@@ -84,10 +84,11 @@ class Judging:
         self, key: str, candidates: Sequence[Candidate], trials: Sequence[dict[str, Any]] = ()
     ) -> list[Evaluation | None]:
         """Judges the candidates together and returns their evaluations in the same order, with None for those
-        that the budget does not allow. Those are the last ones; but if times are measured and `Search.ranked`
-        is set, the ones that the emulator's timing model finds slowest. Candidates with equal code are judged
-        once. `key` names the batch in the run's record and must be unique in the run. `trials` are JSON data
-        that describe the candidates, recorded for people who watch."""
+        that are not judged because the budget does not suffice for all. These are the last candidates. But if
+        times are measured and `Search.ranked` is set, they are the candidates that the emulator's timing
+        model finds slowest. Candidates with equal code are judged once. `key` names the batch in the run's
+        record and must be unique in the run. `trials` are JSON data that describe the candidates, recorded
+        for people who watch."""
         wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
         if wanted:
             seconds = self.seconds
@@ -138,9 +139,9 @@ class Judging:
         return [self._estimated[candidate.code] for candidate in candidates]
 
     def tuned(self, candidate: Candidate, most: int) -> Candidate:
-        """Returns the candidate with those values of its tunable constants written into its source that are
-        fastest by the emulator's timing model, of up to `most` combinations. Returns it unchanged if it
-        declares no such constants, or `most` is at most 1."""
+        """Tries values for the tunable constants that a candidate declares: up to `most` combinations, each
+        timed by the emulator's timing model. Returns the candidate with the fastest combination written into
+        its source. Returns it unchanged if it declares no such constants, or `most` is at most 1."""
         texts = baked_variants(candidate.source, most) if most > 1 else [candidate.source]
         return self.fastest([candidate.model_copy(update={"source": text}) for text in texts])
 

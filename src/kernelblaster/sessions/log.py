@@ -16,9 +16,9 @@ Phase = Literal["judging", "stepped", "learned"]
 
 @dataclass(frozen=True)
 class Trial:
-    """A candidate that is about to be judged as a step of the search. `technique` was applied to its parent
-    candidate, whose kernel is in the performance state named `state`; `predicted` is the speedup over the
-    parent that was expected of this. `id` is the step's."""
+    """A candidate that is about to be judged as the step `id` of the search. It was made from its parent
+    candidate by applying `technique` to a kernel in the performance state named `state`. `predicted` is the
+    speedup over the parent that was expected of the technique: 1.2 is 1.2 times as fast."""
 
     id: StepId
     state: str
@@ -76,8 +76,10 @@ def unwatched(progress: Progress) -> None:
 
 class Log:
     """The record of one search. `once` records what was computed as an event of the run, so that a continued
-    search gets it back. `judging`, `stepped` and `learned` send a `Progress` to `watcher`. `iteration` is the
-    number of the present iteration, which the session sets; `steps` are the run's steps so far."""
+    search gets it back. `judging`, `stepped` and `learned` send a `Progress` to `watcher`; its numbers come
+    from the argument `judging`, and `modelled` says that times come from a model. `steering` is asked whether
+    a person wants to stop. `iteration` is the number of the present iteration, which the session sets;
+    `steps` are the run's steps so far."""
 
     def __init__(
         self, run: Run, judging: Judging, steering: Steering, watcher: Watcher, *, modelled: bool

@@ -44,7 +44,8 @@ _changes: TypeAdapter[list[Change]] = TypeAdapter(list[Change])
 class Memory:
     """The knowledge base as one run uses it. `theta` is its content as it was when the iteration began (empty
     before `freeze`). All rollouts choose techniques by `theta`, so that their choices do not depend on which
-    of them learns first. The run records what it has taught, so that nothing is taught twice."""
+    of them learns first. The run records what it has taught, so that nothing is taught twice. `judging` has
+    the run's evaluations, and tells whether times are modelled; `seed` is for `tidying`."""
 
     def __init__(
         self, task: Task, gpu: GpuSpec, knowledge: KnowledgeBase, run: Run, judging: Judging, seed: int
@@ -79,20 +80,21 @@ class Memory:
         return self._knowledge.content()
 
     def match(self, state: State) -> str:
-        """Returns the name of the performance state in the knowledge base that `state` is taken to be: the
-        one of the same name, else the nearest. If none is near enough, `state` is added and its own name
-        returned."""
+        """Returns the name under which the knowledge base has the performance state `state`: its own name if
+        the knowledge base knows that, else the name of the nearest known state (by the distance of
+        matching.py). If no known state is near enough, `state` is added and its own name returned."""
         return self._knowledge.match(state, self._provenance())
 
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """Returns the name of the known performance state that `target` (a kernel) is taken to be in, and
-        predictions of log speedups over the candidate with the evaluation `parent`. They are for the
-        `techniques`, and for known recipes (several techniques in one step), if not retired. They are made
-        from `theta`, for a candidate on which the techniques `applied` were used; what was not tried in the
-        state is predicted from similar ones. Techniques that the state does not have are added to it with a
-        weak prior."""
+        """Returns (the name of the known performance state that matches `target`, a kernel; one prediction
+        for each technique). The techniques are the given `techniques` and the recipes (several techniques in
+        one step) that the knowledge base offers for the kernel, without those that are retired in the state.
+        A prediction is of the log speedup over the candidate with the evaluation `parent`, on which the
+        techniques `applied` were used. It is made from `theta`. If a technique was not tried in the state, it
+        is predicted from similar states; if the state does not have it, it is added there with a weak
+        prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))
@@ -127,11 +129,12 @@ class Memory:
     def offer(
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
-        """Adds techniques to the known state that `state` is taken to be (`match`), and returns that state's
-        name. Techniques that the state has are not changed. Each technique has a predicted speedup over the
-        candidate with the evaluation `parent`; it counts as half an observation (GUESS_WEIGHT). For a recipe
-        (several techniques in one step), the predicted speed relative to the roofline floor is kept instead,
-        computed from `parent`'s time; without a time, half of the floor's speed."""
+        """Adds techniques to the known state that matches `state` (see `match`), and returns that state's
+        name. A technique that the known state has already is not changed. A predicted speedup is over the
+        candidate with the evaluation `parent`, and counts as half an observation (GUESS_WEIGHT). For a recipe
+        (several techniques in one step), the knowledge base keeps how fast the result should be, as a
+        fraction of the roofline floor's speed. That is computed from the prediction and the time of `parent`;
+        it is 0.5 if there is no time."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:
@@ -168,9 +171,10 @@ class Memory:
         self._run.once("exemplar", key, record)
 
     def withdraw(self, code: str, steps: Sequence[Step]) -> None:
-        """Takes back what the candidate `code` of this run has taught, because a review rejected it: the
-        results of those of `steps` that led to it or started from it. Instead, the steps to it count as
-        failed with `Rejected`. Does nothing if this run has taken it back before."""
+        """Takes back what the candidate `code` of this run has taught, because a review rejected it. `steps`
+        are all steps of the run. The results of steps that led to the candidate or started from it no longer
+        count. Steps that led to it count as failed with `Rejected` instead. Does nothing if this run has
+        taken it back before."""
         children = {step.child for step in steps if code in (step.parent, step.child)}
         rejected = {(step.state, step.technique): step for step in steps if step.child == code}
 
@@ -204,8 +208,9 @@ class Memory:
 
     def tidying(self, now: Content) -> list[Change]:
         """Returns changes that keep the knowledge base small (merged states, retired techniques, lowered
-        weights). `now` is its present content. Empty unless its version (number of recorded changes) has
-        passed a multiple of 500 (CONSOLIDATED) since the iteration began."""
+        weights), which are due once for every 500 recorded changes (CONSOLIDATED). `now` is its present
+        content. Empty if the number of recorded changes has not passed a multiple of 500 since the iteration
+        began."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())

@@ -1,11 +1,12 @@
 """The interface of one search in one run: ask for advice, tell candidates, learn from steps.
 
     session = Session(task, judge, knowledge, run, Search())
-    session.judging.judge(first)
+    session.judging.judge(first)                 # the first candidate: verified, timed, recorded
     session.begin_iteration(0)
-    advice = session.ask(target, techniques, applied=(), parent=first)
-    evaluations = session.tell("0/0", [Trial(StepId(0, 0, 0), advice.state, technique, 1.2, candidate)])
-    session.learn("0/0", [step])
+    advice = session.ask(target, techniques, applied=(), parent=first)     # `target`: a kernel of `first`
+    trial = Trial(StepId(0, 0, 0), advice.state, technique, predicted, candidate)
+    evaluation = session.tell("0/0", [trial])[0]         # judges `candidate`, `first` with `technique`
+    session.learn("0/0", [step])                 # a `Step` that says what came of the trial
 
 Everything that it returns is recorded, so that a loop that is started again in the same run makes the same
 choices."""

@@ -20,10 +20,12 @@ class Search(Record):
     device (None: no limit).
 
     After an iteration, the candidates with the `explained` most surprising results are profiled, so that they
-    can be explained. The emulator's timing model chooses which candidate is judged: of the `samples` that a
-    policy writes for one technique (1: no choice), and of up to `swept` values of the constants that a
-    candidate declares as tunable (0: no choice). With `ranked`, it also chooses which candidates of a step
-    are measured if the budget does not suffice for all.
+    can be explained.
+
+    Some candidates are chosen by the emulator's timing model before the judge sees them. A policy writes
+    `samples` candidates for one technique, and the fastest of these is judged (1: no choice). If a candidate
+    declares tunable constants, up to `swept` combinations of their values are compared (0: no choice). With
+    `ranked`, the fastest candidates of a step are measured if the budget does not suffice for all.
 
     `selection` is how techniques are drawn: `weighted`, with a chance in proportion to the predicted gain to
     the power `sharpness` (1 in the paper), or `thompson` (Thompson sampling). With `quick` there is no

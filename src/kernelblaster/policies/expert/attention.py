@@ -45,10 +45,10 @@ OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 @dataclass(frozen=True)
 class Attention:
     """Attention as a formula: results[batch, queries, columns] = sum over `keys` of weights[batch, queries,
-    keys] * value[batch, keys, columns]. The weights are the softmax of `score` along `keys`. `score` is an
-    expression of the sum over `depth` of query * key, in which that sum appears as the result of the stage
-    SCORE; it may scale and mask the sum. `query`, `key` and `value` are the expressions of one element of
-    each operand."""
+    keys] * value[batch, keys, columns]. The weights are the softmax of the scores along `keys`. `query`,
+    `key` and `value` are the expressions of one element of each operand. `score` is the expression of one
+    score. It is made of the sum over `depth` of query * key, to which it may add a scale or a mask; in it,
+    Reduced(SCORE) stands for that sum."""
 
     batch: tuple[Axis, ...]
     queries: tuple[Axis, ...]

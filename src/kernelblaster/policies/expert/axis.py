@@ -8,8 +8,8 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Part:
-    """Says that a loop is cut into pieces of `length` iterations (as in split-K). `name` is the variable of
-    another loop of the kernel, the number of the piece."""
+    """Says that a loop is cut into pieces of `length` iterations (as in split-K), and that another loop of
+    the kernel counts the pieces. `name` is the variable of that other loop."""
 
     name: str
     length: Index

@@ -41,10 +41,10 @@ def thresholds() -> dict[str, Any]:
 
 
 def leader(s: Signals) -> tuple[str, float]:
-    """Returns (the part of the GPU with the highest utilization, that utilization from 0 to 1), by the
-    signals `s` of a kernel. Parts are "dram", "l2", "l1", "issue" and the names of pipes. DRAM and its
-    utilization are returned already if it reaches 0.9 times the highest (the threshold `tie`). Raises
-    ValueError when no utilization is known."""
+    """Returns (the busiest part of the GPU, its utilization from 0 to 1), by the signals `s` of a kernel.
+    Parts are "dram", "l2", "l1", "issue" and the names of pipes. DRAM counts as the busiest even if it has
+    only 0.9 times (the threshold `tie`) the highest utilization. Raises ValueError when no utilization is
+    known."""
     parts = {"dram": s.dram, "l2": s.l2, "l1": s.l1, "issue": s.issue, **s.pipes}
     uses = {name: use for name, use in parts.items() if use is not None}
     name = max(uses, key=lambda part: uses[part])
@@ -212,10 +212,10 @@ def _busy_words(s: Signals) -> Iterator[str]:
 
 def headroom_of(s: Signals, primary: Bottleneck, launches: int) -> float | None:
     """Returns the fraction of the kernel's time (0 to 0.99) that could be saved; None if the signals `s` have
-    neither utilizations nor `floor_rate`. Three things take time in any case: moving the bytes that the task
-    needs at the DRAM rate that can be reached, the arithmetic of active lanes, and one launch. The launch
-    could be saved too if the bottleneck `primary` is "launch-overhead" and the call has several `launches`,
-    because this kernel could be merged into another one."""
+    neither utilizations nor `floor_rate`. What cannot be saved is the longest of three times: moving the
+    bytes that the task needs at the DRAM rate that can be reached, the arithmetic of active lanes, and one
+    launch. If the bottleneck `primary` is "launch-overhead" and the call has several `launches`, nearly all
+    can be saved, because this kernel could be merged into another one."""
     if primary == "launch-overhead":
         assert s.duration_us is not None
         return MOST_HEADROOM if launches > 1 else max(0.0, 1 - LAUNCH_US / max(s.duration_us, LAUNCH_US))

@@ -20,8 +20,10 @@ class Contraction:
     """A sum of products over several axes, such as a convolution: results[batch, rows, columns] = sum over
     `outer` and `inner` of left[batch, rows, outer, inner] * right[batch, columns, outer, inner]; `left` and
     `right` are the expressions of their elements. The last axis of the results, along which they are
-    contiguous in memory, is one of `columns`. The summed (K) axes are sorted by length: the longest ones are
-    `inner`, as few as have 16 terms together (or as many as the schedule says), and the others `outer`."""
+    contiguous in memory, is one of `columns`.
+
+    `outer` and `inner` are the summed (K) axes, divided by length. `inner` has the longest ones: as few of
+    them as have 16 terms together (or as many as the schedule says). `outer` has the others."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]

@@ -1,9 +1,9 @@
 """Splits an axis (loop) in two: an outer one that counts pieces of a fixed length, and an inner one that goes
 over a piece.
 
-If the kernel divides the axis's variable by that length, the quotient is then the outer loop's variable, and
-the remainder the inner one's. Such a quotient is, for example, the group to which a channel belongs.
-"""
+This saves divisions in a kernel that divides the axis's variable by that length, for example to find the
+group to which a channel belongs: the quotient is the outer loop's variable, and the remainder the inner
+one's."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -11,8 +11,8 @@ from kernelblaster.records.signature import DTYPE_BYTES
 
 def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
     """Returns the position at which a pointwise kernel accesses tensors in memory order: its loop variables,
-    one for each dimension. None if a tensor that it writes, or one that it reads at this position, has
-    another shape than its loops."""
+    one for each dimension. None if a tensor that the kernel accesses at this position, or one that it writes,
+    has another shape than the kernel's loops."""
     whole = tuple(axis.index for axis in kernel.axes)
     shape = tuple(axis.extent for axis in kernel.axes)
     flat = [load.buffer for load in kernel.loads if load.position == whole]
@@ -27,8 +27,9 @@ def is_flat(kernel: Kernel, plan: Plan) -> bool:
 
 
 def flat_width(kernel: Kernel, plan: Plan) -> int:
-    """Returns how many elements fit in a vector of 16 bytes, by the widest type among the tensors that the
-    kernel writes and those that it reads in memory order. 1 if it reads no tensor in memory order."""
+    """Returns how many elements a vector of 16 bytes has if its type is the widest one of these tensors:
+    those that the kernel writes, and those that it reads in memory order. 1 if it reads none in memory
+    order."""
     moved = vector_reads(kernel, plan)
     if not moved:
         return 1
@@ -45,9 +46,9 @@ def vector_reads(kernel: Kernel, plan: Plan) -> list[str]:
 
 
 def variables(kernel: Kernel, whole: tuple[Index, ...] | None) -> set[str]:
-    """Returns the names of the loop variables and sizes that occur in the kernel's indices, except in
-    accesses at the position `whole`. Such accesses are in memory order and need only the number of the
-    iteration. The variables that are returned must be computed from that number by divisions."""
+    """Returns the names of the loop variables and sizes in the kernel's indices, without those of accesses at
+    the position `whole`. Accesses at `whole` are in memory order and need only the number of the iteration.
+    The returned loop variables must be computed from that number by divisions."""
     found: set[str] = set()
     for expression in kernel.expressions:
         for part in walk(expression):

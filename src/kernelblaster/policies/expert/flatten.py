@@ -1,8 +1,7 @@
 """Merges neighbouring loops of a kernel that go through memory together, which saves variables and divisions.
 
-Two loops `a` and `b` become one, with the variable a * extent(b) + b, if every address, and every index that
-is used as a value, depends on the two only through that number.
-"""
+Two loops `a` and `b` become one, whose variable is the number a * extent(b) + b. This is possible if every
+address, and every index that is used as a value, depends on a and b only through that number."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -47,9 +47,9 @@ RESULTS = 64  # with fewer results than this, a reduction has too few threads to
 
 def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
     """Returns the plan without the pointwise kernel `producer`: all kernels that read its result compute the
-    values themselves, where they need them. None if `producer` is not pointwise, has several results, or its
-    result is read by a gather; also if a reader would compute values several times, unless they are cheap (a
-    few plain operations)."""
+    values themselves, where they need them. None if `producer` is not pointwise or has several results, or if
+    its result is read by a gather. Also None if a reader would compute a value several times and the value is
+    not cheap (a few plain operations)."""
     return _pushed(plan, producer, _computes_once)
 
 
@@ -133,16 +133,16 @@ def _takes_in(plan: Plan, producer: Kernel, consumer: Kernel, found: LoopMatch) 
 
 
 def is_sole_reader(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
-    """True if no other kernel than `consumer` reads those results of `producer` that `consumer` reads, and if
-    none of them is an output of the task."""
+    """True if `consumer` reads some results of `producer` alone: no other kernel reads those results, and
+    none of them is an output of the task. Results that `consumer` does not read do not matter."""
     read = [name for name in producer.writes if name in consumer.reads]
     return all(plan.buffers[name].scratch and plan.consumers(name) == [consumer] for name in read)
 
 
 def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
-    """Handles a `producer` that stores every element of its rows (such as log_softmax), of which `consumer`
-    looks up only one element per row, by a gather. Returns the plan in which `producer` stores only these
-    elements; None if the two kernels are not of this form."""
+    """Handles two kernels of this form: `producer` stores every element of its rows (as log_softmax does),
+    and `consumer` looks up only one element of each row, by a gather. Returns the plan in which `producer`
+    stores only these elements; None if the two kernels are not of this form."""
     if consumer is producer or len(producer.reduced) != 1:
         return None
     for store in producer.stores:
@@ -157,9 +157,10 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
 
 
 def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
-    """Returns the plan with the kernels `first` and `second` joined into one. Their loops must have equal
-    extents, and they must read at least one element in common; `second` must not read what `first` writes.
-    None if that is not so, or if `first` is launched after `second`."""
+    """Returns the plan with the kernels `first` and `second` joined into one. Their schedules must be of the
+    same kind (JOINED), their loops must have equal extents, and they must read at least one element in
+    common; `second` must not read what `first` writes. None if that is not so, or if `first` is launched
+    after `second`."""
     alike = any(all(isinstance(k.schedule, kind) for k in (first, second)) for kind in JOINED)
     if plan.kernels.index(first) >= plan.kernels.index(second) or not alike:
         return None
@@ -180,11 +181,11 @@ def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
 
 
 def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
-    """True if the matrix product `product` may compute its operand itself from what the pointwise kernel
-    `producer` reads, however expensive that is, although values are then computed several times: once for
-    each tile of the other operand (only once if operands are packed first). The operand must occur only once,
-    in one factor. A convolution would compute values again for every window; there `producer` may only do
-    plain arithmetic."""
+    """True if the matrix product `product` may compute one of its operands itself, from what the pointwise
+    kernel `producer` reads. The operand's values are then computed several times, once for each tile of the
+    other operand (only once if operands are packed first); that is accepted however expensive they are. The
+    operand must occur only once, in one factor. A convolution would compute values again for every window;
+    for it, `producer` may only do plain arithmetic."""
     if not isinstance(product.schedule, Product) or len(product.stages) != 1:
         return False
     windows = sum(not axis.once for axis in product.reduced) > 1

@@ -1,5 +1,5 @@
-"""Recognizes operands of a product that are an element of a tensor where conditions hold and 0 elsewhere,
-such as the pixels of a padded convolution."""
+"""Recognizes operands of a product that are a tensor's element under some conditions, and 0 otherwise, such
+as the pixels of a padded convolution."""
 
 from dataclasses import dataclass
 
@@ -8,17 +8,17 @@ from kernelblaster.policies.expert.expression import Expression, Load, Number, O
 
 @dataclass(frozen=True)
 class GatheredElement:
-    """An operand of a product that is the element which `load` reads where all of `conditions` hold, and 0
-    elsewhere."""
+    """An operand of a product with one of two values: where all of `conditions` hold, the element that `load`
+    reads; elsewhere 0."""
 
     load: Load
     conditions: tuple[Expression, ...]
 
 
 def gathered_element(expression: Expression) -> GatheredElement | None:
-    """Describes `expression` as an element that is loaded under conditions. `expression` is a load, inside
-    any number of `where`s that give 0 where their condition does not hold; the result has that load, and the
-    conditions of all of them (none for a plain load). None if `expression` has another form."""
+    """Describes `expression` as an element that is loaded under conditions, such as where(a, where(b, load,
+    0), 0). Returns its load with all its conditions, here a and b; none for a plain load. None if
+    `expression` has another form."""
     conditions: list[Expression] = []
     while isinstance(expression, Operation) and expression.name == "where":
         test, expression, otherwise = expression.operands

@@ -86,8 +86,8 @@ class Graph:
 
 
 def as_expression(value: Any) -> Expression:
-    """Returns `value`, an argument of a node that is a number (given as a symbolic index, a bool or an
-    expression), as an expression that a kernel can compute with."""
+    """Returns a number among a node's arguments as an expression that a kernel can compute with. `value` is
+    the number as the graph has it: a symbolic index, a bool or an expression."""
     if isinstance(value, Index):
         return Number(value.value, "whole") if value.operator == "int" else Counted(value)
     return value if not isinstance(value, bool) else Number(value, "truth")

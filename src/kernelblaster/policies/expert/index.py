@@ -13,10 +13,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Index:
-    """A symbolic whole number, a node of an expression tree. `operator` is "min", "+", "-", "*", "/" or "%"
-    with two `operands`, meant as in C, or one of four leaves: "int", the number `value`; "name", the variable
-    `name`; "element", an element of the local array `name` of the generated code, at the place of the only
-    operand; "lookup", a number known only at run time, which `key` identifies."""
+    """A symbolic whole number, a node of an expression tree. What the node is depends on `operator`:
+
+    - "min", "+", "-", "*", "/" and "%" have two `operands`, and mean what they mean in C;
+    - "int" is the number `value`;
+    - "name" is the variable `name`;
+    - "element" is an element of the local array `name` of the generated code, whose place in the array is
+      the only operand;
+    - "lookup" is a number known only at run time, which `key` identifies."""
 
     operator: str
     operands: tuple["Index", ...] = ()

@@ -12,8 +12,9 @@ from torch.overrides import TorchFunctionMode
 
 
 class PlainIndexing(TorchFunctionMode):
-    """A context in which PyTorch traces every slice that has an end as a slice operator, even one that takes
-    all of a dimension, and the assignment of a number to a slice as `fill_`."""
+    """A context in which PyTorch traces indexing as it is written. A slice with an end is traced as a slice
+    operator even if it takes all of a dimension; the assignment of a number to a slice is traced as
+    `fill_`."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         if func is torch.Tensor.__getitem__ and _is_plain(args[1]):

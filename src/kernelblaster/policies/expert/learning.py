@@ -46,9 +46,10 @@ class ExpertLearning:
         - The lesson of each gap (why a gain differed from what was expected) becomes a note on its technique
           in its state. A gap without a lesson gives a standard sentence on its cause, so that equal findings
           give one note.
-        - The remark of `evaluation`, if it has one, becomes a note on the first two states that it is about.
-        - Up to 20 entries (techniques in states) whose measured outcomes contradict their priors (predicted
-          speedups) get new ones.
+        - The remark of `evaluation`, if it has one, becomes a note on the states of its discrepancies, at
+          most the first two.
+        - Entries (techniques in states) whose measured outcomes contradict their priors (predicted speedups)
+          get a new prior: the mean measured speedup, which counts as one observation. At most 20 at a time.
         """
         changes: list[Change] = []
         for gap in gaps:
@@ -65,9 +66,9 @@ class ExpertLearning:
 
 
 def noted(now: Content, state: str, note: str, technique: str | None = None) -> list[Change]:
-    """Returns the change that adds `note` to a performance state in the knowledge base `now` or, if
-    `technique` is given, to that technique in the state; an empty list if the note is there already. At most
-    eight notes are kept (MOST_NOTES): a ninth replaces the oldest."""
+    """Returns the change that adds `note` to a performance state in the knowledge base `now`; with
+    `technique`, to that technique in the state. The list is empty if the note is there already. At most eight
+    notes are kept (MOST_NOTES): a ninth replaces the oldest."""
     name = now.resolve(state)
     notes = now.states[name].notes if technique is None else now.entry(name, technique).notes
     if note in notes:

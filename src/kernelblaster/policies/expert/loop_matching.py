@@ -1,10 +1,9 @@
-"""Loop matching, for the fusion of two kernels: the loop variables of a kernel that reads a tensor (the
-reader) are expressed by those of the kernel that writes it (the writer).
+"""Loop matching, for the fusion of two kernels. One kernel (the writer) stores a tensor and another one (the
+reader) reads it. The reader's loop variables are expressed by those of the writer.
 
 The reader may see the tensor through views (reshapes, permutations). A loop of the reader may therefore be
 part of a loop of the writer, or several of its loops together; but both kernels must run over the same
-points.
-"""
+points."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,8 +78,8 @@ def in_row(
 
 
 def placed(plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index]) -> tuple[Index, ...]:
-    """Returns the position that `load`, a load of the reader, reads, with indices in the loop variables of
-    `writer`, the kernel that stores the tensor. `moved` maps the reader's loop variables to indices in the
+    """Returns the position that `load`, a load of the reader, reads, as indices in the loop variables of the
+    kernel `writer`, which stores the tensor. `moved` maps the reader's loop variables to indices in the
     writer's."""
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
     found = (proofs.within(indices.replace(i, moved), extents, plan.same) for i in load.position)

@@ -22,10 +22,9 @@ from kernelblaster.records.signature import Dtype
 class Buffer:
     """A tensor of the task's signature or, with `scratch`, memory that the launch function allocates.
 
-    `terms` is 0 for ordinary buffers. Otherwise it is an operand packed for tensor cores: each element is
-    stored as that many half-precision numbers, whose sum it is; the last two dimensions of `shape` are rows
-    and the K axis; and elements lie in tiles (emission/packing.py).
-    """
+    `terms` is 0 for ordinary buffers. A buffer with `terms` 1 or more is an operand packed for tensor cores:
+    each element is the sum of `terms` half-precision numbers, which are stored in its place. Its last two
+    dimensions of `shape` are the rows and the K axis; its elements lie in tiles (emission/packing.py)."""
 
     name: str
     shape: tuple[Index, ...]

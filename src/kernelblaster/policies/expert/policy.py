@@ -45,11 +45,11 @@ class _Rewrite(NamedTuple):
 
 
 class ExpertPolicy(ExpertLearning):
-    """Implements `Policy` without a language model. It applies the techniques for which `gpu` has the
-    instructions (if `emulated`, those that the PTX machine, an emulator, can execute); all techniques if
-    `gpu` is None. Its own form of a candidate (`Attempt.form`) is a plan or, for a task that is a CUDA
-    source, that source. It remembers the candidates that it wrote for a task, because searches ask for the
-    same ones again."""
+    """Implements `Policy` without a language model. It applies only techniques whose instructions the GPU
+    `gpu` has; if `emulated`, those that the PTX machine, an emulator, can execute in place of that GPU. If
+    `gpu` is None, it applies all techniques. Its own form of a candidate (`Attempt.form`) is a plan or, for a
+    task that is a CUDA source, that source. It remembers the candidates that it wrote for a task, because
+    searches ask for the same ones again."""
 
     def __init__(self, gpu: GpuSpec | None = None, emulated: bool = False) -> None:
         self._gpu = gpu

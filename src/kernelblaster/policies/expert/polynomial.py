@@ -21,7 +21,8 @@ Key = Hashable
 @dataclass(frozen=True, eq=False)
 class Atom:
     """A factor of a polynomial that is neither a sum nor a product: a variable, quotient, remainder, minimum
-    or looked-up number. Two atoms are equal if their keys are."""
+    or looked-up number. `index` is the factor as a symbolic index. Two atoms are equal if their `key`s
+    are."""
 
     index: Index
     key: Key

@@ -17,11 +17,11 @@ from kernelblaster.policies.expert.schedules.products import Product as ProductS
 
 @dataclass(frozen=True)
 class Operand:
-    """One of the two factors of a matrix product. `expression` is its element; `axes` are its own axes, the
-    rows of the left factor or the columns of the right one. `along` is the axis, of these or K, along which
-    it is contiguous in memory; None if there is none. Vectors along that axis are aligned if their width
-    divides all of `aligned`. `plain` is the load if the factor is a tensor's element as it is; None if it is
-    computed."""
+    """One of the two factors of a matrix product. `expression` is its element. `axes` are its own axes: the
+    rows of the left factor or the columns of the right one. `along` is the axis along which it is contiguous
+    in memory, the K axis or one of `axes`; None if it is contiguous along none. Vectors along that axis are
+    aligned if their width divides all of `aligned`. `plain` is the load if the factor is a tensor's element
+    as it is; None if it is computed."""
 
     expression: Expression
     axes: tuple[Axis, ...]
@@ -32,10 +32,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product: results[batch, rows, columns] = sum over k of left[batch, rows, k] * right[batch, k,
-    columns]. `batch`, `rows` and `columns` may be several axes each; `batch` may also be empty. The last axis
-    of `columns` is the one along which the result is contiguous. If the K axis is cut into pieces (split-K),
-    the axis `part` counts the pieces, and each piece has results of its own."""
+    """A matrix product: results[batch, rows, columns] = sum over `k_axis` of left[batch, rows, k] *
+    right[batch, k, columns]. `batch`, `rows` and `columns` may be several axes each; `batch` may also be
+    empty. The last axis of `columns` is the one along which the result is contiguous. If the K axis is cut
+    into pieces (split-K), the axis `part` counts the pieces, and each piece has results of its own."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]

@@ -131,7 +131,7 @@ def _left_over(factors: Factors, gone: Factors) -> Factors | None:
 
 def is_increasing(index: Index) -> bool:
     """True if an index is proved to be non-negative, and never to become smaller when one of its variables
-    grows. It is then largest where all its variables are."""
+    grows. The index then has its largest value where all variables have theirs."""
     form = polynomial(index)
     return form.is_non_negative and all(
         found.index.operator == "name"

@@ -36,10 +36,11 @@ class RowKernel:
         return fits(self.plan, indices.product(axis.extent for axis in self.kernel.reduced))
 
     def start(self, width: int) -> Index | None:
-        """Returns the offset of a row's first element in memory, in elements, if vectors must begin at the
-        first aligned element of a row instead of its first element (emission/unaligned_rows.py). That is so
-        if vectors of `width` elements would not be aligned in the primary workload (the timed sizes), but all
-        tensors of the row start at the same offset. None otherwise."""
+        """Returns where a row begins in memory, as an offset in elements, if rows need the code for unaligned
+        rows (emission/unaligned_rows.py). In that code, vectors begin at the first aligned element of a row,
+        not at its first element. It is needed if vectors of `width` elements would not be aligned in the
+        primary workload (the timed sizes), and possible if all tensors of the row start at the same offset.
+        None otherwise."""
         reads = [load for load in self.access.reads if isinstance(load, Load)]
         if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
             return None
@@ -57,9 +58,9 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """Returns values for the loop variables along a row with which the address `place` depends on one
-        variable instead of several: `j`, the number of the element within the row, for the innermost loop,
-        and 0 for the others. Empty if there is only one loop, or if the address depends on the loops in
+        """Returns replacements for the loop variables along a row, by which the address `place` depends on
+        only one variable: `j`, the number of the element within the row. The innermost loop's variable
+        becomes `j`, the others 0. Empty if there is only one loop, or if the address depends on the loops in
         another way than through that number."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
@@ -77,9 +78,9 @@ class RowKernel:
         return {load: self.access.reads[load] for load in again}
 
     def is_read_once(self, load: Load | Gather, schedule: Rows) -> bool:
-        """True if, under `schedule`, each element that `load` reads is read from memory only once: no two
-        rows share elements, and either only one pass over the row needs them, or whole rows of the primary
-        workload are kept in registers and shared memory."""
+        """True if each element that `load` reads is read from memory only once under `schedule`. For that, no
+        two rows may share elements. Also, either only one pass over the row needs them, or whole rows of the
+        primary workload are kept in registers and shared memory."""
         if not self.reads_own_rows(load):
             return False
         whole = load in self.resident(schedule) and keeps_all(self.kernel, schedule, self.plan)
@@ -92,9 +93,9 @@ class RowKernel:
         return isinstance(load, Load) and all(axis.name in named for axis in self.kernel.axes)
 
     def may_persist(self, width: int) -> bool:
-        """True if a cluster can go on with another row when it has finished one (a persistent cluster). For
-        that the kernel must have an axis of rows, some store must write every element in a last pass over the
-        row, and vectors of `width` elements must begin at the first element of a row (`start` returns
+        """True if a cluster can go on with another row when it has finished one (a persistent cluster). Three
+        things are needed: the kernel has an axis of rows; some store writes every element in a last pass over
+        the row; and vectors of `width` elements begin at the first element of a row (`start` returns
         None)."""
         each = any(store.over for store in self.kernel.stores)
         return bool(self.kernel.axes) and self.start(width) is None and each

@@ -78,14 +78,15 @@ class Slide:
 
 @dataclass(frozen=True)
 class SlidingWindows:
-    """A reduction over sliding windows, in a form in which a thread can compute several results. Windows
-    slide along the dimensions `lines` and along `column`, the dimension that is contiguous in memory.
+    """A reduction over sliding windows, described so that one thread can compute several neighbouring
+    results. Windows slide along the dimensions `lines` and along `column`, the dimension that is contiguous
+    in memory.
 
     An element of a window is `value` where all of `tests` hold, otherwise the number `outside` (as in
-    padding). `value` and `tests` are expressions in the variables `place` of the slides. `body` is what is
-    summed (or combined otherwise) for each element; in it, Reduced(ELEMENT) stands for the element. `vectors`
-    are the loads of `value` along memory. They can be vectors of a width that divides all of `divisors`.
-    """
+    padding). `value` and `tests` are expressions in the variables `place` of the slides. `body` is the
+    expression that is summed (or combined otherwise) for each element; in it, Reduced(ELEMENT) stands for the
+    element. `vectors` are the loads in `value` that are contiguous along memory. They can be vectors if their
+    width divides all of `divisors`."""
 
     lines: tuple[Slide, ...]
     column: Slide

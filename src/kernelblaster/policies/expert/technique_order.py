@@ -1,6 +1,6 @@
-"""The order in which the techniques of a recipe (several applied in one step) are applied: first techniques
-that change whole plans, because the kernels that they make are untuned; then those that divide the work among
-blocks and threads in another way; last those that only tune."""
+"""The order in which the techniques of a recipe (several applied in one step) are applied. First come
+techniques that change whole plans, because the kernels that they make are untuned. Then come techniques that
+divide the work among blocks and threads in another way, and last techniques that only tune."""
 
 from collections.abc import Iterable
 

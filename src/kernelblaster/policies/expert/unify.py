@@ -36,9 +36,10 @@ class Unifier:
             self._known.setdefault(values, indices.variable(name))
 
     def whole(self, values: Values, likely: Index | None = None) -> Index:
-        """Returns an expression of the task's sizes that has these `values`, one for each workload. Tried in
-        this order: a literal up to 8 if all values are equal; a size, if it is the only one with these
-        values; the expression `likely`; any other one. Raises NotUniform if none is found."""
+        """Returns an expression of the task's sizes that has these `values`, one for each workload. If all
+        values are equal, it is a literal, or for values above 8 (LITERAL) a size with that value, if there is
+        one. Otherwise these are tried in order: a size that alone has these values; the expression `likely`;
+        another known extent; a formula. Raises NotUniform if none is found."""
         constant = len(set(values)) == 1
         if constant and values[0] <= LITERAL:
             return indices.number(values[0])

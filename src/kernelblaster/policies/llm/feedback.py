@@ -30,10 +30,10 @@ def feedback(evaluation: Evaluation, source: str) -> str:
 
 
 def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> str:
-    """Returns what the judge's `outcome` says of a candidate, in words for the model that wrote it: as in
-    `feedback` why it was not accepted, or for a correct candidate its speedup over the baseline. `source` is
-    the candidate's source, from which lines are quoted; none are if it is empty. `rival` is what the text
-    calls the baseline."""
+    """Returns what the judge's `outcome` says of a candidate, in words for the model that wrote it. For a
+    candidate that failed, they say why, as in `feedback`; for a correct one, its speedup over the baseline,
+    which is called `rival`. `source` is the candidate's source, from which lines are quoted; if it is empty,
+    none are."""
     match outcome:
         case CompileFailed(reason=reason, log=log):
             said = "It does not compile:\n" + (_errors(log, source) or f"- {one_line(reason, LETTERS)}")

@@ -29,10 +29,10 @@ class Explanations(BaseModel):
 
 def explain_by_model(scene: Scene, evaluation: PolicyEvaluation, now: Content, key: str) -> list[Gap]:
     """Asks the model why measured gains differ from expected ones. Returns one explanation (gap) for each
-    surprising discrepancy in `evaluation`, in the same order. Its cause and its sentence, which is also the
-    lesson to remember, are the model's, or those of the expert's rules where the model gives none; the
-    metrics that changed are always the measured ones. `now` is the current knowledge base; `key` identifies
-    the question in the run."""
+    surprising discrepancy in `evaluation`, in the same order. The cause and the sentence of a gap are the
+    model's; the sentence is also the lesson to remember. If the model has none, the gap is that of the
+    expert's rules. The metrics that changed are always the measured ones. `now` is the current knowledge
+    base; `key` identifies the question in the run."""
     evaluation = replace(evaluation, discrepancies=[d for d in evaluation.discrepancies if d.surprising])
     expert = [explain_gap(discrepancy, now) for discrepancy in evaluation.discrepancies]
     answer = scene.asker.ask(analyst_question(scene, evaluation, now, key)) if expert else None

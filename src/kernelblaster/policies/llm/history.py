@@ -50,8 +50,8 @@ def history(tried: Tried, code: str, state: str, kernel: str) -> list[Piece]:
 
 
 def path_steps(steps: Sequence[Step], code: str) -> list[Step]:
-    """Returns those of `steps` that led from the first candidate of the run to the candidate `code` (16
-    hexadecimal digits), the last one first; empty if that is the first candidate."""
+    """Returns the steps, among `steps`, by which the run came from its first candidate to the candidate
+    `code` (16 hexadecimal digits), the last one first. Empty if `code` is the first candidate."""
     by_child = {step.child: step for step in reversed(steps) if step.taken and step.child != step.parent}
     way: list[Step] = []
     while (step := by_child.get(code)) is not None and step not in way:

@@ -49,17 +49,18 @@ class KnowledgeUpdate(BaseModel):
 def update_by_model(
     scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
 ) -> KnowledgeUpdate | None:
-    """Asks the model what the knowledge base `now` should remember of `gaps`, the explanations of why
-    measured gains differ from expected ones, which were found in `evaluation`. None if there are no gaps or
-    the model gives no usable answer. `key` identifies the question in the run."""
+    """Asks the model what the knowledge base `now` should remember, and returns its answer. The question is
+    about `gaps`, the explanations of the discrepancies in `evaluation` (gains that differ from what was
+    expected). None if there are no gaps or the model gives no usable answer. `key` identifies the question in
+    the run."""
     return scene.asker.ask(updater_question(scene, evaluation, gaps, now, key)) if gaps else None
 
 
 def changes_of(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> list[Change]:
     """Returns the model's `answer` as changes to the knowledge base `now`: texts to add, revise or remove,
-    and new techniques. The answer refers to `gaps` by position, from 0; what refers to no gap, is empty, or
-    is in the knowledge base already is left out. Predicted and measured gains of known techniques are not
-    changed."""
+    and new techniques. The answer refers to `gaps` by position, from 0. Parts of it that refer to no gap, are
+    empty, or are in the knowledge base already are left out. Predicted and measured gains of known techniques
+    are not changed."""
     working = now.copy()
     changes = []
     for change in _changes(answer, gaps, working):
@@ -130,10 +131,10 @@ def _added(answer: KnowledgeUpdate, gaps: Sequence[Gap], now: Content) -> Iterat
 def updater_question(
     scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content, key: str
 ) -> Question[KnowledgeUpdate]:
-    """Returns the question that asks the model what the knowledge base `now` should remember of `gaps`, the
-    explanations of why measured gains differ from expected ones, which were found in `evaluation`. It quotes
-    what the knowledge base already says on the gaps' techniques and states. `key` identifies the question in
-    the run."""
+    """Returns the question that asks the model what the knowledge base `now` should remember. It is about
+    `gaps`, the explanations of the discrepancies in `evaluation` (gains that differ from what was expected),
+    and quotes what the knowledge base already says on their techniques and states. `key` identifies the
+    question in the run."""
     findings = [
         Piece(
             f"{number}. {one_line(gap.discrepancy.technique, 80)} in {one_line(gap.discrepancy.state, 80)}: "

@@ -36,11 +36,11 @@ class MixedLearning:
         theta: Content,
         architecture: str,
     ) -> PolicyEvaluation:
-        """Returns how far the gains of attempts differ from those that the knowledge base `theta` expected on
-        the GPU `architecture` (such as `sm_90a`), computed by the expert's rules. `fresh` are the attempts of
-        this iteration, `earlier` those of the replay buffer (earlier runs). If the model plays the policy
-        evaluator, only the differences that it selects are returned, with its remark. `scene` is the context
-        for its prompt."""
+        """Returns, by the expert's rules, how far the gains of attempts differ from the expected gains.
+        `fresh` are the attempts of this iteration, `earlier` those of the replay buffer (earlier runs).
+        Expectations are those of the knowledge base `theta` on the GPU `architecture` (such as `sm_90a`). If
+        the model plays the policy evaluator, only the differences that it selects are returned, with its
+        remark. `scene` is the context for its prompt."""
         found = self._expert.evaluate(fresh, earlier, theta, architecture)
         if not self._cast.llm("policy-evaluator"):
             return found
@@ -58,9 +58,9 @@ class MixedLearning:
         self, scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content
     ) -> list[Change]:
         """Returns the changes to make to the knowledge base `now`. If the model plays the knowledge updater,
-        these are the model's changes and, by the expert's rules: new priors, the lessons of those `gaps` on
-        which the model wrote no note, and the evaluation's remark for those states on which it wrote none. If
-        it does not, or has no usable answer, they are the changes by the rules alone."""
+        they are its changes, and those by the expert's rules for what the model left out: new priors, the
+        lessons of `gaps` on which it wrote no note, and the evaluation's remark for states on which it wrote
+        none. If the model does not play that role, or has no usable answer, all changes are by the rules."""
         asked = self._cast.llm("knowledge-updater")
         answer = update_by_model(scene, evaluation, gaps, now, f"version {now.version}") if asked else None
         if answer is None:
@@ -75,10 +75,10 @@ class MixedLearning:
 
 
 def inapplicable(declined: dict[tuple[str, str], State], now: Content) -> list[Change]:
-    """Returns changes to the knowledge base `now` that record techniques as failed attempts of the kind
-    `Inapplicable`: those that the model declined because they cannot be applied to the code that it was
-    shown. `declined` maps (name of a state, technique) to the state. Techniques that the knowledge base does
-    not have in that state are left out."""
+    """Returns changes to the knowledge base `now` by which techniques that the model declined count as failed
+    attempts of the kind `Inapplicable`. The model declines a technique that cannot be applied to the code
+    that it was shown. `declined` maps (name of a state, technique) to the state. Techniques that the
+    knowledge base does not have in that state are left out."""
     changes: list[Change] = []
     for (_, technique), state in declined.items():
         name = known_state(now, state)

@@ -1,6 +1,6 @@
-"""Removes from a candidate's code everything that could address the language model that reviews it: comments,
-strings, names of functions and types that the author chose, names that read as sentences, and text that is no
-code (such as what the preprocessor drops)."""
+"""Prepares a candidate's code for review by a language model: removes everything by which its author could
+address that model. Removed are comments, strings, names that the author chose for functions and types, names
+that read as sentences, and text that is no code (such as what the preprocessor drops)."""
 
 import re
 

@@ -1,5 +1,5 @@
-"""Decides which techniques the search is offered for a kernel: those of the knowledge base, those that the
-expert's rules can apply, and those that the language model proposes, which is asked when few are left."""
+"""Decides which techniques the search is offered for a kernel. They come from the knowledge base, from the
+expert's rules, and from the language model, which is asked for more when few are left to try."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

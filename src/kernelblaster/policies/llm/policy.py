@@ -198,10 +198,10 @@ class MixedPolicy:
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
         """Returns the kernels of a profiled candidate that can be optimized, the one with the largest
-        possible gain first, each with its performance state. The model or the expert's rules, as the cast
-        says, name the states; they see as much of the profile as the policy's `detail` allows. That much is
-        also kept for later prompts on this candidate, so `targets` must be called before `moves` and
-        `proposals`. `floor_bytes` is the least memory traffic of the task, in bytes."""
+        possible gain first, each with its performance state. States are named by the model or by the expert's
+        rules, as the cast says, from as much of the profile as the policy's `detail` allows. The same part of
+        the profile is kept for later prompts on this candidate, so `targets` must be called before `moves`
+        and `proposals`. `floor_bytes` is the least memory traffic of the task, in bytes."""
         profile = self.scene.visible(profile)
         self._seen[attempt.candidate.code] = _Seen(profile, floor_bytes)
         if self._cast.llm("state-extractor"):
@@ -246,8 +246,8 @@ class MixedPolicy:
 
     def update(self, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content) -> Sequence[Change]:
         """Returns the changes to make to the knowledge base `now`: what the model and the expert's rules
-        learned from `evaluation` and `gaps`, and as failed attempts of the kind `Inapplicable` the techniques
-        that the model declined since the last update."""
+        learned from `evaluation` and `gaps`. Techniques that the model declined since the last update are
+        added as failed attempts of the kind `Inapplicable`."""
         changes = self._learning.update(self.scene, evaluation, gaps, now)
         changes += inapplicable(self._inapplicable, now)
         self._inapplicable.clear()
@@ -267,9 +267,9 @@ class MixedPolicy:
     # Verifying softly
 
     def review(self, candidate: Candidate) -> Review:
-        """Returns the findings of a last check of a candidate that the judge found correct. The model makes
-        the check if it plays the soft verifier, else fixed rules do. The result may be that the candidate is
-        flagged or rejected."""
+        """Checks a candidate that the judge found correct a last time, and returns the verdict (nothing
+        found, flagged or rejected) with the findings. The model makes the check if it plays the soft
+        verifier, else fixed rules do."""
         if self._cast.llm("soft-verifier"):
             return review_by_model(self.scene, candidate)
         return review_by_rules(self.scene, candidate)

@@ -48,9 +48,9 @@ def rival_of(timing: Timing | None) -> str:
 
 
 def precision(task: Task) -> str:
-    """Returns the words on TF32 for the sentence of a prompt that forbids lower precisions: ", nor TF32". If
-    PyTorch itself uses TF32 for the convolutions of this task, the words add that convolutions may. Empty if
-    the task is not in float32 or has no matrix product."""
+    """Returns the words on TF32 that end a prompt's sentence against lower precisions: ", nor TF32" or, if
+    PyTorch itself uses TF32 for the convolutions of this task, ", nor TF32 (except in convolutions, ...)".
+    Empty if the task is not in float32 or has no matrix product."""
     if task.dtype != "float32" or (task.kind == "module" and not PRODUCT.search(task.source)):
         return ""
     if expected_rounding(task) == "none":

@@ -67,8 +67,9 @@ WITH_A_MODEL: Mapping[Role, Player] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Cast:
-    """Who plays each role: `expert` (its rules) or `llm` (the language model). If the initial writer is
-    `expert`, the model still writes the first candidate of tasks for which the expert has no kernels."""
+    """Who plays each role, in `players`: `expert` (its rules) or `llm` (the language model). If the initial
+    writer is `expert`, the model still writes the first candidate of tasks for which the expert has no
+    kernels."""
 
     players: Mapping[Role, Player]
 
@@ -84,9 +85,9 @@ class Cast:
 
 def cast_of(texts: Sequence[str], *, usual: bool = True) -> tuple[Cast, list[str]]:
     """Parses texts of the form `ROLE=expert`, `ROLE=llm` or `ROLE=KIND:NAME` (a model of its own for that
-    role). Returns who plays each role, and those of the texts that name a model. Roles that no text mentions
-    are played as WITH_A_MODEL says, or all by the expert's rules if `usual` is False. Raises
-    KernelBlasterError for a malformed text."""
+    role). Returns (who plays each role, the texts of the third form). Roles that no text mentions are played
+    as WITH_A_MODEL says, or all by the expert's rules if `usual` is False. Raises KernelBlasterError for a
+    malformed text."""
     players: dict[Role, Player] = dict(WITH_A_MODEL) if usual else dict.fromkeys(ROLES, "expert")
     named = []
     for text in texts:

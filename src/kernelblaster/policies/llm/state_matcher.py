@@ -1,5 +1,5 @@
-"""The state matcher, a role of the language model: it decides which performance state of the knowledge base,
-if any, a kernel's state is the same as."""
+"""The state matcher, a role of the language model: for a kernel's performance state, it tells which state of
+the knowledge base is the same, if any."""
 
 from pydantic import BaseModel, Field
 
@@ -21,8 +21,8 @@ class Matched(BaseModel):
 
 
 def match_by_model(scene: Scene, state: State) -> State:
-    """Returns the performance state under the name of the state in the knowledge base that the model finds to
-    be the same. Returns it unchanged if its own name is known already, if the model finds none that is the
+    """Asks the model which state of the knowledge base is the same as `state`. Returns `state` with that
+    state's name. Returns it unchanged if its own name is known already, if the model finds none that is the
     same, or if there is no usable answer (the caller then uses the nearest one by distance)."""
     content = scene.session.memory.now()
     if state.name in content.states or not content.living:

@@ -50,8 +50,8 @@ class PartResults:
     result for each part to memory; a second one reads them. `name` is the reduction's name, and `own` loads
     the result of one part. `beside` is (name, load) of what each part computed in addition (see
     `Combine.companion`); None if nothing. `members` is the number of elements of one part, `whole` that of
-    all parts together. `chosen(stage)` loads the result of a single part; its number is the result of the
-    reduction named `stage`."""
+    all parts together. `chosen(stage)` loads the result of one part only: the part whose number is the result
+    of the reduction `stage`."""
 
     name: str
     own: Load
@@ -137,7 +137,8 @@ class Combine:
         return const(running.element, running.stage, of)
 
     def of_parts(self, parts: PartResults) -> tuple[list[PartStage], Expression]:
-        """Returns how the results of the parts of a split reduction are combined, as (further reductions over
-        the parts, each as (name, combine, element); the expression of the final result, which may use the
-        results of these reductions). `parts` loads the results of the parts."""
+        """Returns how the result of a split reduction follows from the results of its parts, which `parts`
+        loads. It is a pair: ([(name, combine, element), ...], final). The list has further reductions over
+        the parts, each of which combines `element` by `combine`. `final` is the expression of the result; in
+        it, Reduced(name) stands for the result of a reduction in the list."""
         return [(parts.name, self, parts.own)], Reduced(parts.name, self.result_kind(parts.own.kind))

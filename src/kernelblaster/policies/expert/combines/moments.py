@@ -42,9 +42,9 @@ NAN_MAX = DeviceFunction("nan_max", header("nan_extremes"))
 class Moments(Combine):
     """The reduction to the sum of the squared differences of the elements from their mean; the result is at
     least 0. The accumulator has the sum of the elements and the sum of their squares, both in double.
-    Arithmetic in double is slow: where elements come as vectors, a thread sums several vectors in the
-    elements' own type first, as differences from one of these elements, and then adds those sums to the
-    accumulator."""
+    Arithmetic in double is slow. Where elements come as vectors, a thread therefore takes several vectors
+    together: it subtracts one of their elements from all, sums in the elements' own type, and only then adds
+    to the accumulator."""
 
     @property
     def companion(self) -> tuple[str, Combine]:

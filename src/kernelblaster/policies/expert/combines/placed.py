@@ -85,10 +85,10 @@ class PlaceOf(Combine):
         return _functor(f"First{name}", better, tie)
 
     def take(self, running: Running, into: Term, value: Term) -> list[Statement]:
-        """Returns C++ statements that compare the element `value`, whose index is `running.place`, with the
-        best element so far, which the accumulator `into` holds with its index. If `value` is better, it
-        replaces that element, and its index the other index. Unless the field `last` is set, each thread must
-        visit its elements in ascending order, so that of equal elements the first one stays."""
+        """Returns C++ statements that compare the element `value`, at the index `running.place`, with the
+        best element so far. The accumulator `into` holds that best element and its index. If `value` is
+        better, `value` and its index are stored there instead. Unless the field `last` is set, each thread
+        must visit its elements in ascending order, so that of equal elements the first one stays."""
         if self.last:
             return [assign(into, Call(self.join(), (into, self.single(running, value))))]
         found = Local(f"{running.stage}_value")

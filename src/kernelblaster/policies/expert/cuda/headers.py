@@ -36,8 +36,9 @@ def header(name: str) -> Header:
 
 
 def in_order(needed: Iterable[Header]) -> list[Header]:
-    """Returns the `needed` headers and all that they include, each after its own includes. Only the first of
-    several headers with the same name is returned; it comes after what any of them includes."""
+    """Returns the `needed` headers and all headers that they include, in an order in which each one comes
+    after those that it includes. Of several headers with the same name, only the first is returned; it comes
+    after the includes of all of them."""
     includes: dict[str, dict[Header, None]] = {}
     waiting = list(needed)
     first = list(waiting)

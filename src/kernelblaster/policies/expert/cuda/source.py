@@ -108,9 +108,10 @@ def host_function_text(head: str, body: Body, types: Mapping[str, str], last: st
 def printed(
     body: Body, given: Iterable[str], declared: Iterable[str]
 ) -> tuple[dict[str, str], Printer, list[str]]:
-    """Prints the statements `body` of a function, and returns (new names of parameters, the printer used, the
-    lines of text). A parameter in `given` is renamed, from x to x_given, if the body declares a variable of
-    the same name or the name is in `declared`; the first result maps its old name to the new one."""
+    """Prints the statements `body` of a function; returns (renamed parameters, the printer used, the lines of
+    text). `given` are the names of the function's parameters, `declared` further names that they must not
+    have. A parameter x is renamed to x_given if `x` is in `declared`, or if the body declares a variable `x`;
+    the first result maps each such old name to the new one."""
     printer = Printer({})
     lines = printer.body(body)
     taken = printer.declared | set(declared)

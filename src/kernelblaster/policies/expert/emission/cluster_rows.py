@@ -84,10 +84,10 @@ def head(schedule: ClusterRows, total: Term) -> list[Statement]:
 
 
 def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
-    """Returns C++ statements that declare `next`, the number of the row that the cluster processes next, and
-    `more`, which is true if `next` is below `total`, the number of rows. If `more`, the thread also arrives
-    at the cluster barrier. `row` is the name of the variable with the number of the current row, `number` its
-    C++ type."""
+    """Returns C++ statements that declare two variables. `next` is the number of the row that the cluster
+    processes next; `more` is true if there is such a row, that is if `next` is below `total`, the number of
+    rows. If `more`, the thread also arrives at the cluster barrier. `row` is the name of the variable with
+    the number of the current row, `number` its C++ type."""
     return [
         const(number, NEXT.name, Local(row) + GRID / BLOCKS),
         const(BOOL, "more", NEXT < total),
@@ -176,9 +176,9 @@ def over_registers(
 ) -> Statement:
     """Returns the C++ loop that executes the statement `take` for each vector that a thread has in registers.
     `start` is the number of the thread's first vector, of the C++ type `number`. Bounds checks are left out
-    if every thread has all of its vectors. `following` maps names of tensors to addresses in the next row;
-    after the use of a vector of such a tensor, it is overwritten by the vector at that address. It is empty
-    if there is no next row."""
+    if every thread has all of its vectors. `following` maps names of tensors to addresses in the next row,
+    and is empty if there is no next row. Once a vector of such a tensor has been used, the vector at that
+    address is read into the same registers."""
     held = [when(MORE, assign(Local(f"{n}_held")[K], read(place))) for n, place in following.items()]
     taken = [take, *held]
     sure, unsure = (over_packs(number, HELD, start, found) for found in (taken, [when(AT < PACKS, *taken)]))
@@ -189,11 +189,13 @@ def over_shared(
     number: CudaType, before: Term | None, take: Statement, following: Mapping[str, Term]
 ) -> list[Statement]:
     """Returns the C++ loops that execute the statement `take` for each vector that a thread has in shared
-    memory. `before` is how many vectors of the slice come before the first of these, because they are in
-    registers; None if there are none. Vectors are taken in batches, each as soon as its asynchronous copies
-    have arrived. `following` maps names of tensors to addresses in the next row: if it is not empty, the
-    loops do not wait for copies, and after its use each vector is overwritten by an asynchronous copy from
-    there. `number` is the C++ type of vector numbers."""
+    memory. Vectors are taken in batches. `before` is how many vectors of the block's slice come before the
+    first of these, because they are in registers; None if there are none. `number` is the C++ type of vector
+    numbers.
+
+    `following` maps names of tensors to addresses in the next row. It is empty if there is no next row: each
+    batch is then taken as soon as its asynchronous copies have arrived. Otherwise the loops do not wait for
+    copies, and each vector, once used, is overwritten by an asynchronous copy from the next row."""
     moved: Operand = 0 if before is None else before
     here = const(number, "at", BEGIN + THREAD_IN_ROW + moved + K * THREADS)
     copies = [

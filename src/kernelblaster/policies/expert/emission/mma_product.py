@@ -113,9 +113,9 @@ class TensorKernel:
         return self._index(self.nest().blocks())
 
     def shape(self) -> tuple[int, ...]:
-        """Returns the template arguments of the device functions that multiply tiles, four numbers: rows and
-        columns of the results of a block, how many tiles along the K axis are in shared memory at once, and
-        into how many half-precision numbers each element is split."""
+        """Returns the template arguments of the device functions that multiply tiles, as four numbers: the
+        rows of the results of a block; their columns; how many tiles along the K axis are in shared memory at
+        once; and the number of half-precision numbers into which each element is split."""
         return self.tile.block_m, self.tile.block_n, self.tile.stages, self.left.terms
 
     def counts(self) -> list[Statement]:
@@ -131,8 +131,9 @@ class TensorKernel:
         return [const(INT64, name, self._index(value)) for name, value in found.items()]
 
     def block_place(self) -> list[Statement]:
-        """Returns C++ statements that compute from the block's number which tile of which matrix it computes:
-        the variables `block_row` and `block_column`, and `batch` if there are several matrices."""
+        """Returns C++ statements that declare which tile of the results a block computes: its `block_row` and
+        `block_column`, and the number `batch` of the matrix if there are several. They are computed from the
+        block's number."""
         product = self.product
         outer = ([product.part] if product.part else []) + list(product.batch)
         found: list[Statement] = []

@@ -33,10 +33,10 @@ def unravel(
 def unravel_term(
     linear: Term, axes: Iterable[Axis], names: set[str], sizes: Sizes, *, narrow: bool
 ) -> list[Statement]:
-    """Returns C++ statements that declare the variables of those `axes` that are in `names`, and compute them
-    from `linear`, the C++ expression of the row-major linear index over all `axes` (the last axis varies
-    fastest). `narrow` says that all numbers fit in 32 bits; divisors are then cast to unsigned. `sizes` are
-    the names of tensor sizes."""
+    """Returns C++ statements that declare variables of `axes` and compute them from `linear`, the C++
+    expression of the row-major linear index over all `axes` (the last axis varies fastest). Only axes named
+    in `names` are declared. `narrow` says that all numbers fit in 32 bits; divisors are then cast to
+    unsigned. `sizes` are the names of tensor sizes."""
     found: list[Statement] = []
     inner = indices.ONE
     listed = list(axes)

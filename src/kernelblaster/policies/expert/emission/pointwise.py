@@ -1,5 +1,5 @@
-"""Emits pointwise kernels, in which a thread has one element, or vectors of neighbouring elements, each of
-which it loads and stores with one instruction."""
+"""Emits pointwise kernels. A thread has one element, or vectors of neighbouring elements; it loads and stores
+each vector with one instruction."""
 
 from dataclasses import replace
 

@@ -67,9 +67,9 @@ REST = Local("REST")
 
 
 def pack_range(rows: RowWriter) -> list[Statement]:
-    """Returns C++ statements that declare which vectors the threads that share a row process: those numbered
-    from `begin` to below `packs`. `begin` is declared only if the row is cut into parts or shared by the
-    blocks of a cluster; otherwise they begin at 0."""
+    """Returns C++ statements that declare `begin` and `packs`: the threads that share a row process its
+    vectors numbered from `begin` to below `packs`. `begin` is left out if it is 0, that is unless the row is
+    cut into parts or shared by the blocks of a cluster."""
     outer, *rest = rows.kernel.reduced
     step = indices.product(axis.extent for axis in rest)
     end = rows.index(indices.multiply(outer.end, step))
@@ -133,8 +133,8 @@ Moved = TypeVar("Moved", bound=Load | Gather | Store)
 def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
     """Rewrites the indices of `moved`, a load or store of a vector, so that its address needs as few loop
     variables as possible. Returns (the rewritten load or store, the names of the loop variables that its
-    indices use). If the tensor is contiguous along the whole row, that is a single one, the number of the
-    element within the row."""
+    indices use). If the tensor is contiguous along the whole row, there is only one such name: that of the
+    number of the element within the row (RUNNING)."""
     address = indices.row_major(moved.position, rows.plan.buffers[moved.buffer].shape)
     values = rows.straight(address)
     if values and not isinstance(moved, Gather) and moved not in rows.access.guards:
@@ -162,8 +162,9 @@ def _takes_at(rows: RowWriter) -> LambdaParameter:
 
 def places(rows: RowWriter) -> list[Statement]:
     """Returns the C++ declarations of a lambda `place_<name>` for each tensor that a cluster keeps in
-    registers and shared memory. The lambda takes the number of a vector (in a persistent cluster, the number
-    of a row before it) and returns the address of that vector in global memory. Empty without a cluster."""
+    registers and shared memory; empty without a cluster. The lambda returns the address of a vector in global
+    memory. Its argument is the vector's number; in a persistent cluster, which has several rows, it has two
+    arguments: the number of the row, then that of the vector."""
     found: list[Statement] = []
     row = (LambdaParameter(*rows.row),) if rows.persistent else ()
     for load, name in rows.kept.items() if rows.cluster > 1 else ():
@@ -184,9 +185,9 @@ def _place(rows: RowWriter, name: str, row: Term | None = None) -> Term:
 
 def readers(rows: RowWriter) -> list[Statement]:
     """Returns the C++ declarations of a lambda `read_<name>` for each tensor that is read in vectors. The
-    lambda takes the number of a vector and returns the vector, or zeros where the load is needed only on one
-    side of a boundary and the vector is on the other side. If rows are unaligned, there also is a lambda
-    `one_<name>` that reads a single element."""
+    lambda takes the number of a vector and returns the vector. A load may be needed only on one side of a
+    boundary (guards.py); for a vector on the other side, the lambda returns zeros. If rows are unaligned,
+    there also is a lambda `one_<name>` that reads a single element."""
     found: list[Statement] = []
     streaming = rows.schedule.streaming
     for load, name in rows.access.reads.items():
@@ -217,8 +218,8 @@ def _fails(rows: RowWriter, guard: Guard) -> Term:
 
 def keeping(rows: RowWriter) -> list[Statement]:
     """Returns C++ statements that load the vectors which several passes over the row need, and keep them in
-    registers; in a cluster also in shared memory. There are none if the schedule keeps no vectors, except in
-    a cluster, where the blocks still wait for each other."""
+    registers; in a cluster also in shared memory. Empty if the schedule keeps no vectors. In a cluster there
+    always is one statement, by which the blocks wait for each other."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
@@ -274,9 +275,9 @@ def _kept_packs(
 
 
 def each(rows: RowWriter, *, last: bool = False) -> Statement:
-    """Returns the C++ declaration of a lambda `each`, which takes a function and calls it once for every
-    vector of the row that this thread processes. With `last`, the lambda is named `last` instead. It is meant
-    for a persistent cluster's last pass over a row: it also starts to load the vectors of the next row."""
+    """Returns the C++ declaration of a lambda that calls a function, its argument, for every vector of the
+    row that this thread processes. The lambda is named `each`. With `last` it is named `last`, and also
+    starts to load the vectors of the next row: that is for a persistent cluster's last pass over a row."""
     names = list(rows.access.reads.values())
     ends = rows.unaligned is not None
     at: Term = HEAD + cast(INT64, AT) * WIDTH if ends else AT

@@ -37,8 +37,9 @@ class RowWriter(RowKernel):
 
     @property
     def unaligned(self) -> Index | None:
-        """The offset in elements at which a row begins in memory, as a symbolic index, if rows do not start
-        at aligned addresses and therefore need the code of unaligned_rows.py; None otherwise."""
+        """Where a row begins in memory, as an offset in elements, if rows need the code of unaligned_rows.py
+        because they do not start at aligned addresses (see `RowKernel.start`). None if they do not need
+        it."""
         return self.start(self.schedule.vector_width)
 
     @property

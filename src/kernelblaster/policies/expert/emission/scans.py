@@ -1,6 +1,6 @@
-"""Emits scans (a result for each prefix along an axis, such as cumulative sums), in three layouts: each by a
-single thread; along memory by the warps of a block (device_code/scan_chunk.cuh); or across memory, by threads
-that go down neighbouring columns."""
+"""Emits scans (a result for each prefix along an axis, such as cumulative sums) in three layouts. In the
+first one, a single thread does a whole scan. Scans along memory are done by the warps of a block
+(device_code/scan_chunk.cuh), scans across memory by threads that go down neighbouring columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

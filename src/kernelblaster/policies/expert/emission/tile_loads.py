@@ -95,10 +95,10 @@ class TileLoads:
 
     @property
     def width(self) -> int:
-        """How many elements a thread reads with one instruction, 4 or 1. It is 4 only if the operand is read
-        as it is in memory, contiguous and aligned in the primary workload, and if threads compute several
-        rows of results. It is 1 for asynchronous copies of operands that are contiguous along K, because
-        these are transposed on their way to the tile."""
+        """How many elements a thread reads with one instruction, 4 or 1. It is 4 if threads compute several
+        rows of results and the operand is read as it is in memory, contiguous and aligned in the primary
+        workload. Even then it is 1 for an operand that is contiguous along K and copied asynchronously: its
+        elements must be transposed on their way to the tile, so that each is copied by itself."""
         if self.tile.thread_m == 1 or self.operand.plain is None or self.operand.along is None:
             return 1
         if self.asynchronous and self.along_k:

@@ -76,11 +76,11 @@ def read_ends(packs: Mapping[str, CudaType], schedule: Rows) -> list[Statement]:
 
 
 def single(which: str, names: Sequence[str], held: Collection[str], schedule: Rows) -> Statement:
-    """Returns the C++ statement that calls the emitted function `take` with an element that lies in no
-    vector, of each tensor in `names`: one before the row's first vector if `which` is "head", behind its last
-    one if it is "tail". Elements of the tensors in `held` are in registers already. If fewer than 32 threads
-    (LINE) share a row under `schedule`, it is a loop, because a thread may then have several such
-    elements."""
+    """Returns the C++ statement that processes the elements of a row that lie in no vector: those before the
+    first vector if `which` is "head", those after the last one if it is "tail". It calls the emitted function
+    `take` with the element of each tensor in `names`. Tensors in `held` have theirs in registers already. A
+    thread has at most one such element if at least 32 threads (LINE) share a row under `schedule`; otherwise
+    the statement is a loop."""
     if _several(schedule):
         place = _place(which, ELEMENT)
         given = Do(call("take", place, *(call(f"one_{name}", place) for name in names)))

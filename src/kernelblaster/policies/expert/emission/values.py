@@ -60,8 +60,8 @@ def index_term(
     index: Index, sizes: Collection[str], lookup: Callable[[Expression], Term] | None = None
 ) -> Term:
     """Returns the C++ expression of a symbolic index. Names in `sizes` are parameters of the kernel, all
-    other names are its variables. `lookup` gives the C++ expression of a value within the index that is
-    itself read from a tensor; it may be None if there is no such value."""
+    other names are its variables. If the index contains values that are read from tensors, `lookup` gives the
+    C++ expression of such a value; otherwise it may be None."""
     match index.operator:
         case "int":
             return number(index.value)
@@ -84,11 +84,10 @@ class Values:
     """Turns the values that a kernel computes into C++ expressions. `sizes` are the names of tensor sizes;
     `real` is the C++ type of floating-point arithmetic.
 
-    `whole` is for kernels that go through memory in order: the position of the current element, an index for
-    each dimension. A tensor that is accessed at exactly this position needs no computed index;
-    `whole_element` gives the C++ expression of its element from the tensor's name. None for all other
-    kernels.
-    """
+    `whole` and `whole_element` are for kernels that go through memory in order. `whole` is the position of
+    the current element, an index for each dimension. A tensor that is accessed at exactly this position needs
+    no computed index: `whole_element` gives the C++ expression of its element, from the tensor's name. For
+    all other kernels, `whole` is None."""
 
     buffers: Mapping[str, Buffer]
     sizes: Collection[str]

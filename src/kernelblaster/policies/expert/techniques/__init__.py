@@ -1,21 +1,20 @@
 """The expert policy's optimization techniques, one file each; `load_techniques` collects them.
 
 A technique rewrites a plan: the kernels to be written, in launch order, each with a schedule, which says how
-its loops are mapped to threads. It changes how a kernel computes, never what, and does not see CUDA text. A
-file has
+its loops are mapped to threads. It changes how a kernel computes, never what, and does not see CUDA text.
+Every file has `APPLIES_TO`, the types of schedules (schedules/) whose kernels the technique can change, and
+one of these:
 
-- `APPLIES_TO`, the types of schedules (schedules/) whose kernels the technique can change,
-- and then either `REWRITES`, functions (kernel, plan, GPU) that return another kernel, or a `No` with the
-  reason why not. There is one function for each variant of the technique, the most promising first. With
-  `SINGLY = False`, a variant is only applied to all kernels at once, never to one alone,
-- or `PLAN_REWRITES`, the same for techniques that replace a kernel by several: these functions return a plan,
-- or, for techniques on whole plans, `apply(plan, gpu)`, which yields plans, and `why_not(plan)`, which
+- `REWRITES`: functions (kernel, plan, GPU) that return another kernel, or a `No` with the reason why
+  not. There is one function for each variant of the technique, the most promising first. With
+  `SINGLY = False`, a variant is only applied to all kernels at once, never to one alone.
+- `PLAN_REWRITES`: the same for techniques that replace a kernel by several; the functions return a plan.
+- `apply(plan, gpu)` and `why_not(plan)`, for techniques on whole plans. `apply` yields plans; `why_not`
   returns the reason why it yields none, or None.
 
 A file with `ARCHITECTURE` (such as `sm_90a`) is only for GPUs of that architecture. One with `GPU_ONLY` is
 not used on the emulator of PTX: either the emulator lacks its instructions, or candidates are compared there
-with a baseline on the host, which rounds in another way.
-"""
+with a baseline on the host, which rounds in another way."""
 
 import importlib
 import pkgutil

@@ -1,10 +1,9 @@
 """Implicit matrix product: a convolution on tensor cores, as a matrix product. The second operand, the
 windows of the input, is gathered into shared memory instead of being written to memory as a matrix before.
 
-A kernel before it packs the filters in the order in which they are used, padded with zeros. Each float32
-element is the sum of two TF32 numbers, so that results are as precise as in float32; the technique
-`tf32_operands` leaves out the second number.
-"""
+A separate kernel, launched first, packs the filters in the order in which they are used, padded with zeros.
+Each float32 element is the sum of two TF32 numbers, so that results are as precise as in float32; the
+technique `tf32_operands` leaves out the second number."""
 
 from dataclasses import replace
 from functools import partial

@@ -4,9 +4,10 @@ with a softmax between them.
 A block goes over the keys and keeps three things for each of its queries: the largest score so far, the sum
 of the weights, and the weighted sum of the values. Both sums are scaled down when a larger score comes
 (online softmax). Scores and weights are never in memory. Tiles of keys that the mask hides from all queries
-of a block are skipped. Kernels before it pack the operands: of float32, each element of a query or key as two
-float16 numbers, each of a value as three bfloat16 numbers (packing.py).
-"""
+of a block are skipped.
+
+Separate kernels, launched first, pack the operands (packing.py). If these are float32, an element of a query
+or key is packed as two float16 numbers, and an element of a value as three bfloat16 numbers."""
 
 from dataclasses import replace
 from functools import partial

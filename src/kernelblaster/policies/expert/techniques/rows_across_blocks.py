@@ -2,10 +2,10 @@
 thread-block cluster, which keep it in registers and shared memory between the passes over it (sm_90a only).
 
 The blocks of a cluster read the row once and exchange partial results. It is best if several blocks fit on an
-SM, so that some load while others store; elements for which shared memory then has no room are kept in
-registers. If only one block fits on an SM, clusters are persistent: they load their next row while they store
-the current one. Where possible, statistics are computed in one pass, so that one cluster barrier is enough.
-"""
+SM, because some of them then load while others store. Each of them has less shared memory, so that a part of
+the row is kept in registers. If only one block fits on an SM, clusters are persistent: they load their next
+row while they store the current one. Where possible, statistics are computed in one pass, so that one cluster
+barrier is enough."""
 
 from dataclasses import replace
 from functools import partial
@@ -113,10 +113,10 @@ class SmRoom:
         self._reserved = limits.reserved_shared_bytes + REDUCTION_BYTES  # for each block
 
     def split(self, shape: ClusterRows, share: int, grain: int, blocks: int) -> ClusterRows:
-        """Returns the layout `shape` with `shared_elements` and `register_elements` filled in, if each thread
-        has `share` elements of a row and `blocks` blocks run on an SM. As many elements as fit go to shared
-        memory, and as many of the rest as fit to registers, both in multiples of `grain`, the elements of a
-        vector. Elements that remain are not kept."""
+        """Returns the layout `shape` with `shared_elements` and `register_elements` filled in. Each thread
+        has `share` elements of a row, and `blocks` blocks run on an SM. As many of a thread's elements as fit
+        are kept in shared memory, as many of the rest as fit in registers, both in multiples of `grain`, the
+        elements of a vector. Elements that remain are not kept."""
         room = self._shared // blocks - self._reserved
         shared = min(share, room // (shape.threads * self._each * grain) * grain)
         room = min(MOST_REGISTERS, self._registers // (blocks * shape.threads)) - OTHER_REGISTERS

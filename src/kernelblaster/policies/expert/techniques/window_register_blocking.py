@@ -1,9 +1,9 @@
 """Window register blocking: a thread computes several neighbouring results of a pooling or a depthwise
-convolution, and reads each element under their windows once.
+convolution, a patch, and reads each element under their windows once.
 
-Along memory, a thread has as many results as let the lanes of a warp read neighbouring vectors. Along other
-dimensions in which windows overlap, it has so many that most of what it reads is shared by several results,
-but not so many that there are too few threads to fill the GPU.
+Along memory, a patch has as many results as come from one vector of 16 bytes, so that the lanes of a warp
+read neighbouring vectors. Along other dimensions in which windows overlap, larger patches share more of what
+is read. They are limited by a thread's registers and by the number of threads, which must still fill the GPU.
 """
 
 from collections.abc import Iterator

@@ -20,9 +20,9 @@ Technique = Callable[[OwnSource], Iterator[OwnSource]]
 
 
 def load_rewrites() -> dict[str, Technique]:
-    """Returns every technique of this folder by its name, which is the file's. Each is a function that gets a
-    source and yields the sources that one application of the technique can give. If it applies to several
-    kernels, the first of these has all of them rewritten; the others have one kernel rewritten each."""
+    """Returns every technique of this folder by its name, which is the file's. A technique is a function that
+    gets a source and yields the sources that one application can give. If it applies to several kernels, all
+    of these are rewritten in the first source, and only one in each further source."""
     rewrites: dict[str, Technique] = {}
     for file in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{file.name}")

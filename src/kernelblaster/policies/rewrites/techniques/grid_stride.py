@@ -1,5 +1,5 @@
-"""Grid-stride loop: launches fewer blocks, in which each thread processes several elements that lie as many
-indices apart as the grid has threads."""
+"""Grid-stride loop: launches fewer blocks, and lets each thread process several elements. The indices of a
+thread's elements are as far apart as the grid has threads."""
 
 from collections.abc import Iterator
 

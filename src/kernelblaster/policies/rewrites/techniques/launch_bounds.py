@@ -12,10 +12,10 @@ RESIDENT = 1536  # threads per SM that the second bound asks for
 
 
 def apply(source: OwnSource, kernel: Function) -> Iterator[OwnSource]:
-    """Yields two sources: one whose launch bounds give the block size alone, and one that also asks for as
-    many resident blocks on an SM as have 1536 threads together (RESIDENT), at least one. Nothing if the
-    kernel has launch bounds already, is never launched, or is launched with a block size that is not
-    constant."""
+    """Yields two sources. The launch bounds of the first give the number of threads of a block; those of the
+    second also ask for several blocks on an SM at once: 1536 (RESIDENT) divided by the number of threads, at
+    least one. Nothing if the kernel has launch bounds already, is never launched, or is launched with a block
+    size that is not constant."""
     header = source.tree.bytes[kernel.node.start_byte : kernel.body.start_byte]
     declarator = kernel.node.child_by_field_name("declarator")
     blocks = [block_of(source.tree, launch) for launch in source.tree.launches_of(kernel.name)]

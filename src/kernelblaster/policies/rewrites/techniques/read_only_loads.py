@@ -1,5 +1,5 @@
-"""Read-only loads: marks pointers that have no aliases as `__restrict__`, and as `const` where the kernel
-only reads, so that loads may use the read-only cache and be reordered. A second variant loads by `__ldg`."""
+"""Read-only loads: marks pointers without aliases as `__restrict__`, and as `const` if the kernel only reads
+through them. Loads may then use the read-only cache and be reordered. A second variant loads by `__ldg`."""
 
 import re
 from collections.abc import Iterator
