@@ -10,7 +10,14 @@ from kernelblaster.errors import KnowledgeError
 from kernelblaster.keeping.keeper_process import _reply
 from kernelblaster.keeping.named import NamedThings
 from kernelblaster.knowledge import KnowledgeBase
-from kernelblaster.knowledge.events import Retired, RolledBack
+from kernelblaster.knowledge.events import (
+    Provenance,
+    Retired,
+    Reverted,
+    Reweighed,
+    RolledBack,
+    StatesMerged,
+)
 from kernelblaster.knowledge.initial import start_knowledge
 from kernelblaster.knowledge.kept import KeptKnowledge, open_knowledge
 from kernelblaster.knowledge.seed import plant
@@ -89,9 +96,36 @@ def test_a_copy_is_made_where_the_user_said(where: str, tmp_path: Path) -> None:
         start_knowledge(where, tmp_path / "elsewhere.db")
 
 
-@pytest.mark.parametrize(
-    "change", [RolledBack(version=0), Retired(state="slow", technique="tile", reason="x")]
-)
+def test_a_search_tidies_it(where: str, tmp_path: Path) -> None:
+    """As a search does it after every iteration in which the version passed a multiple of 500."""
+    with open_knowledge(where) as kept, KnowledgeBase(tmp_path / "own.db") as own:
+        for knowledge in (kept, own):
+            fill(knowledge)
+            knowledge.add_state(state("slower"))
+            knowledge.take_over(
+                [
+                    (Retired(state="slow", technique="tile", reason="x"), Provenance(run="r"), "1"),
+                    (Reweighed(entries=(("slow", "tile"),), factor=0.5), Provenance(run="r"), "2"),
+                    (StatesMerged(state="slower", into="slow"), Provenance(run="r"), "3"),
+                ]
+            )
+        assert kept.content().entries == own.content().entries
+        assert (
+            kept.content().entries["slow"]["tile"].retired == "x"
+            and kept.content().resolve("slower") == "slow"
+        )
+
+
+def test_what_a_rejected_candidate_taught_is_withdrawn(where: str) -> None:
+    with open_knowledge(where) as kept:
+        fill(kept)
+        kept.observe("slow", "tile", 3.0, Provenance(run="r", candidate="rejected"))
+        assert kept.withdraw(lambda event: event.provenance.candidate == "rejected") == 1
+        assert kept.content().entries["slow"]["tile"].evidence.total.seen == 1
+        assert kept.withdraw(lambda event: event.provenance.candidate == "rejected") == 0
+
+
+@pytest.mark.parametrize("change", [RolledBack(version=0), Reverted(version=1)])
 def test_what_no_search_does_is_refused(where: str, change: Any) -> None:
     with open_knowledge(where) as kept:
         fill(kept)

@@ -15,7 +15,7 @@ from kernelblaster.errors import KnowledgeError
 from kernelblaster.knowledge.content import Content, content_of
 from kernelblaster.knowledge.content_changes import ContentChanges, updated
 from kernelblaster.knowledge.event_rows import Fresh
-from kernelblaster.knowledge.events import KNOWLEDGE, Change, KnowledgeEvent, Provenance
+from kernelblaster.knowledge.events import SEARCHED, Change, KnowledgeEvent, Observed, Provenance
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.rows import event_of
 from kernelblaster.knowledge.versioned_content import NOBODY
@@ -43,10 +43,9 @@ def copy_kept(where: str, target: Path) -> None:
 
 class KeptKnowledge(KnowledgeBase):
     """The knowledge base at `where` (a path or URL), which the keeper (another process) has open for this
-    one; the keeper makes it if there is none and `create` is set. Its content can be read, and what searches
-    learn about kernels can be recorded. All else raises KnowledgeError: rolling back, reverting, withdrawing,
-    rebuilding, and changes that only tidy the knowledge base (merged states, retired techniques, lowered
-    weights)."""
+    one; the keeper makes it if there is none and `create` is set. Its content can be read. What searches
+    learn, and what they tidy (merged states, retired techniques, lowered weights), can be recorded, and
+    results of attempts can be withdrawn. Rolling back, reverting and rebuilding raise KnowledgeError."""
 
     def __init__(self, where: str, create: bool = True) -> None:
         self._where = where
@@ -83,10 +82,14 @@ class KeptKnowledge(KnowledgeBase):
         rows = [(change.model_dump_json(), _text(provenance), uid) for change, provenance, uid in known]
         return int(self._call("take_over", known=rows)["taken"])
 
+    def withdraw(self, concerned: Callable[[KnowledgeEvent], bool]) -> int:
+        found = [e.version for e in self.log() if isinstance(e.change, Observed) and concerned(e)]
+        return int(self._call("withdraw", versions=found)["withdrawn"]) if found else 0
+
     def _write(self, *_: object) -> NoReturn:
         raise KnowledgeError(f"{self.name}: is kept by another process; use `kernelblaster kb`.")
 
-    rollback = revert = withdraw = rebuild = rebuilt = _write  # type: ignore[assignment]
+    rollback = revert = rebuild = rebuilt = _write  # type: ignore[assignment]
 
     def _call(self, call: str, **more: Any) -> dict[str, Any]:
         """Sends the request `call` with the arguments `more` to the keeper, the process that has the
@@ -105,14 +108,15 @@ class KnowledgeKeeper:
 
     def reply(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Carries out a request of another process and returns the reply; both are JSON data. The request
-        says by its key `call` what to do: "open", "changes", "events", "record", "take_over", "copy" or
-        "close". Raises KnowledgeError if that fails or the request is malformed or unknown."""
+        says by its key `call` what to do: "open", "changes", "events", "record", "take_over", "withdraw",
+        "copy" or "close". Raises KnowledgeError if that fails or the request is malformed or unknown."""
         calls: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "open": self._opened,
             "changes": lambda asked: {"rows": self._base().changes(int(asked["since"]))},
             "events": self._events_between,
             "record": self._recorded,
             "take_over": self._taken_over,
+            "withdraw": self._withdrawn,
             "copy": self._copied,
             "close": self._closed,
         }
@@ -161,6 +165,10 @@ class KnowledgeKeeper:
         ]
         return {"taken": self._base().take_over(known)}
 
+    def _withdrawn(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        versions = frozenset(int(version) for version in asked["versions"])
+        return {"withdrawn": self._base().withdraw(lambda event: event.version in versions)}
+
 
 def _asked(where: str, call: str, **more: Any) -> dict[str, Any]:
     """The keeper's reply to the request `call`, with the arguments `more`, to the knowledge base at `where`.
@@ -173,9 +181,9 @@ def _asked(where: str, call: str, **more: Any) -> dict[str, Any]:
 
 def _change(text: str) -> Change:
     """The change in a JSON text. Raises ValueError if it is malformed or of a kind that searches do not
-    record (a merge, rollback, ...)."""
+    record (a rollback, a reversion)."""
     change = _changes.validate_json(text)
-    if not isinstance(change, KNOWLEDGE):
+    if not isinstance(change, SEARCHED):
         raise ValueError(change.kind)
     return change
 

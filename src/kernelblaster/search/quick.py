@@ -38,7 +38,7 @@ class Quick:
         first = self._policy.initial(task)
         left = self._ordered(list(islice(self._attempts(first), MODELLED)))
         judging = self._session.judging
-        for attempt in [*left, first][:JUDGED]:
+        for attempt in [*left[: JUDGED - 1], first]:
             evaluation = judging.judge(attempt.candidate)
             if isinstance(evaluation.outcome, CORRECT):
                 return Best(attempt.candidate, evaluation, attempt.applied, "one recipe was wanted")

@@ -187,7 +187,7 @@ class Memory:
                 (
                     Observed(state=state, technique=technique, result="Rejected", before=step.before),
                     self._provenance(step),
-                    sha256(f"{self._run.id}/rejected/{code}/{technique}".encode()).hexdigest(),
+                    sha256(f"{self._run.id}/rejected/{code}/{state}/{technique}".encode()).hexdigest(),
                 )
                 for (state, technique), step in rejected.items()
             ]
