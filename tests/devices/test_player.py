@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelblaster.devices import player_process
 from kernelblaster.devices.device import CandidateDied, CandidateHung
 from kernelblaster.devices.native_build import launcher_executable
 from kernelblaster.devices.player_process import PlayerPool, PlayerProcess, start_player
@@ -44,14 +45,14 @@ def say(text):
 """
 
 
-def script(tmp_path: Path, body: str) -> PlayerProcess:
+def script(tmp_path: Path, body: str, *, computes: bool = False) -> PlayerProcess:
     """A Python program that speaks, or fails to speak, the protocol. It is put in place whole: one that was
     started before may be about to read it."""
     program, new = tmp_path / "player.py", tmp_path / "new.py"
     new.write_text(PROGRAM.format(python=sys.executable, body=body))
     new.chmod(0o755)
     new.replace(program)
-    return start_player(program, [], {})
+    return start_player(program, [], {}, computes=computes)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,33 @@ def test_a_process_that_breaks_the_protocol_died(tmp_path: Path, body: str, mess
 
 def test_a_process_that_does_not_answer_hangs(tmp_path: Path) -> None:
     player = script(tmp_path, "time.sleep(60)")
+    with pytest.raises(CandidateHung):
+        player.command("time 1", 0.2)
+    assert player.reap(2.0)
+
+
+def test_one_that_computes_is_not_ended_by_what_else_the_machine_does(tmp_path: Path) -> None:
+    """It uses half a second of processor time in more than a second, as where two others share its core."""
+    body = """line()
+end = time.monotonic() + 30
+while time.process_time() < 0.5 and time.monotonic() < end:
+    went = time.process_time()
+    while time.process_time() < went + 0.01: pass
+    time.sleep(0.02)
+say('{"done": 1}')
+time.sleep(9)"""
+    player = script(tmp_path, body, computes=True)
+    assert player.command("call 1", 0.8) == {"done": 1}
+    player.kill()
+    player = script(tmp_path, body.replace("0.5", "9"), computes=True)
+    with pytest.raises(CandidateHung):
+        player.command("call 1", 0.3)
+    assert player.reap(2.0)
+
+
+def test_one_that_computes_nothing_hangs_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(player_process, "BUSY", 3)
+    player = script(tmp_path, "time.sleep(60)", computes=True)
     with pytest.raises(CandidateHung):
         player.command("time 1", 0.2)
     assert player.reap(2.0)

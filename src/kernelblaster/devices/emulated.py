@@ -97,7 +97,7 @@ class EmulatedDevice:
     def start(self, binary: Path) -> "EmulatedRunner":
         arena = self.arena()
         assert self._memory is not None
-        player = start_player(self._executable, [], {})
+        player = start_player(self._executable, [], {}, computes=True)
         try:
             runner = EmulatedRunner(
                 player,

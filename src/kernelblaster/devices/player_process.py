@@ -16,6 +16,7 @@ from typing import Any
 from kernelblaster.confinement.tool_starter import StartedTool
 from kernelblaster.devices.device import CandidateDied, CandidateHung
 from kernelblaster.errors import DeviceLost
+from kernelblaster.processes.processor_time import BUSY, processor_seconds
 
 START_LIMIT_S = 60.0
 MOST_ANSWER = 64 << 20
@@ -25,10 +26,19 @@ DESCRIPTORS_AT_ONCE = 128  # that one message of a local socket may carry
 class PlayerProcess:
     """Controls one player (a process that replays recorded launches) over `channel`, a local socket: one line
     of text for each command, one JSON line for each answer. It takes commands once `wait_ready` has returned;
-    it may die at any command, since it runs a candidate's kernels."""
+    it may die at any command, since it runs a candidate's kernels. `computes`: it does its work on the CPU.
+    A limit then ends it only once it has used that much processor time, or after 20 times as long by the
+    clock (BUSY), so that other programs on a busy machine do not make a candidate hang."""
 
-    def __init__(self, process: "subprocess.Popen[bytes] | StartedTool", channel: socket.socket) -> None:
+    def __init__(
+        self,
+        process: "subprocess.Popen[bytes] | StartedTool",
+        channel: socket.socket,
+        *,
+        computes: bool = False,
+    ) -> None:
         self._process = process
+        self._computes = computes
         self._channel = channel
         self._buffer = b""
         self._ready: dict[str, Any] | None = None
@@ -103,10 +113,16 @@ class PlayerProcess:
     def _read(self, limit_s: float) -> dict[str, Any]:
         """The player's next answer, a JSON object. Raises CandidateHung after `limit_s` seconds,
         CandidateDied if the process ends or sends something else."""
-        deadline = time.monotonic() + limit_s
+        start = time.monotonic()
+        done = processor_seconds(self.pid) if self._computes else 0.0
+        deadline = start + limit_s
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._channel], [], [], left)[0]:
+                missing = limit_s - (processor_seconds(self.pid) - done) if self._computes else 0.0
+                deadline = min(time.monotonic() + missing, start + BUSY * limit_s)
+                if missing > 0 and deadline > time.monotonic():
+                    continue
                 raise CandidateHung(limit_s)
             with self._or_died():
                 piece = self._channel.recv(1 << 16)
@@ -141,10 +157,12 @@ def ended(code: int) -> str:
     return f"called exit with code {code}"
 
 
-def start_player(executable: Path, options: Sequence[str], environment: dict[str, str]) -> PlayerProcess:
+def start_player(
+    executable: Path, options: Sequence[str], environment: dict[str, str], *, computes: bool = False
+) -> PlayerProcess:
     """Starts `executable`, a player (a process that replays recorded launches), with these command-line
     options and only the variables of `environment`; it takes commands on its standard input, a socket. Does
-    not wait until it is ready."""
+    not wait until it is ready. `computes` as in `PlayerProcess`."""
     mine, theirs = socket.socketpair()
     process = subprocess.Popen(
         [str(executable), *options],
@@ -156,7 +174,7 @@ def start_player(executable: Path, options: Sequence[str], environment: dict[str
         start_new_session=True,
     )
     theirs.close()
-    return PlayerProcess(process, mine)
+    return PlayerProcess(process, mine, computes=computes)
 
 
 class PlayerPool:

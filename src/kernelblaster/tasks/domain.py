@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 import torch
 
+from kernelblaster.processes.processor_time import WorkLimit
 from kernelblaster.records import Tensor, Workload
 from kernelblaster.tasks.arrangements import SAFE
 from kernelblaster.tasks.cuda_file import CudaFile
@@ -21,7 +22,6 @@ from kernelblaster.tasks.distributions import LANDMARKS, OCTAVES, PLANTED, Distr
 from kernelblaster.tasks.operators import Operators
 from kernelblaster.tasks.reference import ModuleReference
 from kernelblaster.tasks.values import equalize, fill, shuffle
-from kernelblaster.tasks.work_limit import WorkLimit
 
 DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
 LIMIT_S = 2.0

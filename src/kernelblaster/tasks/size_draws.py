@@ -15,6 +15,7 @@ from random import Random
 from typing import Literal
 
 from kernelblaster.errors import BadTask
+from kernelblaster.processes.processor_time import WorkLimit
 from kernelblaster.records import Task, Tensor, Workload
 from kernelblaster.records.workload import WorkloadName
 from kernelblaster.tasks.derive import UnequalSizes, workload_of
@@ -22,7 +23,6 @@ from kernelblaster.tasks.facts import Facts, learn
 from kernelblaster.tasks.module_file import ModuleFile
 from kernelblaster.tasks.module_state import cast_of
 from kernelblaster.tasks.small import find_small
-from kernelblaster.tasks.work_limit import WorkLimit
 
 # few: a few hundred kilobytes, no extent below 4, and every size once in each octave up to the base's;
 # edge: some extents 1, 2 or 3; round: powers of two and multiples of 128, up to the base; tiled: multiples of

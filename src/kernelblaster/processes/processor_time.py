@@ -1,0 +1,34 @@
+"""Time limits that other programs on the machine do not shorten: they count processor time."""
+
+import os
+import time
+from pathlib import Path
+
+BUSY = 20  # times as long by the clock, then a limit ends in any case: who waits uses no processor
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class WorkLimit:
+    """`seconds` of processor time of the thread that makes it, from now on, and at most 20 times as many by
+    the clock (BUSY). What is done within it is the same on a busy machine as on a quiet one."""
+
+    def __init__(self, seconds: float) -> None:
+        self._processor_end = time.thread_time() + seconds
+        self._clock_end = time.monotonic() + BUSY * seconds
+        self.met = False
+
+    @property
+    def reached(self) -> bool:
+        """Whether the time is over. Once asked for after that, `met` is true: something was cut short."""
+        self.met = self.met or time.thread_time() > self._processor_end or time.monotonic() > self._clock_end
+        return self.met
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time in seconds that all threads of the process `pid` have used so far; infinite if there is
+    no such process, or the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+    except (OSError, ValueError, IndexError):
+        return float("inf")
