@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 from kernelblaster import survivors
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.settings import keeper_address
+from kernelblaster.variables import keeper_address
 
 LARGEST_BYTES = 64 << 20
 SHORT_S = 30.0

@@ -4,7 +4,6 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import track
 from rich.table import Table
 
 from kernelblaster.cli.confined import confine_command
@@ -75,6 +74,8 @@ def check(
     """Say whether tasks are fit to be scored; of one task, also its types and sizes, and which verbs will
     work on it. Exit code 1 if one is not fit."""
     confine_command([where], device="emulated")
+    from rich.progress import track
+
     from kernelblaster.tasks.fitness import fitness_of
 
     rows: list[tuple[str, Fitness]] = []
