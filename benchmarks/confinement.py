@@ -1,9 +1,10 @@
 """What confinement costs: starting a command, and a verdict, confined and not, in turns.
 
-python benchmarks/confinement.py [--rounds 10] [--out results/confinement.md]
+python benchmarks/confinement.py [--rounds 10] [--no-verdicts] [--before CHECKOUT] [--out FILE]
 
 Times are of processors (this process and its children), since others use the machine too; a ratio is the
-median of those of the rounds."""
+median of those of the rounds. With --before, the commands of an earlier checkout, not confined, take
+turns with these."""
 
 import argparse
 import json
@@ -12,7 +13,7 @@ import resource
 import statistics
 import subprocess
 import sys
-import time
+import tempfile
 from pathlib import Path
 
 from publish import publish
@@ -54,48 +55,82 @@ print(json.dumps({"call_ms": 1e3 * min(verdicts)}))
 """
 
 
-def spent(command: list[str]) -> tuple[float, float, str]:
-    """(seconds of processors, seconds, output) of a command."""
-    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, timeout=600)
-    wall = time.perf_counter() - begin
+COMMANDS = {
+    "`tasks show`": ["tasks", "show", TASK, "--header"],
+    "`tasks check`": ["tasks", "check", TASK],
+    "`evaluate` of a candidate that its text rules out": [
+        "evaluate",
+        TASK,
+        "RULED_OUT",
+        "--device",
+        "emulated",
+    ],
+}
+"""What is nearly all set-up: a command's start, confinement, PyTorch, a task."""
+VERDICT = "a verdict, for each verified call"
+
+
+def spent(command: list[str], root: Path = ROOT) -> tuple[float, str]:
+    """(seconds of processors, output) of a command of the checkout `root`."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=root, env=environment, timeout=600
+    )
+    if "Traceback" in done.stderr or done.returncode not in (0, 6):  # 6: rejected, as it should be
+        raise SystemExit(f"{' '.join(command)} failed: {done.stderr[-2000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return used, wall, done.stdout
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
 
 
-def one_round(number: int) -> dict[str, tuple[float, float]]:
-    """(confined, not) for each thing that is measured; which comes first alternates."""
-    found: dict[str, dict[str, float]] = {}
-    for how in sorted(["confined", "trusted"], reverse=bool(number % 2)):
-        option = [] if how == "confined" else ["--trust-tasks"]
-        command = [sys.executable, "-m", "kernelblaster", *option, "tasks", "show", TASK, "--header"]
-        used, wall, _ = spent(command)
-        found.setdefault("`tasks show`, processor time, ms", {})[how] = 1e3 * used
-        found.setdefault("`tasks show`, ms", {})[how] = 1e3 * wall
-        _, _, output = spent([sys.executable, "-c", JUDGING, how, TASK, str(CANDIDATE), str(VERDICTS)])
-        found.setdefault("a verdict, processor time for each verified call, ms", {})[how] = json.loads(
-            output
-        )["call_ms"]
-    return {what: (both["confined"], both["trusted"]) for what, both in found.items()}
+def one_round(number: int, ruled_out: Path, given: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Milliseconds of processors by thing and by way ("confined", "trusted", "before"); which comes first
+    alternates."""
+    found: dict[str, dict[str, float]] = {name: {} for name in COMMANDS}
+    ways = ["confined", "trusted", *(["before"] if given.before else [])]
+    for way in ways if number % 2 else reversed(ways):
+        option = [] if way == "confined" else ["--trust-tasks"]
+        root = given.before.absolute() if way == "before" else ROOT
+        for name, command in COMMANDS.items():
+            words = [str(ruled_out) if word == "RULED_OUT" else word for word in command]
+            found[name][way] = 1e3 * spent([sys.executable, "-m", "kernelblaster", *option, *words], root)[0]
+        if given.verdicts and way != "before":
+            judging = [sys.executable, "-c", JUDGING, way, TASK, str(CANDIDATE), str(VERDICTS)]
+            found.setdefault(VERDICT, {})[way] = json.loads(spent(judging)[1])["call_ms"]
+    return found
+
+
+def table(rounds: list[dict[str, dict[str, float]]], *, before: bool) -> list[str]:
+    titles = ["", "not confined", "confined", "confined / not", "least and most"]
+    titles += ["before, not confined", "confined / before"] if before else []
+    lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
+    for what in rounds[0]:
+        times = {way: [one[what][way] for one in rounds] for way in rounds[0][what]}
+        middle = {way: f"{statistics.median(values):.4g}" for way, values in times.items()}
+        ratios = sorted(a / b for a, b in zip(times["confined"], times["trusted"], strict=True))
+        cells = [what, middle["trusted"], middle["confined"], f"{statistics.median(ratios):.3f}"]
+        cells.append(f"{ratios[0]:.3f} to {ratios[-1]:.3f}")
+        if before:
+            earlier = [a / b for a, b in zip(times["confined"], times.get("before", []), strict=False)]
+            cells += [middle["before"], f"{statistics.median(earlier):.3f}"] if earlier else ["", ""]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--no-verdicts", dest="verdicts", action="store_false", help="set-up alone")
+    parser.add_argument("--before", type=Path, help="a checkout whose commands are measured beside these")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    rounds = [one_round(number) for number in range(given.rounds)]
-    lines = ["| | not confined | confined | confined / not | least and most |", "|---|---|---|---|---|"]
-    for what in rounds[0]:
-        confined, other = ([one[what][side] for one in rounds] for side in (0, 1))
-        ratios = sorted(a / b for a, b in zip(confined, other, strict=True))
-        lines.append(
-            f"| {what} | {statistics.median(other):.4g} | {statistics.median(confined):.4g} "
-            f"| {statistics.median(ratios):.3f} | {ratios[0]:.3f} to {ratios[-1]:.3f} |"
-        )
-    alone = [json.loads(spent([sys.executable, "-c", CONFINING])[2]) for _ in range(given.rounds)]
+    with tempfile.TemporaryDirectory() as made:
+        ruled_out = Path(made) / "ruled_out.cu"
+        ruled_out.write_text('#include <thread>\nextern "C" void launch_gpu_implementation();\n')
+        rounds = [one_round(number, ruled_out, given) for number in range(given.rounds)]
+    lines = ["Processor time in ms.", "", *table(rounds, before=given.before is not None)]
+    alone = [json.loads(spent([sys.executable, "-c", CONFINING])[1]) for _ in range(given.rounds)]
     confine_ms = statistics.median(one["confine_ms"] for one in alone)
     lines += ["", f"Confining itself takes {confine_ms:.1f} ms (median of {given.rounds})."]
     publish(lines, given.out)

@@ -157,7 +157,10 @@ def kill_often(kind: Kind, place: Place, folder: Path, rng: random.Random, tally
             break
     code = place.start(words).wait()
     tally.ended += 1
-    tally.same += code == kind.code and kind.result(folder) == kind.expected
+    result = kind.result(folder)
+    tally.same += code == kind.code and result == kind.expected
+    if code != kind.code or result != kind.expected:
+        print(f"{folder.name}: code {code}, not {kind.code}; {result}; and not {kind.expected}", flush=True)
     tally.left += place.left(folder)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "kernelblaster"
 LAYERS = [
-    {"building", "errors", "passwords", "plain_text", "quantities", "shortage", "survivors"},
+    {"building", "errors", "passwords", "plain_text", "quantities", "shortage", "survivors", "variables"},
     {"settings"},
     {"keeper"},
     {"strict_json"},

@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from kernelblaster import survivors
 
 LEAVING = """
@@ -56,9 +58,47 @@ def test_and_where_the_command_is_killed() -> None:
     assert ended("os.kill(os.getpid(), 9)")
 
 
-def test_a_mark_is_one_that_nobody_has() -> None:
-    mark = survivors.free_mark()
-    assert mark is not None and mark % 5 and not left(mark)
+MARKED = """
+import random
+from kernelblaster import survivors
+{before}
+random.SystemRandom.choice = lambda self, free: free[0]
+print(survivors.take_mark(), open("/proc/self/oom_score_adj").read())
+"""
+LATE = """
+others = survivors._others
+def late():  # another command takes the same one in between: it is not there yet at the first look
+    survivors._others = others
+    return iter(())
+survivors._others = late
+"""
+
+
+def marked(before: str) -> int:
+    """The mark that a command takes which would take the lowest one."""
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path("src").absolute())}
+    code = MARKED.replace("{before}", before)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    mark, own = map(int, done.stdout.split())
+    assert mark == own and mark % 5
+    return mark
+
+
+@pytest.mark.parametrize("before", ["", LATE])
+def test_two_commands_that_begin_together_have_different_marks(before: str) -> None:
+    lowest = marked("")
+    other = subprocess.Popen(["sleep", "60"])  # has taken its mark, and is about to confine itself
+    try:
+        Path(f"/proc/{other.pid}/oom_score_adj").write_text(str(lowest))
+        assert marked(before) != lowest
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_mark_that_the_system_refuses_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(survivors, "OWN", tmp_path / "nowhere")
+    assert survivors.take_mark() is None
 
 
 def test_without_a_handle_of_its_command_the_keeper_ends_with_it() -> None:

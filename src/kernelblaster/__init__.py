@@ -17,9 +17,13 @@ starts. No language model is needed.
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+from kernelblaster.errors import KernelBlasterError
+
+TYPE_CHECKING = False  # as type checkers read it: importing `typing` would take half of a process's start
 if TYPE_CHECKING:
+    from typing import Any
+
     from kernelblaster.api import (
         Advice,
         AskTell,
@@ -55,7 +59,6 @@ if TYPE_CHECKING:
         stop,
     )
     from kernelblaster.confinement.library import confine_process as confine
-from kernelblaster.errors import KernelBlasterError
 
 __version__ = "0.1.0"
 __all__ = [
@@ -96,7 +99,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import a public name from `kernelblaster.api` on first use (PEP 562), so that `import kernelblaster`
     does not load torch, which takes seconds."""
     if name == "confine":
@@ -120,7 +123,7 @@ class _Package(ModuleType):
     """The class of this package's module object. It keeps the attributes `optimize` and `bench` bound to the
     public functions: importing the submodules of the same names would otherwise replace them."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: "Any") -> None:
         """Sets an attribute of the package. Ignored is only that Python's import assigns the submodule
         `optimize` or `bench`, which would hide the public function of that name."""
         if not (name in __all__ and isinstance(value, ModuleType)):

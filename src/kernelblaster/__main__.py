@@ -1,13 +1,13 @@
 """Entry point of the command. What code of tasks must not see (API keys, passwords, most of the
-environment) is hidden before anything else is loaded."""
+environment) is hidden before anything else is loaded: a process that hides something starts anew, so what it
+imports before is imported twice."""
 
-import json
 import os
 import re
 import sys
 
-from kernelblaster.passwords import shown
-from kernelblaster.settings import KEEPER, KEYS, TRUSTED, keeper_address, task_environment
+from kernelblaster.processes.collection import collect_rarely
+from kernelblaster.variables import KEEPER, KEYS, TRUSTED, keeper_address, task_environment
 
 RUN_TASKS = {
     *("demo", "tasks", "evaluate", "profile", "emulate", "optimize", "resume", "verify", "bench", "ablate"),
@@ -23,6 +23,8 @@ def main() -> None:
     try:
         if not keeper_address():
             hide()
+        if _runs_tasks(sys.argv[1:]):
+            collect_rarely()
         from kernelblaster.cli.main import main as command
     except KeyboardInterrupt:
         print("stopped.", file=sys.stderr)
@@ -37,8 +39,7 @@ def hide() -> None:
     re-executed without them, so that the call does not return. Only the keeper (keeper.py: a helper process
     that runs no code of tasks) reads the file."""
     arguments, trusted = sys.argv[1:], bool(os.environ.get(TRUSTED))
-    ahead = _before_verb(arguments)
-    runs_tasks = arguments[len(ahead) : len(ahead) + 1] and arguments[len(ahead)] in RUN_TASKS
+    ahead, runs_tasks = _before_verb(arguments), _runs_tasks(arguments)
     keys = {name: os.environ[name] for name in KEYS if os.environ.get(name)}
     harmless, addresses = _without_passwords(arguments) if runs_tasks else (arguments, {})
     seen = {name: value for name, value in os.environ.items() if name not in KEYS}
@@ -49,11 +50,19 @@ def hide() -> None:
     hidden = {name: value for name, value in os.environ.items() if name not in (*seen, *keys, KEEPER)}
     if not (keys or addresses or hidden):
         return
+    import json
+
     file = os.memfd_create("hidden", 0)
     os.write(file, json.dumps({"keys": keys, "addresses": addresses, "variables": hidden}).encode())
     before = sys.orig_argv[1 : len(sys.orig_argv) - len(arguments)]
     clean = {**seen, KEEPER: " ".join([str(file), *keys])}
     os.execve(sys.executable, [sys.executable, *before, *harmless], clean)
+
+
+def _runs_tasks(arguments: list[str]) -> bool:
+    """Whether these arguments call a command that runs code of tasks."""
+    ahead = len(_before_verb(arguments))
+    return len(arguments) > ahead and arguments[ahead] in RUN_TASKS
 
 
 def _before_verb(arguments: list[str]) -> list[str]:
@@ -72,7 +81,11 @@ def _without_passwords(arguments: list[str]) -> tuple[list[str], dict[str, str]]
     left, addresses = [], {}
     for argument in arguments:
         option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
-        harmless = shown(value) if URL.match(value) else value
+        harmless = value
+        if URL.match(value):
+            from kernelblaster.passwords import shown
+
+            harmless = shown(value)
         if harmless != value:
             addresses[harmless] = value
         left.append(option + equals + harmless)

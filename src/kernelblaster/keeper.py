@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 from kernelblaster import survivors
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.settings import keeper_address
+from kernelblaster.variables import keeper_address
 
 LARGEST_BYTES = 64 << 20
 SHORT_S = 30.0
@@ -86,14 +86,12 @@ def start() -> None:
         raise KeeperLost("this process has no way to the keeper; start the command again.")
     hidden = int(keeper_address().partition(" ")[0])
     _way.door, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    parent, mark = _Parent(), survivors.free_mark()
+    parent, mark = _Parent(), survivors.take_mark()
     if os.fork() == 0:
         _way.door.close()
         _live(_way.serve, theirs, hidden, parent, mark)
     theirs.close()
     parent.close()
-    if mark is not None:
-        survivors.wear(mark)
     if hidden >= 0:
         os.close(hidden)
 

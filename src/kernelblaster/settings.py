@@ -1,8 +1,8 @@
-"""Settings from environment variables. Nothing else reads the environment."""
+"""Settings from environment variables. Nothing else reads the environment, but for what a command hides of it
+from code of tasks (variables.py)."""
 
 import math
 import os
-import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -10,20 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.variables import FOR_COMPILERS, TRUSTED
 
-KEYS = (
-    "ANTHROPIC_API_KEY",
-    "GEMINI_API_KEY",
-    "KERNELBLASTER_API_KEY",
-    "OPENAI_API_KEY",
-    "OPENROUTER_API_KEY",
-)
-"""The environment variables with keys of model servers."""
-FOR_COMPILERS = (
-    *("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH"),
-    *("CPLUS_INCLUDE_PATH", "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "NVCC_CCBIN"),
-    *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
-)
 CACHES = {"CUDA_CACHE_PATH": "cuda", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 OF_LIBRARIES = (
     *("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"),
@@ -33,34 +21,8 @@ LONGEST = 1e6
 UNSAFE = "KERNELBLASTER_UNSAFE"
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 RAY_TOKEN = "RAY_AUTH_TOKEN"
-TRUSTED = "KERNELBLASTER_TRUST_TASKS"
 READABLE = "KERNELBLASTER_READABLE"
-PASSED = "KERNELBLASTER_PASS"
-KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command with a keeper (keeper.py)
 CONFINED = "KERNELBLASTER_CONFINED"  # set in confined processes: their part of the cache
-FOR_TASKS = (
-    *FOR_COMPILERS,
-    *("USER", "LOGNAME", "PWD", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"),
-    *("LANGUAGE", "TMPDIR", "VIRTUAL_ENV", "CUDAHOSTCXX", "CXX", "CC"),
-)
-"""The environment variables that code of tasks may see, and beginnings of names of more."""
-FOR_TASKS_TOO = (
-    *(
-        "KERNELBLASTER_",
-        "XDG_",
-        "LC_",
-        "PYTHON",
-        "TORCH",
-        "PYTORCH_",
-        "ATEN_",
-        "TRITON_",
-        "OMP_",
-        "MKL_",
-        "KMP_",
-    ),
-    *("GOMP_", "OPENBLAS_", "BLIS_", "NVPL_", "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_", "NV_", "NVCC_", "LD_"),
-)
-SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -153,20 +115,6 @@ def mark_confined(results: Path, scratch: Path) -> None:
         os.environ[name] = str(results / folder)
 
 
-def task_environment() -> dict[str, str]:
-    """The environment variables that the code of task files may see, as values by name. These are variables
-    of a fixed list (FOR_TASKS) or with certain beginnings (FOR_TASKS_TOO), unless their names look like
-    secrets. The user may add others by naming them in KERNELBLASTER_PASS, but no API keys of model
-    servers."""
-    passed = {*os.environ.get(PASSED, "").replace(",", " ").split()} - {*KEYS}
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in passed
-        or ((name in FOR_TASKS or name.startswith(FOR_TASKS_TOO)) and not SECRET.search(name))
-    }
-
-
 def _number(name: str, otherwise: float) -> float:
     """The number in the environment variable `name`, or `otherwise` if it is unset or empty. Raises
     KernelBlasterError unless it is positive and below LONGEST."""
@@ -244,14 +192,6 @@ def building_environment(scratch: Path) -> dict[str, str]:
     """Environment variables for compiling this program's own parts: this process's own, with `scratch` as the
     folder for the compiler's temporary files, since the system's may be full or read-only."""
     return {**os.environ, "TMPDIR": str(scratch)}
-
-
-def keeper_address() -> str:
-    """How this process reaches the keeper (the helper process that holds keys), as a text like "7
-    OPENAI_API_KEY"; empty if there is no keeper. The number is the file descriptor of the values that the
-    command hid at its start, -1 if it hid none. The names are those of the environment variables whose keys
-    the keeper holds."""
-    return os.environ.get(KEEPER, "")
 
 
 def tool_environment() -> dict[str, str]:

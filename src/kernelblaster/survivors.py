@@ -1,10 +1,11 @@
 """Kills processes that outlive their command. The code of a task file can leave a process without a parent;
 the keeper (the command's helper process) ends such processes after the command.
 
-They are recognized by the value `oom_score_adj` (in /proc), which a process inherits from the one that
-started it and which a confined process cannot change. A command takes a value that no other confined process
-of the machine has. A side effect: when memory runs out, the kernel ends these processes a little before
-others.
+A process inherits the value `oom_score_adj` (in /proc) of the one that started it, and a confined process
+cannot change it. A value that no other process of the machine had when the command began therefore is a mark
+on all its processes that they cannot take off; the keeper has it, too, so that nobody else takes it while it
+looks for them. A side effect: when memory runs out, the kernel ends marked
+processes a little before others.
 """
 
 import contextlib
@@ -18,27 +19,31 @@ from pathlib import Path
 OWN = Path("/proc/self/oom_score_adj")
 SPAN = 199  # above what this process has; values that end in 0 or 5 are in use by others
 MOST = 1000
+ATTEMPTS = 8  # to take a mark that nobody takes at the same moment
 LIMIT_S = 5.0
 PAUSE_S = 0.02
 
 
-def free_mark() -> int | None:
-    """An `oom_score_adj` value that no confined process of this machine has now, by which the processes of
-    this command can be recognized; None if none is free, or /proc cannot be read."""
+def take_mark() -> int | None:
+    """Give this process, and all that it starts from now on, an `oom_score_adj` value that no other process
+    has, as a mark for the processes of this command, and return it; None if none is free, or the system
+    refuses. It is looked whether others have it before and after it is taken, so that two commands that begin
+    at the same moment do not have the same one: the first to end would kill the other."""
     try:
-        least = int(OWN.read_text()) + 1
+        before = int(OWN.read_text())
+        for _ in range(ATTEMPTS):
+            used = {value for _, value in _others()}
+            free = [v for v in range(before + 1, min(before + 1 + SPAN, MOST)) if v % 5 and v not in used]
+            if not free:
+                break
+            mark = random.SystemRandom().choice(free)
+            OWN.write_text(str(mark))
+            if all(value != mark for _, value in _others()):
+                return mark
+        OWN.write_text(str(before))
     except (OSError, ValueError):
-        return None
-    used = {value for _, value in _marks()}
-    free = [v for v in range(least, min(least + SPAN, MOST)) if v % 5 and v not in used]
-    return random.SystemRandom().choice(free) if free else None
-
-
-def wear(mark: int) -> None:
-    """Give this process, and all that it starts from now on, the `oom_score_adj` value `mark`. Does nothing
-    where the system refuses."""
-    with contextlib.suppress(OSError):
-        OWN.write_text(str(mark))
+        pass
+    return None
 
 
 def end_survivors(mark: int) -> int:
@@ -48,7 +53,7 @@ def end_survivors(mark: int) -> int:
     ended: set[int] = set()
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
-        found = {pid for pid, value in _marks() if value == mark and pid != os.getpid()}
+        found = {pid for pid, value in _marks() if value == mark}
         if not found:
             break
         for pid in found:
@@ -61,12 +66,20 @@ def end_survivors(mark: int) -> int:
 
 def _marks() -> Iterator[tuple[int, int]]:
     """The process id and the `oom_score_adj` of each live confined process (seccomp filter, no new
-    privileges) whose value is no multiple of 5."""
-    for folder in Path("/proc").glob("[0-9]*"):
+    privileges), except this one, whose value is no multiple of 5."""
+    for pid, value in _others():
         with contextlib.suppress(OSError, ValueError):
-            value = int((folder / "oom_score_adj").read_text())
             if value % 5:
-                about = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines())
+                text = Path(f"/proc/{pid}/status").read_text()
+                about = dict(line.split(":\t", 1) for line in text.splitlines())
                 lives = about["State"][0] not in "ZX"
                 if lives and about.get("Seccomp") == "2" and about.get("NoNewPrivs") == "1":
-                    yield int(folder.name), value
+                    yield pid, value
+
+
+def _others() -> Iterator[tuple[int, int]]:
+    """The process id and the `oom_score_adj` of every process but this one."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        if int(folder.name) != os.getpid():
+            with contextlib.suppress(OSError, ValueError):
+                yield int(folder.name), int((folder / "oom_score_adj").read_text())

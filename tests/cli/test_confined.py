@@ -11,7 +11,8 @@ import pytest
 from kernelblaster.cli import confined
 from kernelblaster.confinement.confine import lacking
 from kernelblaster.errors import KernelBlasterError
-from kernelblaster.settings import KEEPER, TRUSTED, UNSAFE, settings
+from kernelblaster.settings import UNSAFE, settings
+from kernelblaster.variables import KEEPER, TRUSTED
 
 KEY = "sk-planted-0123456789"
 TASK = """

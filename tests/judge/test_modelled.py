@@ -1,14 +1,18 @@
 """Verdicts without a clock: what the judge makes of modelled times, on a device whose model is a number."""
 
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from kernelblaster.devices.device import Pointer, ProfileJob
+from kernelblaster.devices.device_code import PTX
 from kernelblaster.devices.emulated import PAGE, REPEATED_BYTES, EmulatedDevice
+from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge import size_check
 from kernelblaster.judge.judge import DeviceJudge
@@ -273,3 +277,33 @@ def test_kernels_add_up(device: Numbered) -> None:
 def test_compiled_baselines_are_not_modelled(device: Numbered) -> None:
     with pytest.raises(KernelBlasterError, match="only eager PyTorch is modelled"):
         DeviceJudge(device, EvaluationOptions(baseline="compile"))
+
+
+def test_a_call_in_five_that_is_slow_by_a_clock_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / PTX).write_text("mov.u64 %rd1, %globaltimer;")
+    slow = random.Random(0)
+
+    class Moody:
+        """A device on which one profile in five takes forty times as long."""
+
+        spec = gpu_named("h200")
+
+        def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
+            return [_profile_of_us(40.0 if slow.random() < 0.2 else 1.0) for _ in jobs]
+
+    binary = SimpleNamespace(path=tmp_path / "candidate.so", compilation=SimpleNamespace(resources=()))
+    timer = ModelledTimer(Moody(), None, None)  # type: ignore[arg-type]
+    monkeypatch.setattr(timer, "_jobs", lambda paths: [ProfileJob(path, (), "primary") for path in paths])
+    missed = 0
+    for seed in range(500):
+        found = timer.slowest(binary, _profile_of_us(1.0), random.Random(seed))  # type: ignore[arg-type]
+        missed += total_us(found) == 1.0
+    assert missed <= 1
+
+
+def _profile_of_us(us: float) -> Profile:
+    metric = Metric(name="Duration", unit="us", value=us, tier="modelled")
+    kernel = KernelProfile(name="kernel", grid=(1, 1, 1), block=(32, 1, 1), metrics=(metric,))
+    return Profile(device="moody", tier="modelled", workload="primary", kernels=(kernel,))

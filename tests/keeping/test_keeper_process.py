@@ -14,7 +14,7 @@ from kernelblaster import keeper
 from kernelblaster.devices import gpu_lock
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.keeping.keeper_process import keep
-from kernelblaster.settings import KEEPER
+from kernelblaster.variables import KEEPER
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from kernelblaster import __main__ as start
 from kernelblaster.errors import BadTask
 from kernelblaster.models.kept_keys import KeptKeys
 from kernelblaster.models.names import KINDS, OWN_KEY
-from kernelblaster.settings import KEYS
 from kernelblaster.tasks import module_file
+from kernelblaster.variables import KEYS
 from tests.models.server import Says, Script, serving
 
 KEY = "sk-planted-0123456789"

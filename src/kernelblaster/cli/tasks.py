@@ -4,7 +4,6 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import track
 from rich.table import Table
 
 from kernelblaster.cli.confined import confine_command
@@ -76,6 +75,8 @@ def check(
     """Say whether tasks are fit to be scored. For a single task, also show its types and sizes, and which
     commands will work on it. Exit code 1 if a task is not fit."""
     confine_command([where], device="emulated")
+    from rich.progress import track
+
     from kernelblaster.tasks.fitness import fitness_of
 
     rows: list[tuple[str, Fitness]] = []

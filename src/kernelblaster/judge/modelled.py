@@ -32,7 +32,7 @@ from kernelblaster.tasks.values import ValuePool, fill, pool_of
 MODEL_ERROR = 1.5
 LARGEST_GRID = (2**31 - 1, 65535, 65535)
 READS_CLOCK = re.compile(r"%(clock(_hi|64)?|globaltimer(_lo|_hi)?)\b")
-AGAIN_BY_CLOCK = 16
+AGAIN_BY_CLOCK = 32  # what is slow one time in five is missed once in a thousand
 AGREE = 1.2  # ratio of times that other blocks may differ by
 KEPT_BYTES = 64 << 20  # of drawn values, from one candidate of a task to the next
 
@@ -65,11 +65,11 @@ class ModelledTimer:
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
 
     def slowest(self, binary: Binary, profile: Profile, rng: random.Random) -> Profile:
-        """Models a candidate's time again, to see whether the time in `profile` holds. Returns the longest of
-        the new profiles if it is more than 1.2 times (AGREE) as long as `profile`, otherwise `profile`. One
-        new profile is made, or 16 (AGAIN_BY_CLOCK) if the device code reads a clock, since it might do less
-        work at some times than at others; each from other blocks, with other values of the GPU's clocks and
-        of uninitialized memory. Raises CandidateDied, CandidateHung or NotEmulated."""
+        """Model a candidate's time again, and return the longest of the new profiles if it takes more than
+        1.2 times (AGREE) as long as `profile`, the one at hand; otherwise `profile`. Each new profile is
+        modelled from other blocks, with other values of the GPU's clocks and other contents of fresh memory:
+        one profile, or 32 (AGAIN_BY_CLOCK) if the device code reads a clock, since it might do less work at
+        some times than at others. Raises CandidateDied, CandidateHung or NotEmulated."""
         text = (binary.path.parent / PTX).read_text()
         times = AGAIN_BY_CLOCK if READS_CLOCK.search(text) else 1
         jobs = [replace(job, shift=rng.random()) for job in self._jobs([binary.path] * times)]

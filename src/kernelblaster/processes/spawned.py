@@ -13,6 +13,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from kernelblaster.keeper import Door
+from kernelblaster.processes.collection import collect_rarely
 from kernelblaster.processes.parent import die_with_parent
 
 _context = multiprocessing.get_context("spawn")
@@ -56,6 +57,7 @@ def _enter(packed: _Packed, environment: dict[str, str]) -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(environment)
+    collect_rarely()
     work, connection, door, *arguments = packed.opened()
     door.open()
     try:

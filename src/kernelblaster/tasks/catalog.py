@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernelblaster.errors import BadTask
+from kernelblaster.processes.collection import collect_as_usual
 from kernelblaster.records import Task
 from kernelblaster.records.signature import Dtype
 from kernelblaster.strict_json import InvalidJson, read_bounded
@@ -113,6 +114,7 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
     if path.suffix == ".cu":
         source = prepared(source, str(path))
         parsed = cuda_file.CudaFile(source, str(path))
+        collect_as_usual()
         return Task(
             name=name,
             kind="cuda",
@@ -151,6 +153,7 @@ def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, *
     file, notes = completed(source, path, CompletionRequest(**wanted))
     cast, primary, more = learn_types(file, dtype)
     derived = Derivation(file, primary, learn_small(file, getattr(torch, cast) if cast else None, primary))
+    collect_as_usual()
     if printed_characters() - before > MUCH_PRINTED:
         more += ("what the file prints, megabytes of it, is not shown",)
     return Task(

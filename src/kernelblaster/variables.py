@@ -1,0 +1,65 @@
+"""Names of environment variables, and which of them code of tasks may see. The first thing that a command
+imports, so it imports little itself."""
+
+import os
+import re
+
+KEYS = (
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+    "KERNELBLASTER_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENROUTER_API_KEY",
+)
+"""The environment variables with keys of model servers."""
+FOR_COMPILERS = (
+    *("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH"),
+    *("CPLUS_INCLUDE_PATH", "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "NVCC_CCBIN"),
+    *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"),
+)
+TRUSTED = "KERNELBLASTER_TRUST_TASKS"
+PASSED = "KERNELBLASTER_PASS"
+KEEPER = "KERNELBLASTER_KEEPER"  # set for the processes of a command with a keeper (keeper.py)
+FOR_TASKS = (
+    *FOR_COMPILERS,
+    *("USER", "LOGNAME", "PWD", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"),
+    *("LANGUAGE", "TMPDIR", "VIRTUAL_ENV", "CUDAHOSTCXX", "CXX", "CC"),
+)
+FOR_TASKS_TOO = (
+    *(
+        "KERNELBLASTER_",
+        "XDG_",
+        "LC_",
+        "PYTHON",
+        "TORCH",
+        "PYTORCH_",
+        "ATEN_",
+        "TRITON_",
+        "OMP_",
+        "MKL_",
+        "KMP_",
+    ),
+    *("GOMP_", "OPENBLAS_", "BLIS_", "NVPL_", "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_", "NV_", "NVCC_", "LD_"),
+)
+"""The environment variables that code of tasks may see, and beginnings of names of more."""
+SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
+
+
+def task_environment() -> dict[str, str]:
+    """The environment variables that code of tasks may see, by name: a fixed list (FOR_TASKS), those with
+    certain beginnings (FOR_TASKS_TOO) unless they look like secrets, and those that KERNELBLASTER_PASS names,
+    except API keys."""
+    passed = {*os.environ.get(PASSED, "").replace(",", " ").split()} - {*KEYS}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in passed
+        or ((name in FOR_TASKS or name.startswith(FOR_TASKS_TOO)) and not SECRET.search(name))
+    }
+
+
+def keeper_address() -> str:
+    """How this process reaches the keeper (the helper process that holds keys): the number of a file
+    descriptor of what the command hid (-1 if nothing), then the names of the variables whose keys the keeper
+    holds, separated by spaces; empty if there is no keeper."""
+    return os.environ.get(KEEPER, "")
