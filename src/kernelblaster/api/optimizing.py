@@ -66,12 +66,14 @@ class StepWatch:
 
 def step_line(progress: Progress) -> str:
     """One line of text about a step of a search: how many candidates were judged, the technique, the speedup
-    it gained, and the best time."""
+    it gained, its candidate's time and the best one."""
     judged = f"{progress.evaluations} of {progress.evaluations + progress.evaluations_left} judged"
     result = progress.result
     got = "" if result is None or isinstance(result, Gained) else result.kind
     if isinstance(result, Gained):
         got = speedup_text(result.speedup, progress.modelled)
+        own = time_text(progress.own_us, progress.modelled)
+        got += f", {own}" if own else ""
     line = f"{judged}: {progress.technique or 'first candidate'} {got}".rstrip()
     best = time_text(progress.best_us, progress.modelled)
     return f"{line}; best {best}" if best else line
@@ -132,7 +134,7 @@ def optimize(
     )
     with start_run(loaded, wanted, runs_folder(runs)) as run:
         search_run(run, models, wanted.knowledge, StepWatch(on_step), fleet_named(fleet))
-    return OptimizeResult(run.folder, _instance(task))
+    return OptimizeResult(run.folder, _instance(task), inputs)
 
 
 def resume(
@@ -168,7 +170,8 @@ def load_run(run: str | Path = "last", *, runs: str | Path | None = None) -> Opt
 
 def compile(module: "torch.nn.Module", inputs: Inputs, **options: Any) -> "torch.nn.Module":
     """An optimized replacement of a module, for inputs like the examples `inputs`: `optimize` with these
-    options, then `module()`."""
+    options, then `module()`. It shares the module's parameters, and runs the module itself where its kernel
+    is not for a call."""
     return optimize(module, inputs, **options).module()
 
 

@@ -57,7 +57,9 @@ class SearchLines:
     def __call__(self, progress: "Progress") -> None:
         if progress.phase == "stepped" and progress.step is not None:
             taken = "taken" if progress.step.taken else "not taken"
-            line = f"  {progress.step.id!s:10} {_tried(progress)}, got {_measured(progress):14} {taken:9}  "
+            own = time_text(progress.own_us, progress.modelled)
+            got = ", ".join(filter(None, (_measured(progress), own)))
+            line = f"  {progress.step.id!s:10} {_tried(progress)}, got {got:32} {taken:9}  "
             out.print(f"{line} {_times(progress)}; {progress.state}", highlight=False, soft_wrap=True)
             if progress.why:
                 out.print(f"  {'':10} {progress.why}", markup=False, highlight=False, soft_wrap=True)

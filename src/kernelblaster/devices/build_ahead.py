@@ -1,5 +1,5 @@
-"""Builds the emulator, its player and the recorder before they are needed. `make` runs this beside pip, with a
-Python that has none of the packages: neither this nor what it imports may need them."""
+"""Builds the emulator, its player and the recorder before they are needed. `make` runs this beside pip, with
+a Python that has none of the packages: neither this nor what it imports may need them."""
 
 import signal
 import sys
@@ -10,8 +10,8 @@ from kernelblaster.ptx.build import machine_library
 
 
 def main() -> None:
-    """Build what is not in the cache. What cannot be built is left out in silence: whoever needs it later says
-    why, and nvcc may come with the packages that are being installed."""
+    """Build what is not in the cache. What cannot be built is left out in silence: whoever needs it later
+    says why, and nvcc may come with the packages that are being installed."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C
     try:
         for build in (machine_library, emulating_player, recorder_executable):

@@ -40,9 +40,9 @@ class Progress:
     (`stepped`; `step` is set), and after an iteration (`learned`).
 
     `id`, `state`, `technique` and `predicted` (a speedup) say what is tried, `result` what it gained over the
-    parent, and `why` in words what is wrong with a candidate that failed. `first_us`, `best_us`,
-    `baseline_us` and `floor_us` are microseconds, None until something was timed; `modelled`: they come from
-    a model. What is left of a limit is None if there is no limit.
+    parent, and `why` in words what is wrong with a candidate that failed. `own_us` (the step's candidate),
+    `first_us`, `best_us`, `baseline_us` and `floor_us` are microseconds, None if there is no such time;
+    `modelled`: they come from a model. What is left of a limit is None if there is no limit.
     """
 
     phase: Phase
@@ -57,6 +57,7 @@ class Progress:
     result: StepResult | None = None
     why: str = ""
     step: Step | None = None
+    own_us: float | None = None
     best_us: float | None = None
     first_us: float | None = None
     baseline_us: float | None = None
@@ -123,6 +124,8 @@ class Log:
         timings, budget, seconds = self._judging.timings, self._judging.budget, self._judging.seconds
         seconds_left, gpu_seconds_left = budget.seconds_left(seconds)
         step = about if isinstance(about, Step) else None
+        evaluation = self._judging.evaluations[step.child] if step else None
+        own = evaluation.timing if evaluation else None
         return Progress(
             phase=phase,
             iteration=self.iteration,
@@ -134,8 +137,9 @@ class Log:
             technique=about.technique if about else None,
             predicted=about.predicted if about else None,
             result=step.result if step else None,
-            why=why(self._judging.evaluations[step.child].outcome) if step else "",
+            why=why(evaluation.outcome) if evaluation else "",
             step=step,
+            own_us=own.candidate_us if own else None,
             best_us=min((timing.candidate_us for timing in timings), default=None),
             first_us=timings[0].candidate_us if timings else None,
             baseline_us=timings[0].baseline_us if timings else None,

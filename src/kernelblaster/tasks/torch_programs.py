@@ -38,6 +38,13 @@ def task_from_module(
     return load_source(named, source, f"<{named}>")
 
 
+def exported_code(module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
+    """What a module does with these inputs in its present mode, as text: two modules of the same text and
+    the same parameters compute the same. Raises BadTask if torch.export cannot export it."""
+    program = _exported(module, arguments, named, type(module).__name__)
+    return f"{program.graph_module.code}\n{program.graph_signature}"
+
+
 def exported_source(path: Path) -> str:
     """The text of a task for a program that torch.export.save wrote to the file `path`. Raises BadTask if the
     file is none, lacks its example inputs, or cannot be written as a task."""
