@@ -78,7 +78,7 @@ class ExportedKernel:
         self._derived: dict[Any, list[tuple[int, ...]]] = {}
         self._plans: dict[Any, _Plan] = {}
         self._forms: dict[Any, tuple[int | str, ...]] = {}
-        self._parameters_of = [attrgetter(name) for name, _, _ in parameters]
+        self._parameters_of = [_getter(name) for name, _, _ in parameters]
         self._asks_module = "derived" in sizes.values()
 
     # Building
@@ -368,12 +368,7 @@ class ExportedKernel:
         pointers = [at for at, value in enumerate(values) if isinstance(value, torch.Tensor)]
         device = values[pointers[0]].device
         outputs = tuple(
-            partial(
-                torch.empty,
-                torch.Size(sizes[dim] for dim in dims),
-                dtype=getattr(torch, dtype),
-                device=device,
-            )
+            _allocation([sizes[dim] for dim in dims], getattr(torch, dtype), device)
             for _, dtype, dims in self.outputs
         )
         return _Plan(outputs, tuple(pointers), tuple(sizes[name] for name in self.sizes), device)
@@ -455,6 +450,33 @@ def same_signatures(made: type[torch.nn.Module], model: type[torch.nn.Module]) -
     for name in ("__init__", "forward"):
         with suppress(TypeError, ValueError):  # a wrapped one, of which nothing is known
             vars(made)[name].__signature__ = inspect.signature(getattr(model, name))
+
+
+def _getter(name: str) -> Callable[[torch.nn.Module], Any]:
+    """A function that returns the parameter or buffer of a module with this dotted name, sooner than the
+    module's own attributes would."""
+    *path, last = name.split(".")
+    usual = attrgetter(name)
+
+    def get(module: torch.nn.Module) -> Any:
+        part: Any = module
+        try:
+            for step in path:
+                part = part._modules[step]
+            found = part._parameters.get(last)
+            return part._buffers[last] if found is None else found
+        except (AttributeError, KeyError):  # a property, or a plain attribute
+            return usual(module)
+
+    return get
+
+
+def _allocation(size: list[int], dtype: torch.dtype, device: torch.device) -> Callable[[], torch.Tensor]:
+    """A function that allocates a contiguous tensor of these."""
+    strides = [1]
+    for extent in reversed(size[1:]):
+        strides.insert(0, strides[0] * extent)
+    return partial(torch.empty_strided, size, strides[: len(size)], dtype=dtype, device=device)
 
 
 def _stream(device: int) -> int:
