@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from kernelblaster.api.subjects import Inputs
 from kernelblaster.errors import BadTask
-from kernelblaster.tasks.torch_programs import exported_code
+from kernelblaster.tasks.torch_programs import call_of, exported_code
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ class GivenModule:
         """The module as it is now; of one that torch.compile returned, the original. `inputs` are a list, or
         a dict by name."""
         original = getattr(module, "_orig_mod", module)
-        kept = pytree.tree_map_only(torch.Tensor, Example.of, inputs)
-        arguments, named = ((), dict(kept)) if isinstance(inputs, Mapping) else (tuple(kept), {})
+        arguments, named = pytree.tree_map_only(torch.Tensor, Example.of, call_of(original, inputs))
         return cls(original, arguments, named, _modes(original))
 
 

@@ -59,7 +59,7 @@ class SearchLines:
             taken = "taken" if progress.step.taken else "not taken"
             own = time_text(progress.own_us, progress.modelled)
             got = ", ".join(filter(None, (_measured(progress), own)))
-            line = f"  {progress.step.id!s:10} {_tried(progress)}, got {got:32} {taken:9}  "
+            line = f"  {progress.step.id!s:10} {_tried(progress)}, got {got:34} {taken:9}  "
             out.print(f"{line} {_times(progress)}; {progress.state}", highlight=False, soft_wrap=True)
             if progress.why:
                 out.print(f"  {'':10} {progress.why}", markup=False, highlight=False, soft_wrap=True)
@@ -166,7 +166,7 @@ def bar(progress: "Progress", width: int) -> str:
 def left(progress: "Progress") -> str:
     """What is left of the search's limits, as text: candidates, seconds, seconds on the GPU; and what was
     used."""
-    parts = [f"{progress.evaluations_left} candidates"]
+    parts = [f"{progress.evaluations_left} candidate{'' if progress.evaluations_left == 1 else 's'}"]
     if progress.seconds_left is not None:
         parts.append(f"{progress.seconds_left:.0f} s")
     if progress.gpu_seconds_left is not None:
