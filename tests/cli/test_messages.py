@@ -58,6 +58,17 @@ def test_a_parameter_without_effect_is_told_of_in_a_sentence(capsys: Any) -> Non
     assert "the result is the same whatever norm_bias holds" in told and "no response" not in told
 
 
+@pytest.mark.parametrize("words", [(), ("runs",), ("kb",), ("tasks",), ("fleet",)])
+def test_no_line_in_a_list_of_commands_is_cut(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = command(*words, "--help").stdout
+    listed = told.partition("Commands:")[2]
+    assert len(listed.splitlines()) > 3 and "..." not in listed
+    assert all(len(line) <= 80 for line in told.splitlines() if "/" not in line)
+
+
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulated world compiles nothing, so the text of an export is given."""

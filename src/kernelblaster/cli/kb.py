@@ -37,7 +37,9 @@ from kernelblaster.passwords import shown
 from kernelblaster.records.recipe import is_recipe
 from kernelblaster.strict_json import InvalidJson, read_bounded
 
-app = typer.Typer(help="Look into a knowledge base, and look after it.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look into a knowledge base, and look after it.", no_args_is_help=True, rich_markup_mode=None
+)
 app.command("check")(kb_check.check)
 out = Terminal()
 ROOM_FOR_NOTES = 100  # columns of a terminal
