@@ -6,6 +6,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 EXTRAS := $(if $(NVCC),dev,dev,nvcc)
+# The emulator is built while packages are fetched, where it will be needed; tests keep theirs from one to the next.
+BUILD := PYTHONPATH=src nice $(PYTHON) -m kernelblaster.devices.build_ahead
+run test check: BESIDE := $(BUILD)
+test check: export KERNELBLASTER_TEST_CACHE ?= $(CURDIR)/$(VENV)/built
+test check: BESIDE := KERNELBLASTER_CACHE=$$KERNELBLASTER_TEST_CACHE $(BUILD)
 
 .PHONY: run test quick check test-gpu format clean
 
@@ -35,6 +40,9 @@ clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
 
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
-	@touch $@
+	@$(or $(BESIDE),true) & beside=$$!; \
+	echo "setting up $(VENV): a virtual environment with pinned packages"; \
+	$(PYTHON) -m venv $(VENV) && \
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]' && \
+	touch $@ || { kill $$beside; exit 1; }; \
+	wait $$beside || true

@@ -1,10 +1,12 @@
 """What `import kernelblaster` offers, on the simulated world: from a task to a result, and ask and tell."""
 
 import io
+import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,11 @@ import torch
 import kernelblaster as kb
 from kernelblaster import opening
 from kernelblaster.api.asking import AskTell
+from kernelblaster.api.optimizing import step_line
 from kernelblaster.errors import BadTask, KernelBlasterError, StoreError
 from kernelblaster.records import Candidate, Evaluation, Task
+from kernelblaster.records.step import Failed, Gained
+from kernelblaster.sessions.log import Progress
 from kernelblaster.store.run import open_run, run_folders
 from tests.cli.test_breakage import TASK
 from tests.test_optimize import World, WorldJudge
@@ -111,8 +116,29 @@ def test_a_terminal_is_told_of_each_step_unless_somebody_listens(
     kb.optimize(tmp_path / "task.py", budget=4, on_step=(lambda _: None) if listening else None, **places)
     lines = written.getvalue().splitlines()
     assert bool(lines) == (terminal and not listening)
-    said = r"kernelblaster: \d of 4 judged: \w+ (\d\.\d\dx modelled|\w+); best [\d.]+ us modelled"
+    us = r"[\d.]+ us modelled"
+    said = rf"kernelblaster: \d of 4 judged: \w+ (\d\.\d\dx modelled, {us}|\w+); best {us}"
     assert all(re.fullmatch(said, line) for line in lines)
+
+
+def test_the_line_of_a_step_has_its_own_time_beside_the_best() -> None:
+    step = Progress(
+        phase="stepped",
+        iteration=0,
+        evaluations=3,
+        evaluations_left=4,
+        seconds=1.0,
+        technique="block_shape",
+        result=Gained(math.log(0.5)),
+        own_us=300.0,
+        best_us=150.0,
+        modelled=True,
+    )
+    assert step_line(step) == (
+        "3 of 7 judged: block_shape 0.50x modelled, 300.0 us modelled; best 150.0 us modelled"
+    )
+    failed = replace(step, result=Failed("Incorrect"), own_us=None)
+    assert step_line(failed) == "3 of 7 judged: block_shape Incorrect; best 150.0 us modelled"
 
 
 def test_a_start_that_fails_leaves_no_run(places: dict[str, Any], tmp_path: Path) -> None:

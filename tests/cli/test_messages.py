@@ -12,6 +12,7 @@ import kernelblaster as kb
 from kernelblaster.cli import export, options, runs, tasks
 from kernelblaster.cli.options import again_at
 from kernelblaster.errors import BadTask, KernelBlasterError
+from kernelblaster.export.seal import seal
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.readiness import Readiness
@@ -57,11 +58,23 @@ def test_a_parameter_without_effect_is_told_of_in_a_sentence(capsys: Any) -> Non
     assert "the result is the same whatever norm_bias holds" in told and "no response" not in told
 
 
+@pytest.mark.parametrize("words", [(), ("runs",), ("kb",), ("tasks",), ("fleet",)])
+def test_no_line_in_a_list_of_commands_is_cut(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = command(*words, "--help").stdout
+    listed = told.partition("Commands:")[2]
+    assert len(listed.splitlines()) > 3 and "..." not in listed
+    assert all(len(line) <= 80 for line in told.splitlines() if "/" not in line)
+
+
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulated world compiles nothing, so the text of an export is given."""
     made = sys.modules["kernelblaster.export.run"]
-    monkeypatch.setattr(made, "export_run", lambda *_: "// t, optimized by KernelBlaster\n")
+    text = "// t, optimized by KernelBlaster\nint x;\n"
+    monkeypatch.setattr(made, "export_run", lambda _, form="cu": seal(text, form))
 
 
 @pytest.mark.usefixtures("exported")
@@ -84,8 +97,8 @@ def test_an_export_neither_makes_folders_anywhere_nor_takes_a_files_place(
 ) -> None:
     for path in ("/nonexistent/x.cu", tmp_path / "a" / "b" / "x.cu", tmp_path):
         with pytest.raises(KernelBlasterError, match=r"there is no folder|is a folder"):
-            export._check_output(Path(path), force=True)
-    export._check_output(tmp_path / "new" / "x.cu", force=False)
+            export._check_output(Path(path), "cu", force=True)
+    export._check_output(tmp_path / "new" / "x.cu", "cu", force=False)
     mine = tmp_path / "mine.cu"
     mine.write_text("__global__ void mine() {}\n")
     kb.optimize(tmp_path / "task.py", budget=1, **places)
@@ -94,6 +107,23 @@ def test_an_export_neither_makes_folders_anywhere_nor_takes_a_files_place(
     assert "not an earlier export" in str(refused.exception) and "mine" in mine.read_text()
     assert command(*words, "--force").exit_code == 0 and "optimized by" in mine.read_text()
     assert command(*words).exit_code == 0
+
+
+@pytest.mark.usefixtures("exported")
+def test_an_export_that_was_edited_or_has_another_format_is_kept(
+    places: dict[str, Any], tmp_path: Path
+) -> None:
+    kb.optimize(tmp_path / "task.py", budget=1, **places)
+    file = tmp_path / "it.cu"
+    words = ["export", "last", "--runs", str(places["runs"]), "-o", str(file)]
+    assert command(*words).exit_code == command(*words).exit_code == 0
+    other = command(*words, "--format", "module")
+    assert "an export of another format (cu)" in str(other.exception)
+    written = file.read_text()
+    for edited in (written.replace("int x", "int y"), written + "\n"):
+        file.write_text(edited)
+        assert "was edited since" in str(command(*words).exception) and file.read_text() == edited
+    assert command(*words, "--force").exit_code == 0 and file.read_text() == written
 
 
 def test_a_run_that_has_ended_says_so_and_how_to_go_on(places: dict[str, Any], tmp_path: Path) -> None:

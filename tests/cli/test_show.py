@@ -4,7 +4,11 @@ import re
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
+from kernelblaster.cli import show
 from kernelblaster.cli.show import EXIT_CODES
+from kernelblaster.cli.terminal import Terminal
 from kernelblaster.devices import modelled_metrics
 from kernelblaster.devices.ncu import QUICK_METRICS
 from kernelblaster.knowledge import Failure
@@ -17,6 +21,21 @@ from kernelblaster.records.outcome import TEACHES_NOTHING
 DOCS = Path(__file__).parents[2] / "docs"
 KINDS = {kind.__name__: kind for kind in get_args(get_args(Outcome)[0])}
 FAILED = {name for name, kind in KINDS.items() if "speedup" not in kind.model_fields}
+
+
+def test_lines_of_a_verdict_are_wrapped_beside_their_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "primary workload run, 0.59% of the blocks [all], 245760 elements compared; also at 3 drawn sizes"
+    show.print_fact("", text)
+    assert capsys.readouterr().out == f"{'':13}{text}\n", "whole in a pipe"
+    terminal = Terminal()
+    terminal._force_terminal, terminal.no_color, terminal.width = True, True, 60
+    monkeypatch.setattr(show, "out", terminal)
+    show.print_fact("sizes", text)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 1 and lines[0].startswith("  sizes      primary")
+    assert all(line.startswith(" " * 13) and len(line) <= 60 for line in lines[1:])
 
 
 def test_every_outcome_has_an_exit_code() -> None:

@@ -1,5 +1,6 @@
 """Exported files: complete, honest about where they come from, and usable without KernelBlaster."""
 
+import inspect
 import subprocess
 import sys
 import warnings
@@ -207,6 +208,56 @@ NORMED = """class Model(nn.Module):
     def forward(self, x):
         return self.norm(x)
 """
+
+
+def test_signatures_are_those_of_the_original(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(HEAD + MASKED)
+    task = load_file("masked", tmp_path / "task.py")
+    made = imported(python_file(task, origin(task), "module").replace("KERNEL.build()", ""))
+    assert inspect.signature(made.OptimizedModel) == inspect.signature(made.Model)
+    assert str(inspect.signature(made.OptimizedModel(8).forward)) == "(x, *, mask=None)"
+
+
+def test_a_call_that_is_none_ends_as_in_the_original_without_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(HEAD + MASKED)
+    task = load_file("masked", tmp_path / "task.py")
+    made = imported(python_file(task, origin(task), "module").replace("KERNEL.build()", ""))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+            made.OptimizedModel(8)()
+    assert not told
+    with pytest.warns(UserWarning, match="the original module runs") as shown:
+        made.OptimizedModel(8)(torch.ones(2, 8))
+    assert [one.filename for one in shown] == [__file__]
+
+
+NAMED = """class Model(nn.Module):
+    def __init__(self, eps=1e-6, {}cols=4):
+        super().__init__()
+        self.eps, self.cols = eps, cols
+    def forward(self, x):
+        return x[:, :self.cols] + self.eps
+def get_init_inputs():
+    return {{"cols": cols}}
+def get_inputs():
+    return [torch.randn(rows, cols)]
+"""
+
+
+def test_kernelbench_gives_arguments_of_the_constructor_by_position(tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text(HEAD + NAMED.format(""))
+    task = load_file("named", tmp_path / "task.py")
+    built = "KERNEL.build(native_architecture() if torch.cuda.is_available() else None)"
+    made = imported(python_file(task, origin(task), "kernelbench").replace(built, ""))
+    assert made.get_init_inputs() == [1e-6, 1024]
+    new = made.ModelNew(*made.get_init_inputs())
+    assert new.cols == 1024 and new.built_otherwise is None
+    (tmp_path / "other.py").write_text(HEAD + NAMED.format("*, "))
+    other = load_file("other", tmp_path / "other.py")
+    with pytest.raises(KernelBlasterError, match=r"takes cols by name.*--format module or cu"):
+        python_file(other, origin(other), "kernelbench")
+    assert "_by_position" not in python_file(other, origin(other), "module")
 
 
 def test_what_only_holds_in_one_mode_is_guarded(tmp_path: Path) -> None:

@@ -76,6 +76,101 @@ def test_what_the_guards_let_through_is_computed(kernel: ExportedKernel) -> None
     assert reason is None and torch.equal(kernel.launch(model, flat)[0], model(x, factor=2.0))
 
 
+def calls(kernel: ExportedKernel, model: torch.nn.Module, *inputs: Any, **named: Any) -> str | None:
+    """Why the kernel does not run for this call; None if it does, and its outputs are right."""
+    out, reason = kernel.run(model, inputs, named)
+    if out is not None:
+        assert reason is None and torch.equal(out[0], model(*inputs, **named))
+    return reason
+
+
+def test_a_call_like_one_before_is_looked_at_only_where_it_can_differ(
+    kernel: ExportedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Model(4)
+    assert calls(kernel, model, torch.randn(3, 8), 2.0) is None
+    monkeypatch.setattr(kernel, "why_not", lambda *_: pytest.fail("all guards again"))
+    for factor in (0.5, 2.0):
+        assert calls(kernel, model, torch.randn(3, 8), factor) is None
+        assert calls(kernel, Model(4), torch.randn(3, 8), factor) is None
+    for _ in range(2):  # by name: put in order as the first such call was
+        assert calls(kernel, model, factor=2.0, x=torch.randn(3, 8)) is None
+        monkeypatch.setattr(kernel, "flat_inputs", lambda *_: pytest.fail("bound again"))
+
+
+OTHERS: dict[str, tuple[Any, Any]] = {
+    "is not contiguous": (torch.zeros(8, 3).T, 2.0),
+    "x has shape": (torch.zeros(3, 8, 1), 2.0),
+    "factor is a int": (torch.zeros(3, 8), 2),
+    "x is float64": (torch.zeros(3, 8).double(), 2.0),
+    "x is on meta": (torch.zeros(3, 8, device="meta"), 2.0),
+    "gradients of its inputs": (torch.zeros(3, 8, requires_grad=True), 2.0),
+    "432 bytes are given": (torch.zeros(13, 8), 2.0),
+    "x is a list": ([1], 2.0),
+}
+
+
+@pytest.mark.parametrize("reason", OTHERS)
+def test_guards_hold_after_a_call_that_was_let_through(kernel: ExportedKernel, reason: str) -> None:
+    model = Model(4)
+    for _ in range(2):
+        assert calls(kernel, model, torch.randn(3, 8), 2.0) is None
+        assert reason in (calls(kernel, model, *OTHERS[reason]) or "")
+
+
+def test_guards_hold_when_the_module_changes_between_calls(kernel: ExportedKernel) -> None:
+    model, x = Model(4), torch.randn(3, 8)
+    kernel.modes = [[True, True]]
+    assert calls(kernel, model, x, 2.0) is None
+    assert "not in training mode" in (calls(kernel, model.eval(), x, 2.0) or "")
+    assert calls(kernel, model.train(), x, 2.0) is None
+    model.shift.bias.data = torch.zeros(4)
+    assert calls(kernel, model, x, 2.0) is None, "other values, and another address"
+    for other, reason in (
+        (torch.zeros(8)[::2], "not contiguous"),
+        (torch.zeros(4).double(), "shift.bias is float64"),
+        (torch.zeros(5), "shift.bias has 5"),
+    ):
+        model.shift.bias.data = other
+        assert reason in (calls(kernel, model, x, 2.0) or "")
+    model.shift.bias = None
+    assert "shift.bias is a NoneType" in (calls(kernel, model, x, 2.0) or "")
+
+
+def test_memory_that_begins_anywhere_is_not_taken_later_either(kernel: ExportedKernel) -> None:
+    kernel.alignment, kernel.parameters, kernel._parameters_of = 256, [], []
+    base = torch.empty(1024)
+    start = (-base.data_ptr() // 4) % 64
+    aligned, shifted = (base[at : at + 24].view(3, 8) for at in (start, start + 1))
+    kernel._launch = lambda *_: None
+    for _ in range(2):
+        assert kernel.run(Model(4), (aligned, 2.0), {})[1] is None
+        assert "multiple of 256 bytes" in (kernel.run(Model(4), (shifted, 2.0), {})[1] or "")
+
+
+def test_sizes_that_follow_from_numbers_are_found_for_each_number(kernel: ExportedKernel) -> None:
+    class Repeated(Model):
+        def forward(self, x: torch.Tensor, factor: float) -> torch.Tensor:
+            return x.repeat(1, int(factor))
+
+    kernel.model, kernel.parameters, kernel._parameters_of = Repeated, [], []
+    kernel.outputs = [("out", "float32", ("x_0", "out_1"))]
+    kernel.sizes, kernel._asks_module = {"x_0": "free", "x_1": "free", "out_1": "derived"}, True
+    kernel._launch = lambda *_: None
+    for factor in (2.0, 3.0, 2.0):
+        out, _ = kernel.run(Repeated(4), (X, factor), {})
+        assert out is not None and out[0].shape == (3, 8 * int(factor))
+
+
+def test_only_so_many_kinds_of_calls_are_remembered(
+    kernel: ExportedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelblaster.export.launcher.MOST_PLANS", 2)
+    for rows in range(1, 6):
+        assert calls(kernel, Model(4), torch.randn(rows, 8), 2.0) is None
+    assert len(kernel._plans) <= 2
+
+
 def test_sizes_that_only_the_module_knows_are_asked_of_it_once(kernel: ExportedKernel) -> None:
     calls = []
 
@@ -245,6 +340,17 @@ def test_each_reason_is_told_once(kernel: ExportedKernel) -> None:
         for reason in ("x is on cpu", "x is on cpu", "x is not contiguous"):
             kernel.say_once(reason)
     assert [str(w.message).rpartition(": ")[2] for w in told] == ["x is on cpu.", "x is not contiguous."]
+
+
+def test_a_warning_is_shown_at_the_line_that_called_the_module(kernel: ExportedKernel) -> None:
+    class Wrapping(torch.nn.Module):
+        def forward(self) -> None:
+            kernel.say_once("x is on cpu")
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        torch.nn.Sequential(Wrapping()).get_submodule("0")()
+    assert [w.filename for w in told] == [__file__]
 
 
 def test_without_a_compiler_the_problem_is_kept(

@@ -45,6 +45,15 @@ def test_an_instance_is_a_task_that_stands_alone() -> None:
         torch.testing.assert_close(got[key], wanted[key])
 
 
+def test_inputs_by_name_are_taken_in_the_order_of_forward() -> None:
+    class Minus(nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return a - b
+
+    task = task_from_module(Minus(), {"b": torch.randn(64, 64), "a": torch.randn(64, 64)})
+    assert "def forward(self, a, b):" in task.source
+
+
 def test_types_of_an_instance_are_kept() -> None:
     task = task_from_module(nn.Linear(64, 64).bfloat16(), [torch.randn(4096, 64).bfloat16()])
     assert task.dtype == "bfloat16" and task.cast is None

@@ -65,13 +65,15 @@ class StepWatch:
 
 
 def step_line(progress: Progress) -> str:
-    """Returns one line of text about a step of a search: how many candidates were judged, the technique, the
-    speedup it gained or how it failed, and the best time."""
+    """One line of text about a step of a search: how many candidates were judged, the technique, the speedup
+    it gained, its candidate's time and the best one."""
     judged = f"{progress.evaluations} of {progress.evaluations + progress.evaluations_left} judged"
     result = progress.result
     got = "" if result is None or isinstance(result, Gained) else result.kind
     if isinstance(result, Gained):
         got = speedup_text(result.speedup, progress.modelled)
+        own = time_text(progress.own_us, progress.modelled)
+        got += f", {own}" if own else ""
     line = f"{judged}: {progress.technique or 'first candidate'} {got}".rstrip()
     best = time_text(progress.best_us, progress.modelled)
     return f"{line}; best {best}" if best else line
@@ -133,7 +135,7 @@ def optimize(
     )
     with start_run(loaded, wanted, runs_folder(runs)) as run:
         search_run(run, models, wanted.knowledge, StepWatch(on_step), fleet_named(fleet))
-    return OptimizeResult(run.folder, _instance(task))
+    return OptimizeResult(run.folder, _instance(task), inputs)
 
 
 def resume(
@@ -169,8 +171,9 @@ def load_run(run: str | Path = "last", *, runs: str | Path | None = None) -> Opt
 
 
 def compile(module: "torch.nn.Module", inputs: Inputs, **options: Any) -> "torch.nn.Module":
-    """Returns an optimized replacement of a module, for inputs like the examples `inputs`. It is what
-    `optimize` finds with these options, as a module (see `OptimizeResult.module`)."""
+    """An optimized replacement of a module, for inputs like the examples `inputs`: `optimize` with these
+    options, then `module()`. It shares the module's parameters, and runs the module itself where its kernel
+    is not for a call."""
     return optimize(module, inputs, **options).module()
 
 

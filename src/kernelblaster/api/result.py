@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelblaster.api.subjects import Inputs
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.export.run import Format, export_run
 from kernelblaster.models.spending import ModelCall, calls_of
@@ -21,6 +22,8 @@ from kernelblaster.store.run import Run
 if TYPE_CHECKING:
     import torch
 
+    from kernelblaster.api.drop_in import GivenModule
+
 SUFFIXES: dict[str, Format] = {".cu": "cu", ".py": "module"}
 MODULE_FILE = "optimized.py"
 
@@ -29,12 +32,20 @@ class OptimizeResult:
     """The result of a run, read from its folder: the best candidate, or the best so far if the run has not
     ended. Times are in microseconds; if `modelled`, they come from a model of the GPU.
 
-    `original` is the module that was optimized, if one was: `module()` gives the result its parameters.
-    Raises StoreError if no candidate is correct."""
+    `original` is the module that was optimized, if one was given, and `inputs` its example inputs: `module()`
+    then puts the kernel into it; without its inputs, only takes over its parameters. Raises StoreError if no
+    candidate is correct."""
 
-    def __init__(self, run: Path, original: "torch.nn.Module | None" = None) -> None:
+    def __init__(
+        self, run: Path, original: "torch.nn.Module | None" = None, inputs: Inputs | None = None
+    ) -> None:
         self.run = run
         self._original = original
+        self._given: GivenModule | None = None
+        if original is not None and inputs is not None:
+            from kernelblaster.api import drop_in  # imports torch
+
+            self._given = drop_in.GivenModule.of(original, inputs)
         with Run(run, writing=False) as opened:
             self._history = History(opened)
         self._candidate, self.evaluation = self._history.best_candidate()
@@ -153,9 +164,16 @@ class OptimizeResult:
         return write(contents, Path(path), set())[0]
 
     def module(self) -> "torch.nn.Module":
-        """Returns the optimized module. Where its kernel cannot run (there is no GPU, or it was not verified
-        on such inputs), the module runs the original instead, with a warning that says why."""
+        """The optimized module. Where its kernel cannot run (no GPU, or inputs that it was not verified on),
+        the original runs instead, with a warning that says why. If a module was given, this one is like it in
+        all else: class, signature, attributes, and the parameters themselves, which both share."""
         loaded = self._loaded()
+        if self._given is not None:
+            from kernelblaster.api.drop_in import with_kernel
+
+            dropped_in = with_kernel(self._given, loaded)
+            if dropped_in is not None:
+                return dropped_in
         arguments = loaded.get_init_inputs()
         named = isinstance(arguments, dict)
         made = loaded.OptimizedModel(**arguments) if named else loaded.OptimizedModel(*arguments)

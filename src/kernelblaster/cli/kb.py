@@ -37,7 +37,9 @@ from kernelblaster.passwords import shown
 from kernelblaster.records.recipe import is_recipe
 from kernelblaster.strict_json import InvalidJson, read_bounded
 
-app = typer.Typer(help="Look into a knowledge base, and look after it.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look into a knowledge base, and look after it.", no_args_is_help=True, rich_markup_mode=None
+)
 app.command("check")(kb_check.check)
 out = Terminal()
 ROOM_FOR_NOTES = 100  # columns of a terminal
@@ -124,12 +126,13 @@ def stats(kb: KbOption = None, json_: JsonOption = False) -> None:
         f"failures       {sum(summary.failures.values()):.0f}{_counts(summary.failures)}", highlight=False
     )
     for payoff in summary.payoffs:
-        if payoff.speedup <= max(1.0, payoff.speedup_without or 0.0):
+        if round(payoff.speedup, 2) <= max(1.0, payoff.speedup_without or 0.0):
             continue  # it pays neither then, nor more than without
         alone = f"{payoff.speedup_without:.2f}x" if payoff.speedup_without else "never tried"
         clock = ", modelled" if payoff.modelled else ""
         line = f"{payoff.after} -> {payoff.technique}: {payoff.speedup:.2f}x (without: {alone}{clock})"
-        out.print(f"payoff         {line} in {payoff.state}", highlight=False)
+        text = wrap_hanging(out, f"{line} in {payoff.state}", len("payoff         "))
+        out.print(f"payoff         {text}", highlight=False, soft_wrap=True)
 
 
 @app.command("log")

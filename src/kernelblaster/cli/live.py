@@ -59,7 +59,9 @@ class SearchLines:
     def __call__(self, progress: "Progress") -> None:
         if progress.phase == "stepped" and progress.step is not None:
             taken = "taken" if progress.step.taken else "not taken"
-            line = f"  {progress.step.id!s:10} {_tried(progress)}, got {_measured(progress):14} {taken:9}  "
+            own = time_text(progress.own_us, progress.modelled)
+            got = ", ".join(filter(None, (_measured(progress), own)))
+            line = f"  {progress.step.id!s:10} {_tried(progress)}, got {got:34} {taken:9}  "
             out.print(f"{line} {_times(progress)}; {progress.state}", highlight=False, soft_wrap=True)
             if progress.why:
                 out.print(f"  {'':10} {progress.why}", markup=False, highlight=False, soft_wrap=True)
@@ -168,7 +170,7 @@ def bar(progress: "Progress", width: int) -> str:
 def left(progress: "Progress") -> str:
     """Returns what is left of the search's limits, and what was used of them, as text: '12 candidates, 340 s;
     28 judged in 60 s'."""
-    parts = [f"{progress.evaluations_left} candidates"]
+    parts = [f"{progress.evaluations_left} candidate{'' if progress.evaluations_left == 1 else 's'}"]
     if progress.seconds_left is not None:
         parts.append(f"{progress.seconds_left:.0f} s")
     if progress.gpu_seconds_left is not None:

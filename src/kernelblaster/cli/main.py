@@ -108,7 +108,10 @@ def load_command(name: str) -> Any:
     module, _, attribute = VERBS[name].path.partition(".")
     command = getattr(import_module(f"kernelblaster.cli.{module}"), attribute)
     if isinstance(command, typer.Typer):
-        return typer.main.get_group(command)
+        group = typer.main.get_group(command)
+        for one in group.commands.values():  # else click cuts their lines in the list
+            one.short_help = " ".join((one.help or "").partition("\n\n")[0].split())
+        return group
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     alone.command(name)(command)
     return typer.main.get_command(alone)
@@ -129,7 +132,7 @@ app = typer.Typer(
     epilog=f"Where docs/ is cited, it is {docs_folder()}",
 )
 for verb, about in VERBS.items():
-    app.command(verb, help=about.line)(lambda: None)
+    app.command(verb, help=about.line, short_help=about.line)(lambda: None)
 
 
 def _print_version(wanted: bool) -> None:

@@ -27,7 +27,7 @@ from kernelblaster.cli.options import (
     check_named,
     runs_folder,
 )
-from kernelblaster.cli.show import exit_code, out, print_evaluation
+from kernelblaster.cli.show import exit_code, out, print_evaluation, print_fact
 from kernelblaster.cli.start import STOPPED
 from kernelblaster.cli.with_model import (
     ModelOptions,
@@ -242,10 +242,10 @@ def _summary(run: Run, optimized: "Optimized") -> dict[str, Any]:
 def _show_result(run: Run, optimized: "Optimized") -> None:
     print_evaluation(optimized.evaluation.model_copy(update={"profile": None, "counters": None}))
     applied = ", ".join(optimized.applied) or "nothing: the first candidate is the best"
-    out.print(f"  applied    {applied}", highlight=False)
+    print_fact("applied", applied)
     if optimized.first.candidate != optimized.evaluation.candidate:
         gain = speedup_text(_gain(optimized), _modelled(optimized))
-        out.print(f"  gain       {gain} over the first candidate", highlight=False)
+        print_fact("gain", f"{gain} over the first candidate")
     out.print(f"  kept       {run.folder / 'best.cu'}", highlight=False, soft_wrap=True)
     if optimized.stopped:
         how = f"Go on with: kernelblaster resume {run.name}{again_at(run.folder.parent)}"

@@ -3,6 +3,7 @@ runs_steering.py."""
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +15,9 @@ from kernelblaster.cli.show import out
 from kernelblaster.cli.terminal import break_name, wrap_hanging
 from kernelblaster.errors import StoreError
 from kernelblaster.quantities import speedup_text, time_text
+from kernelblaster.records import Step
 from kernelblaster.store.comparison import compare
+from kernelblaster.store.events import RunEvent
 from kernelblaster.store.history import History, why_of
 from kernelblaster.store.run import open_run, run_folders
 from kernelblaster.store.steering import STEERED, SteeringCommand, describe_action
@@ -77,10 +80,13 @@ def show(run: RunArgument, runs: RunsOption = None, json_: JsonOption = False) -
     if json_:
         print(json.dumps([event.model_dump(mode="json") for event in events], indent=1))
         return
+    techniques = _techniques(events)
     for event in events:
         when = time.strftime("%H:%M:%S", time.localtime(event.at))
         lead = f"{when}  {event.kind:11} {event.key:18} "
-        line = lead + wrap_hanging(out, _event_text(event.kind, event.data), len(lead))
+        line = lead + wrap_hanging(
+            out, _event_text(event.kind, event.data, techniques.get(event.key, "")), len(lead)
+        )
         out.print(line, highlight=False, soft_wrap=True)
 
 
@@ -191,24 +197,39 @@ def _value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _event_text(kind: str, data: dict[str, Any]) -> str:
+def _techniques(events: Sequence[RunEvent]) -> dict[str, str]:
+    """By the code of each candidate that a search made, the technique that made it; of the first one, where
+    the search began, that it is the first."""
+    first = next((event.key for event in events if event.kind == "evaluation"), "")
+    trials = (trial for event in events if event.kind == "batch" for trial in event.data.get("trials", ()))
+    return {first: "first candidate"} | {trial["code"]: trial["technique"] for trial in trials}
+
+
+def _event_text(kind: str, data: dict[str, Any], technique: str = "") -> str:
     """What `runs show` prints of an event of this `kind`, on one line: the most important of its data; may be
-    empty."""
+    empty. `technique` is the one that made the candidate of an evaluation."""
     match kind:
         case "evaluation":
-            return _verdict_text(data["evaluation"])
+            text = ": ".join(filter(None, (technique, _verdict_text(data["evaluation"]))))
+        case "steps":
+            steps = map(Step.model_validate, data["steps"])
+            taken = ", ".join(step.technique for step in steps if step.taken)
+            text = f"goes on from {taken}" if taken else "goes on from where it was"
         case "proposals":
-            return f"{len(data['techniques'])} techniques on offer"
+            text = f"{len(data['techniques'])} techniques on offer"
         case "choice":
             techniques = ", ".join(option["technique"] for option in data["options"])
-            return f"{data['state']}: {techniques or 'nothing applies'}"
+            text = f"{data['state']}: {techniques or 'nothing applies'}"
         case "theta":
-            return f"knowledge base at version {data['version']}"
+            text = f"knowledge base at version {data['version']}"
         case "results":
-            return f"applied {', '.join(data['applied']) or 'nothing'}"
-    commands = map(SteeringCommand.model_validate, data["commands"] if kind == STEERED else ())
-    asked = "; ".join(f"{describe_action(one.action)} ({one.by})" for one in commands)
-    return asked or str(data.get("task") or data.get("name") or data.get("why") or "")
+            text = f"applied {', '.join(data['applied']) or 'nothing'}"
+        case _ if kind == STEERED:
+            commands = map(SteeringCommand.model_validate, data["commands"])
+            text = "; ".join(f"{describe_action(one.action)} ({one.by})" for one in commands)
+        case _:
+            text = str(data.get("task") or data.get("name") or data.get("why") or "")
+    return text
 
 
 def _verdict_text(verdict: dict[str, Any]) -> str:

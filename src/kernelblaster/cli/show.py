@@ -3,7 +3,7 @@
 from rich.padding import Padding
 from rich.table import Table
 
-from kernelblaster.cli.terminal import Terminal, plain
+from kernelblaster.cli.terminal import Terminal, plain, wrap_hanging
 from kernelblaster.records import (
     Abandoned,
     Accepted,
@@ -90,36 +90,42 @@ def print_evaluation(evaluation: Evaluation) -> None:
     print_outcome(evaluation.outcome, f"{evaluation.task} on {evaluation.device}")
     if evaluation.defines:
         chosen = ", ".join(f"{name}={value}" for name, value in evaluation.defines)
-        out.print(f"  constants  {chosen}", highlight=False)
+        print_fact("constants", chosen)
     timing = evaluation.timing
     if timing:
         modelled = " modelled" if timing.modelled else ""
         sampled = "" if timing.modelled else f"; {timing.samples} samples"
-        out.print(
-            f"  time       {timing.candidate_us:.1f} us{modelled}; {timing.baseline} "
+        print_fact(
+            "time",
+            f"{timing.candidate_us:.1f} us{modelled}; {timing.baseline} "
             f"{timing.baseline_us:.1f} us{modelled}; floor {timing.floor_us:.1f} us{sampled}",
-            highlight=False,
         )
     checked = evaluation.verification
     if checked:
         agree = "bit for bit" if checked.deterministic else "within tolerance, not bit for bit"
-        out.print(
-            f"  verified   {len(checked.cases)} comparisons in {checked.calls} calls; "
-            f"repeated runs agree {agree}",
-            highlight=False,
+        print_fact(
+            "verified",
+            f"{len(checked.cases)} comparisons in {checked.calls} calls; repeated runs agree {agree}",
         )
         for note in checked.notes:
-            out.print(f"             {note}", highlight=False, style="dim")
+            print_fact("", note, style="dim")
     if evaluation.compilation:
         compiled = evaluation.compilation
         source = "from the cache" if compiled.cached else f"in {compiled.seconds:.1f} s"
         spills = sum(r.spill_store_bytes for r in compiled.resources)
         note = f"; {spills} bytes of spills" if spills else ""
-        out.print(f"  compiled   {source} by {compiled.compiler}{note}", highlight=False)
+        print_fact("compiled", f"{source} by {compiled.compiler}{note}")
     if evaluation.counters:
         print_counters(evaluation.counters, clean=checked is not None)
     if evaluation.profile:
         print_profile(evaluation.profile)
+
+
+def print_fact(name: str, text: str, style: str = "") -> None:
+    """Prints a line of a verdict: its name and what is to be said, on a terminal wrapped beside the name."""
+    lead = f"  {name:10} "
+    line = lead + wrap_hanging(out, text, len(lead))
+    out.print(line, markup=False, highlight=False, soft_wrap=True, style=style)
 
 
 def print_sweep(evaluations: list[Evaluation]) -> None:

@@ -18,7 +18,7 @@ from kernelblaster.tasks.header import declaration
 if TYPE_CHECKING:
     from kernelblaster.readiness import Readiness
 
-app = typer.Typer(help="List, show and check tasks.", no_args_is_help=True)
+app = typer.Typer(help="List, show and check tasks.", no_args_is_help=True, rich_markup_mode=None)
 out = Terminal()
 
 

@@ -13,13 +13,18 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 # fmt: on
+
+MOST_PLANS = 1000  # kinds of calls that are remembered
+NO_GRADIENTS = "no gradients flow to the parameters through the kernel: it is for inference"
 
 
 class ExportedKernel:
@@ -38,6 +43,7 @@ class ExportedKernel:
 
     alignment = 256
     device_type = "cuda"
+    called_from: tuple[str, ...] = ()  # files whose lines are not worth showing in warnings
 
     def __init__(
         self,
@@ -70,7 +76,10 @@ class ExportedKernel:
         self._launch: Any = None
         self._said: set[str] = set()
         self._derived: dict[Any, list[tuple[int, ...]]] = {}
-        self._parameters_of = [attrgetter(name) for name, _, _ in parameters]
+        self._plans: dict[Any, _Plan] = {}
+        self._forms: dict[Any, tuple[int | str, ...]] = {}
+        self._parameters_of = [_getter(name) for name, _, _ in parameters]
+        self._asks_module = "derived" in sizes.values()
 
     # Building
 
@@ -147,6 +156,30 @@ class ExportedKernel:
         found: list[Any] = [None] * len(self.inputs)
         reason = self._difference(given, self._expected, "", found)
         return (tuple(found), None) if reason is None else ((), reason)
+
+    def _ordered(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], str | None]:
+        """As `flat_inputs`; how calls with the same number of inputs by position and the same names are put
+        in order is remembered, where each of the kernel's inputs is one argument of the call."""
+        form = (len(inputs), *named)
+        order = self._forms.get(form)
+        if order is None:
+            flat, reason = self.flat_inputs(inputs, named)
+            if reason is None:
+                self._remember_order(form)
+            return flat, reason
+        return tuple([inputs[at] if isinstance(at, int) else named[at] for at in order]), None
+
+    def _remember_order(self, form: tuple[Any, ...]) -> None:
+        """Keep where the kernel's inputs are in calls of this form, (how many by position, the names...).
+        Does nothing if some are inside of lists or dicts, or another argument must have a certain value."""
+        places, names = [_Given(at) for at in range(form[0])], {name: _Given(name) for name in form[1:]}
+        found, reason = self.flat_inputs(tuple(places), dict(names))
+        if (
+            reason is None
+            and all(isinstance(one, _Given) for one in found)
+            and len(found) == len(self.inputs)
+        ):
+            self._forms[form] = tuple(one.place for one in found)
 
     @staticmethod
     def _bound(signature: inspect.Signature, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -241,10 +274,15 @@ class ExportedKernel:
             return f"the module is {'' if module.training else 'not '}in training mode"
         if not torch.is_grad_enabled():
             return None
-        if any(isinstance(value, torch.Tensor) and value.requires_grad for value in inputs):
-            return "gradients of its inputs are wanted, and the kernel has none"
-        if any(get(module).requires_grad for get in self._parameters_of):
-            self.warn_once("no gradients flow to the parameters through the kernel: it is for inference")
+        return self._gradients(inputs, [get(module) for get in self._parameters_of])
+
+    def _gradients(self, inputs: tuple[Any, ...], parameters: list[torch.Tensor]) -> str | None:
+        """That gradients of inputs are wanted; None if not. Warns once if those of parameters are."""
+        for value in inputs:
+            if isinstance(value, torch.Tensor) and value.requires_grad:
+                return "gradients of its inputs are wanted, and the kernel has none"
+        if NO_GRADIENTS not in self._said and any(value.requires_grad for value in parameters):
+            self.warn_once(NO_GRADIENTS)
         return None
 
     def _machine(self, device: torch.device) -> str | None:
@@ -266,28 +304,90 @@ class ExportedKernel:
     def warn_once(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
-            warnings.warn(f"{text}.", stacklevel=2)
+            warnings.warn(f"{text}.", stacklevel=_levels_to_caller(self.called_from))
 
     # Running
+
+    def run(
+        self, module: torch.nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[list[torch.Tensor] | None, str | None]:
+        """Call the kernel in place of forward() of `module`: (the outputs, None), or, if the kernel is not
+        for this call, (None, the reason). What was found out about a call is remembered by the types, shapes
+        and devices of its tensors: for the next one like it, only what else may have changed is looked at."""
+        if named or self.call is not None or len(inputs) != len(self.inputs):
+            inputs, reason = self._ordered(inputs, named)
+            if reason is not None:
+                return None, reason
+        parameters = [get(module) for get in self._parameters_of]
+        key = self._key(module, inputs, parameters)
+        plan = self._plans.get(key)
+        if plan is None:
+            reason = self.why_not(module, inputs)
+            if reason is not None:
+                return None, reason
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = self._planned(module, inputs, parameters)
+        elif torch.is_grad_enabled() and (reason := self._gradients(inputs, parameters)) is not None:
+            return None, reason
+        taken = [*inputs, *parameters]
+        for at in plan.pointers:
+            address = taken[at] = taken[at].data_ptr()
+            if address % self.alignment:
+                return None, self.why_not(module, inputs)
+        return self._launched(plan, taken), None
 
     def launch(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
         """Run the kernel on the current stream; returns the outputs. Call `why_not` before. Raises
         RuntimeError if the launch fails."""
         parameters = [get(module) for get in self._parameters_of]
-        tensors = [v for v in inputs if isinstance(v, torch.Tensor)] + parameters
+        taken = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in (*inputs, *parameters)]
+        return self._launched(self._planned(module, inputs, parameters), taken)
+
+    def _key(
+        self, module: torch.nn.Module, inputs: tuple[Any, ...], parameters: list[torch.Tensor]
+    ) -> tuple[Any, ...]:
+        """All that a plan depends on: type, shape, device and contiguity of each tensor, the types of
+        numbers (and their values, if sizes of outputs may depend on them), how the module was built, and its
+        modes."""
+        key: list[Any] = [getattr(module, "built_otherwise", None)]
+        for value in (*inputs, *parameters):
+            if isinstance(value, torch.Tensor):
+                key += (value.shape, value.dtype, value.device, value.is_contiguous())
+            else:
+                asked = self._asks_module and isinstance(value, int | float)
+                key += (type(value), value if asked else None)
+        if self.modes is not None:
+            key += (part.training for part in module.modules())
+        return tuple(key)
+
+    def _planned(
+        self, module: torch.nn.Module, inputs: tuple[Any, ...], parameters: list[torch.Tensor]
+    ) -> "_Plan":
+        """What each call with tensors of these shapes, types and devices does: see `_Plan`."""
         sizes = self._extents(module, inputs, parameters)
-        device = tensors[0].device
-        outputs = [
-            torch.empty([sizes[dim] for dim in dims], dtype=getattr(torch, dtype), device=device)
+        values = (*inputs, *parameters)
+        pointers = [at for at, value in enumerate(values) if isinstance(value, torch.Tensor)]
+        device = values[pointers[0]].device
+        outputs = tuple(
+            _allocation([sizes[dim] for dim in dims], getattr(torch, dtype), device)
             for _, dtype, dims in self.outputs
-        ]
-        arguments = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in (*inputs, *parameters)]
-        arguments = [*(o.data_ptr() for o in outputs), *arguments, *(sizes[name] for name in self.sizes)]
-        if device.type == "cuda":
-            with torch.cuda.device(device):
-                error = self._launch(*arguments, torch.cuda.current_stream(device).cuda_stream)
-        else:
+        )
+        return _Plan(outputs, tuple(pointers), tuple(sizes[name] for name in self.sizes), device)
+
+    def _launched(self, plan: "_Plan", taken: list[Any]) -> list[torch.Tensor]:
+        """Allocate the outputs and launch the kernel; `taken` are its inputs and parameters, tensors by
+        address. Returns the outputs. Raises RuntimeError if the launch fails."""
+        outputs = [allocate() for allocate in plan.outputs]
+        arguments = [*[output.data_ptr() for output in outputs], *taken, *plan.sizes]
+        index = plan.device.index
+        if plan.device.type != "cuda":
             error = self._launch(*arguments, None)
+        elif torch.cuda.current_device() == index:
+            error = self._launch(*arguments, _stream(index))
+        else:
+            with torch.cuda.device(plan.device):
+                error = self._launch(*arguments, _stream(index))
         if error:
             raise RuntimeError(f"the kernel could not be launched: {error.decode()}")
         return outputs
@@ -322,11 +422,79 @@ class ExportedKernel:
         return self._derived[key]
 
 
+class _Plan(NamedTuple):
+    """What a call does whose tensors have certain shapes, types and devices: functions that allocate the
+    `outputs`, where among inputs and parameters the tensors are (`pointers`), the numbers that are passed as
+    `sizes`, and the `device`."""
+
+    outputs: tuple[Callable[[], torch.Tensor], ...]
+    pointers: tuple[int, ...]
+    sizes: tuple[int, ...]
+    device: torch.device
+
+
+class _Given(NamedTuple):
+    """Stands for an argument of a call, given at this place: by position, or by this name."""
+
+    place: int | str
+
+
 class _KernelInput:
     """Stands for the kernel's input of this number, counted from 0, among the arguments of a call."""
 
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+def same_signatures(made: type[torch.nn.Module], model: type[torch.nn.Module]) -> None:
+    """Give `made`, a class that takes any arguments and passes them on, the signatures of `model`, for
+    `inspect.signature` and what is built upon it."""
+    for name in ("__init__", "forward"):
+        with suppress(TypeError, ValueError):  # a wrapped one, of which nothing is known
+            vars(made)[name].__signature__ = inspect.signature(getattr(model, name))
+
+
+def _getter(name: str) -> Callable[[torch.nn.Module], Any]:
+    """A function that returns the parameter or buffer of a module with this dotted name, sooner than the
+    module's own attributes would."""
+    *path, last = name.split(".")
+    usual = attrgetter(name)
+
+    def get(module: torch.nn.Module) -> Any:
+        part: Any = module
+        try:
+            for step in path:
+                part = part._modules[step]
+            found = part._parameters.get(last)
+            return part._buffers[last] if found is None else found
+        except (AttributeError, KeyError):  # a property, or a plain attribute
+            return usual(module)
+
+    return get
+
+
+def _allocation(size: list[int], dtype: torch.dtype, device: torch.device) -> Callable[[], torch.Tensor]:
+    """A function that allocates a contiguous tensor of these."""
+    strides = [1]
+    for extent in reversed(size[1:]):
+        strides.insert(0, strides[0] * extent)
+    return partial(torch.empty_strided, size, strides[: len(size)], dtype=dtype, device=device)
+
+
+def _stream(device: int) -> int:
+    """The handle of torch's current stream on the GPU of this number."""
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what torch.compile's own code calls
+    return raw(device) if raw is not None else torch.cuda.current_stream(device).cuda_stream
+
+
+def _levels_to_caller(files: tuple[str, ...]) -> int:
+    """The `stacklevel` by which a warning of the function that calls this one is shown at the line that
+    called the module: the nearest outside of this file, `files` and torch."""
+    frame, level = sys._getframe(1), 1
+    inside = (frame.f_code.co_filename, *files, str(Path(torch.__file__).parent) + os.sep)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def native_architecture(device: torch.device | None = None) -> str:

@@ -2,6 +2,7 @@
 kernel, and a module that runs the kernel instead of the original."""
 
 import ast
+import inspect
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ from kernelblaster.plain_text import printable
 from kernelblaster.records import Scalar, Signature, Task, Tensor
 from kernelblaster.tasks.flat_inputs import unflattened
 from kernelblaster.tasks.header import c_arguments
+from kernelblaster.tasks.module_file import ModuleFile
 from kernelblaster.tasks.size_draws import most_read_bytes
 
 LAUNCHER = (Path(__file__).parent / "launcher.py").read_text().partition("in exported files ---\n")[2]
@@ -31,15 +33,20 @@ class ModelNew(Model):
         self.built_otherwise = KERNEL.built_otherwise(arguments, named)
 
     def forward(self, *inputs, **named):
-        if not torch.cuda.is_available():
-            return super().forward(*inputs, **named)
-        inputs, reason = KERNEL.flat_inputs(inputs, named)
-        inputs = tuple(v.contiguous() if isinstance(v, torch.Tensor) else v for v in inputs)
-        reason = reason or KERNEL.why_not(self, inputs)
-        if reason is not None:
-            raise RuntimeError(f"not for this kernel: {reason}")
-        out = KERNEL.launch(self, inputs)
+        out, reason = KERNEL.run(self, inputs, named)
+        if out is None:
+            if not torch.cuda.is_available():
+                return super().forward(*inputs, **named)
+            flat, _ = KERNEL.flat_inputs(inputs, named)
+            flat = tuple(v.contiguous() if isinstance(v, torch.Tensor) else v for v in flat)
+            reason = KERNEL.why_not(self, flat) if flat else reason
+            if reason is not None:
+                raise RuntimeError(f"not for this kernel: {reason}")
+            out = KERNEL.launch(self, flat)
         return RESULT
+
+
+same_signatures(ModelNew, Model)
 ''',
     "module": '''
 KERNEL.build()
@@ -55,15 +62,35 @@ class OptimizedModel(Model):
         self.built_otherwise = KERNEL.built_otherwise(arguments, named)
 
     def forward(self, *inputs, **named):
-        flat, reason = KERNEL.flat_inputs(inputs, named)
-        reason = reason or KERNEL.why_not(self, flat)
-        if reason is not None:
+        out, reason = KERNEL.run(self, inputs, named)
+        if out is None:
+            result = super().forward(*inputs, **named)  # a call that is none ends here
             KERNEL.say_once(reason)
-            return super().forward(*inputs, **named)
-        out = KERNEL.launch(self, flat)
+            return result
+        return self.result_of(out)
+
+    @staticmethod
+    def result_of(out):
+        """What forward() returns, made of the kernel's outputs."""
         return RESULT
+
+
+same_signatures(OptimizedModel, Model)
 ''',
 }
+
+
+BY_POSITION = '''
+
+def _by_position(given=get_init_inputs):
+    """The arguments of the constructor in its own order, as KernelBench gives them."""
+    bound = inspect.signature(Model).bind(**given())
+    bound.apply_defaults()
+    return list(bound.args)
+
+
+get_init_inputs = _by_position
+'''
 
 
 def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module"]) -> str:
@@ -84,6 +111,8 @@ def python_file(task: Task, origin: Origin, form: Literal["kernelbench", "module
     head = "\n".join(["# coding: utf-8", *(f"# {line}" for line in header_lines(origin))])
     model = MODELS[form].replace("RESULT", facts.result)
     source, call = unflattened(task.source) if form == "module" else (task.source, None)
+    if form == "kernelbench" and _is_built_by_name(task):
+        source = source.rstrip() + BY_POSITION
     parts = (head, "", source.strip(), "\n\n# The kernel, and how it is called.", LAUNCHER.strip())
     return "\n".join((*parts, "\n", _kernel(task, origin, facts, call))) + "\n" + model
 
@@ -95,6 +124,24 @@ def changes(facts: ModuleFacts) -> str:
         f"forward() changes the module's buffers ({', '.join(facts.changed_buffers)}), which the kernel does "
         "not; end __init__ with self.eval() if they are statistics for training, else leave them out"
     )
+
+
+def _is_built_by_name(task: Task) -> bool:
+    """Whether get_init_inputs() gives a dict. Raises KernelBlasterError if that cannot be put in the order of
+    the constructor's parameters, since some are taken by name only."""
+    file = ModuleFile(task.source, task.path)
+    arguments = file.init_inputs()
+    if not isinstance(arguments, dict):
+        return False
+    kinds = {name: one.kind for name, one in inspect.signature(file.model).parameters.items()}
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = [name for name in arguments if kinds.get(name) not in positional]
+    if named:
+        raise KernelBlasterError(
+            f"{task.name}: Model takes {', '.join(named)} by name, and KernelBench gives all arguments by "
+            "position; export it with --format module or cu."
+        )
+    return True
 
 
 def _kernel(task: Task, origin: Origin, facts: ModuleFacts, call: str | None) -> str:

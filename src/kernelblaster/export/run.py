@@ -6,6 +6,7 @@ from kernelblaster.errors import StoreError
 from kernelblaster.export.cuda_file import cuda_file
 from kernelblaster.export.origin import Origin
 from kernelblaster.export.python_file import python_file
+from kernelblaster.export.seal import seal
 from kernelblaster.quantities import speedup_text
 from kernelblaster.records.outcome import CORRECT, Accepted
 from kernelblaster.store.history import History
@@ -37,4 +38,4 @@ def export_run(run: Run, form: Format = "cu") -> str:
     architecture = evaluation.compilation.architecture
     origin = Origin(run.name, candidate, evaluation, history.applied, architecture)
     task = task_of(run)
-    return cuda_file(task, origin) if form == "cu" else python_file(task, origin, form)
+    return seal(cuda_file(task, origin) if form == "cu" else python_file(task, origin, form), form)

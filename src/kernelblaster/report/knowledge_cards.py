@@ -3,6 +3,7 @@ results, and how certain these are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import exp, log, sqrt, tau
 
 from kernelblaster.knowledge.content import Content, OptimizationEntry, StateEntry
@@ -111,8 +112,9 @@ def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
     scored = score(entry)
     recipe = is_recipe(entry.technique)
     slower = "" if recipe else "slower"
+    told = partial(format_prediction, entry.technique) if recipe else times
     where = ", ".join(
-        f"{architecture} {times(exp(tally.mean)) if tally.seen else 'failed'}"
+        f"{architecture} {told(exp(tally.mean)) if tally.seen else 'failed'}"
         for architecture, tally in sorted(entry.evidence.by_architecture.items())
     )
     failures = "".join(f", {kind} {count:g}" for kind, count in sorted(entry.evidence.failures.items()))
@@ -121,7 +123,7 @@ def _technique(state: str, entry: OptimizationEntry) -> TechniqueRow:
         name=entry.technique.split("_"),
         description=entry.description,
         retired=entry.retired or "",
-        expected=format_prediction(entry.technique, scored.speedup) if recipe else times(scored.speedup),
+        expected=told(scored.speedup),
         modelled=scored.modelled,
         tone="faster" if scored.speedup > 1.005 else slower if scored.speedup < 0.995 else "",
         curve=None if recipe else _posterior(entry),

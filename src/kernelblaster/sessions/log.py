@@ -43,8 +43,9 @@ class Progress:
     `evaluations` candidates were judged so far, `seconds` is the time since the search began, and the fields
     that end in `_left` say how much the limits still allow, None without a limit. `id`, `state`, `technique`
     and `predicted` (a speedup over the parent candidate) say what is tried. `result` is what it gained over
-    the parent; for a candidate that failed, `why` says what is wrong. `first_us`, `best_us`, `baseline_us`
-    and `floor_us` are times in us, None until something was timed; `modelled`: they come from a model."""
+    the parent; for a candidate that failed, `why` says what is wrong. `own_us` (of the step's
+    candidate), `first_us`, `best_us`, `baseline_us` and `floor_us` are times in us, None until something was
+    timed; `modelled`: they come from a model."""
 
     phase: Phase
     iteration: int
@@ -58,6 +59,7 @@ class Progress:
     result: StepResult | None = None
     why: str = ""
     step: Step | None = None
+    own_us: float | None = None
     best_us: float | None = None
     first_us: float | None = None
     baseline_us: float | None = None
@@ -126,6 +128,8 @@ class Log:
         timings, budget, seconds = self._judging.timings, self._judging.budget, self._judging.seconds
         seconds_left, gpu_seconds_left = budget.seconds_left(seconds)
         step = about if isinstance(about, Step) else None
+        evaluation = self._judging.evaluations[step.child] if step else None
+        own = evaluation.timing if evaluation else None
         return Progress(
             phase=phase,
             iteration=self.iteration,
@@ -137,8 +141,9 @@ class Log:
             technique=about.technique if about else None,
             predicted=about.predicted if about else None,
             result=step.result if step else None,
-            why=why(self._judging.evaluations[step.child].outcome) if step else "",
+            why=why(evaluation.outcome) if evaluation else "",
             step=step,
+            own_us=own.candidate_us if own else None,
             best_us=min((timing.candidate_us for timing in timings), default=None),
             first_us=timings[0].candidate_us if timings else None,
             baseline_us=timings[0].baseline_us if timings else None,

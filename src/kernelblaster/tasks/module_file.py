@@ -135,6 +135,10 @@ class ModuleFile:
             self._others = {key: execute(self.source, self.path, literals)}
         return self._others[key]
 
+    def init_inputs(self) -> Any:
+        """What get_init_inputs() returns: arguments of the constructor, a list, or a dict by name."""
+        return self._guarded("get_init_inputs() failed", self._namespace["get_init_inputs"])
+
     def build(self) -> torch.nn.Module:
         """A new module, as KernelBench builds it: in the training mode that the file sets, with the present
         random seed. Inside FakeTensorMode its tensors are fake; a constructor that fails on those is run

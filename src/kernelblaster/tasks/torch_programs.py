@@ -1,5 +1,6 @@
 """Makes tasks from torch modules in memory, and task texts from programs that torch.export.save wrote."""
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ def task_from_module(
     module = getattr(module, "_orig_mod", module)  # of torch.compile
     named = name or (module.__name__ if isinstance(module, type) else type(module).__name__)
     instance = _built(module, named)
-    arguments, keywords = ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
+    arguments, keywords = call_of(instance, inputs)
     program = _exported(instance, arguments, keywords, named)
     tensors = [leaf for leaf in pytree.tree_leaves((arguments, keywords)) if isinstance(leaf, torch.Tensor)]
     try:
@@ -36,6 +37,24 @@ def task_from_module(
     except BadTask as error:
         raise BadTask(f"{named}: {error}") from error
     return load_source(named, source, f"<{named}>")
+
+
+def call_of(
+    module: torch.nn.Module, inputs: Sequence[Any] | Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The positional and the named arguments of a call of the module with these example inputs: those by name
+    in the order of forward()'s parameters, whatever the order in the dict."""
+    if not isinstance(inputs, Mapping):
+        return tuple(inputs), {}
+    order = {name: at for at, name in enumerate(inspect.signature(module.forward).parameters)}
+    return (), dict(sorted(inputs.items(), key=lambda one: order.get(one[0], len(order))))
+
+
+def exported_code(module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
+    """What a module does with these inputs in its present mode, as text: two modules of the same text and
+    the same parameters compute the same. Raises BadTask if torch.export cannot export it."""
+    program = _exported(module, arguments, named, type(module).__name__)
+    return f"{program.graph_module.code}\n{program.graph_signature}"
 
 
 def exported_source(path: Path) -> str:
@@ -113,7 +132,5 @@ def _shapes(module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[
     tuple, or a dict by parameter name if some arguments are named."""
     if not keywords:
         return arguments
-    import inspect
-
     names = list(inspect.signature(module.forward).parameters)
     return dict(zip(names, arguments, strict=False)) | keywords

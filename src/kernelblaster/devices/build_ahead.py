@@ -1,0 +1,26 @@
+"""Builds the emulator, its player and the recorder before they are needed. `make` runs this beside pip, with
+a Python that has none of the packages: neither this nor what it imports may need them."""
+
+import signal
+import sys
+
+from kernelblaster.devices.native_build import emulating_player, recorder_executable
+from kernelblaster.errors import KernelBlasterError
+from kernelblaster.ptx.build import machine_library
+
+
+def main() -> None:
+    """Build what is not in the cache. What cannot be built is left out in silence: whoever needs it later
+    says why, and nvcc may come with the packages that are being installed."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C
+    try:
+        for build in (machine_library, emulating_player, recorder_executable):
+            build()
+    except KernelBlasterError:
+        pass
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
