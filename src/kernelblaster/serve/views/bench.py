@@ -28,7 +28,7 @@ CHARTED_S = 5.0  # seconds between two drawings of the use over time
 @dataclass(frozen=True)
 class BenchLine:
     """A task of a bench as a line of its table: its status (`waiting`, `running`, `measuring`, or that of its
-    result), its run if it has one, and the speedups over each baseline once they are measured. `us` is the
+    result), its run if it has one, and the speedups over each baseline by its name. `us` is the
     best time, `of_floor` the fraction of the speed that the GPU's bandwidth and peak rates allow."""
 
     id: str
@@ -39,7 +39,7 @@ class BenchLine:
     reason: str
     run: RunLine | None
     speedup: float | None
-    against: tuple[float | None, ...]
+    against: tuple[tuple[str, float | None], ...]
     us: float | None
     of_floor: float | None
     judged: int
@@ -121,7 +121,7 @@ class BenchView:
             reason=result.reason,
             run=run,
             speedup=_speedup(row, run),
-            against=tuple(row.speedup(name) for name in self.baselines),
+            against=tuple((name, row.speedup(name)) for name in self.baselines),
             us=best_us,
             of_floor=floor_us / best_us if best_us and floor_us else None,
             judged=result.spent.evaluations or (run.judged if run else 0),
