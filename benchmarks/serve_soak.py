@@ -198,9 +198,9 @@ async def judging_agent(soak: Soak, call: Callable[..., Awaitable[Any]]) -> None
             blocks=264 + number,
             threads=(128, 256, 512)[number % 3],
         )
-        verdict = await call(
-            "evaluate", task=task, candidate=text, technique="block_shape" if number else None
-        )
+        first = number % EACH_RUN == 0
+        wanted = {"new_run": first, "technique": None if first else "block_shape"}
+        verdict = await call("evaluate", task=task, candidate=text, **wanted)
         if not verdict["correct"]:
             soak.fail(f"candidate {number}: {verdict['outcome']}: {verdict.get('why')}"[:300])
         soak.did("candidates judged for an agent")
