@@ -1,11 +1,13 @@
 """What the dashboard costs: the first page, the delay of events, the pace of a search, memory over time.
 
-python benchmarks/serve.py [--only first lag pace clients soak] [--seconds 300] [--out results/serve.md]
+python benchmarks/serve.py [--only first lag pace clients soak] [--seconds 300] [--out results/serve-costs.md]
 
 The dashboard is a process of its own (`kernelblaster serve`), and so are viewers, who read pages and their
 events as browsers do. Runs of lists are made (kernelblaster.testing.made_bench); the searches whose pace is
 taken are real ones, on the emulated device, with and without viewers in turn. Pace is candidates for each
-second of processor time of the search, which other programs on the machine hardly change.
+second of processor time of the search, which other programs on the machine hardly change. On two quiet
+cores: first 30 s, lag 3 minutes, pace 2 minutes for each pair, clients 1 minute, soak as long as it is told.
+The table is written after each part.
 """
 
 import argparse
@@ -29,6 +31,8 @@ from multiprocessing import Process
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from publish import keep
 
 from kernelblaster.store.run import LOG, Run
 from kernelblaster.testing.made_bench import made_bench
@@ -152,7 +156,10 @@ def first_page(scratch: Path) -> Figures:
         cold = fetch(address, "/")[0]
         used = processor_s(process) - used
         begun = time.monotonic()
-        while "reading" in re.sub(r"<script.*?</script>", "", fetch(address, "/")[1]).partition("<form")[0]:
+        while (
+            time.monotonic() - begun < 120
+            and "reading" in re.sub(r"<script.*?</script>", "", fetch(address, "/")[1]).partition("<form")[0]
+        ):
             time.sleep(0.2)
         all_read = time.monotonic() - begun
         at = processor_s(process)
@@ -221,7 +228,11 @@ def _search(data: Path, kb: Path) -> tuple[float, float]:
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     environment = {**os.environ, "KERNELBLASTER_DATA": str(data)}
     subprocess.run(
-        [*COMMAND, *SEARCH, "--kb", str(kb)], env=environment, stdout=subprocess.DEVNULL, check=False
+        [*COMMAND, *SEARCH, "--kb", str(kb)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        check=False,
+        timeout=1200,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -369,15 +380,23 @@ def main() -> None:
                 figures += new
                 for what, limit, got in new:
                     print(f"{got:>20}  {f'(at most {limit})' if limit else '':18} {what}", flush=True)
-    lines = [f"| {what} | {limit or ''} | {got} |" for what, limit, got in figures]
+                keep(_table(figures), options.out)
+
+
+def _table(figures: Figures) -> list[str]:
+    """The lines of the table so far."""
+    rows = [f"| {what} | {limit or ''} | {got} |" for what, limit, got in figures]
     load = f"load {os.getloadavg()[2]:.1f} by this and other programs"
     machine = f"{os.cpu_count()} cores ({platform.machine()}), no GPU, {load}."
-    text = "\n".join(
-        ["# The dashboard", "", machine, "", "| what | at most | figure |", "|---|---|---|", *lines, ""]
-    )
-    print(text)
-    if options.out:
-        options.out.write_text(text)
+    return [
+        "# What the dashboard costs",
+        "",
+        machine,
+        "",
+        "| what | at most | figure |",
+        "|---|---|---|",
+        *rows,
+    ]
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """A real browser drives the live dashboard while searches run on the emulated device.
 
-python benchmarks/serve_tour.py [--out build/tour] [--results results/serve-tour.md]
+python benchmarks/serve_tour.py [--only run compare bench] [--out FOLDER] [--results results/serve-tour.md]
 
 Needs Playwright (pip install playwright) and a Chromium. Everything is real: `kernelblaster serve`, a search
 that is steered, killed and resumed from its page, a second one to compare with, a bench that fills its
 table, and the knowledge base that they teach. Each thing that is shown is a line of the table; each view is
-photographed in light and dark, at 1280 and at 390 pixels.
+photographed in light and dark, at 1280 and at 390 pixels. Five minutes on two quiet cores; nothing is waited
+for longer than --patience seconds, and the results are written as they come.
 """
 
 import argparse
@@ -22,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Error, Page, sync_playwright
+from publish import keep
 
 from kernelblaster.store.follow import FollowedRun
 from kernelblaster.store.steering import read_commands
 
-PATIENCE_S = 400
 SIZES = {"laptop": (1280, 860), "phone": (390, 844)}
 COMMAND = [sys.executable, "-m", "kernelblaster"]
 
@@ -34,10 +35,12 @@ COMMAND = [sys.executable, "-m", "kernelblaster"]
 class Tour:
     """The pages of a dashboard in a browser; `lines` are what was shown, `problems` what a console said."""
 
-    def __init__(self, page: Page, address: str, out: Path) -> None:
+    def __init__(self, page: Page, address: str, options: argparse.Namespace) -> None:
         self.page = page
         self.address = address.rstrip("/")
-        self.out = out
+        self.out: Path = options.out
+        self.patience_s: float = options.patience
+        self._results: Path | None = options.results
         self.lines: list[tuple[str, str]] = []
         self.problems: list[str] = []
         page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
@@ -52,13 +55,30 @@ class Tour:
         begun = time.monotonic() if after is None else after
         self.wait(script)
         took = time.monotonic() - begun
-        self.lines.append((what, f"{took:.1f} s"))
-        print(f"{took:6.1f} s  {what}", flush=True)
+        self.note(what, f"{took:.1f} s")
         return took
+
+    def note(self, what: str, figure: str) -> None:
+        """A line of the table."""
+        self.lines.append((what, figure))
+        print(f"{figure:>8}  {what}", flush=True)
+        self.write()
+
+    def write(self) -> None:
+        """The table so far, to the file for results if there is one."""
+        pictures = sorted(path.name for path in self.out.glob("*-*-*.png"))
+        said = f"{len(self.problems)} messages on the console" if self.problems else "nothing on the console"
+        about = (
+            f"Searches on the emulated device, {os.cpu_count()} cores, Chromium; {len(pictures)} pictures, "
+        )
+        load = f"{said}; load {os.getloadavg()[2]:.1f} by this and other programs."
+        rows = [f"| {what} | {value} |" for what, value in self.lines]
+        head = ["# The dashboard, driven by a browser", "", about + load, ""]
+        keep([*head, "| what was shown | after |", "|---|---|", *rows], self._results)
 
     def wait(self, script: str) -> None:
         """Until an expression is true; asked for from outside, since the page's policy allows no `eval`."""
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + self.patience_s
         while time.monotonic() < end:
             with suppress(Error):  # while the page is being loaded anew
                 if self.page.evaluate(f"Boolean({script})"):
@@ -73,7 +93,9 @@ class Tour:
             for colour in ("light", "dark"):
                 self.page.emulate_media(color_scheme=colour)
                 self.open(path)
-                self.page.wait_for_timeout(400)
+                for end in ("document.documentElement.scrollHeight", "0"):  # so that all is drawn
+                    self.page.evaluate(f"window.scrollTo(0, {end})")
+                    self.page.wait_for_timeout(300)
                 wide = self.page.evaluate("document.documentElement.scrollWidth")
                 assert wide <= width, f"{name} is {wide} wide at {width}"
                 self.page.screenshot(path=self.out / f"{name}-{size}-{colour}.png", full_page=True)
@@ -86,9 +108,9 @@ def start(words: list[str], environment: dict[str, str]) -> "subprocess.Popen[st
     return subprocess.Popen([*COMMAND, *words], env=environment, **quiet)
 
 
-def until(wanted: Callable[[], Any], what: str) -> Any:
+def until(tour: Tour, wanted: Callable[[], Any], what: str) -> Any:
     """The value of a call once it is true."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + tour.patience_s
     while not (value := wanted()):
         if time.monotonic() > end:
             raise TimeoutError(what)
@@ -97,7 +119,7 @@ def until(wanted: Callable[[], Any], what: str) -> Any:
 
 
 def drive(tour: Tour, data: Path, environment: dict[str, str]) -> None:
-    """Everything that the dashboard can do."""
+    """A search that is started, looked at, steered, killed and resumed."""
     runs = data / "runs"
     tour.open("/")
     begun = time.monotonic()
@@ -114,7 +136,7 @@ def drive(tour: Tour, data: Path, environment: dict[str, str]) -> None:
     assert "running" in tour.page.inner_text("#head")
     tour.show("candidates that are being judged are in the tree", "document.querySelector('#tree .tag.busy')")
     tour.show("a step grows out of the first candidate", "document.querySelector('#tree .gain b')")
-    tour.lines.append(("from the record of a step to the page, at most", f"{delay(tour, folder):.2f} s"))
+    tour.note("from the record of a step to the page, at most", f"{delay(tour, folder):.2f} s")
     first = tour.page.locator("#tree li[id^=step] summary").first
     first.focus()
     tour.page.keyboard.press("Enter")
@@ -123,7 +145,6 @@ def drive(tour: Tour, data: Path, environment: dict[str, str]) -> None:
     steer(tour, folder)
     kill_and_resume(tour, folder)
     search.wait()
-    other(tour, name, runs, environment)
 
 
 def delay(tour: Tour, folder: Path) -> float:
@@ -203,15 +224,16 @@ def kill_and_resume(tour: Tour, folder: Path) -> None:
     steps = [step for event in followed.events if event.kind == "steps" for step in event.data["steps"]]
     techniques = [step["technique"] for step in steps if not step["id"].startswith("0/0/0")]
     assert sum(event.kind == "evaluation" for event in followed.events) <= 18
-    tour.lines.append(("techniques that were tried", ", ".join(dict.fromkeys(techniques))))
+    tour.note("techniques that were tried", ", ".join(dict.fromkeys(techniques)))
 
 
-def other(tour: Tour, name: str, runs: Path, environment: dict[str, str]) -> None:
-    """A second run to compare with, a bench, and the knowledge base."""
-    second = start(
-        ["optimize", "core/level1/rms_norm", "--budget", "6", "--seed", "3", "--device", "emulated"],
-        environment,
-    )
+def compare(tour: Tour, data: Path, environment: dict[str, str]) -> None:
+    """Two runs side by side, of which one runs."""
+    runs = data / "runs"
+    words = "optimize core/level1/rms_norm --device emulated --budget"
+    while len(list(runs.iterdir())) < 1:
+        start([*words.split(), "3"], environment).wait()
+    second = start([*words.split(), "6", "--seed", "3"], environment)
     tour.open("/")
     tour.show("a second run", "document.querySelectorAll('tr.run').length === 2")
     for box in tour.page.query_selector_all("input[name=pick]"):
@@ -224,10 +246,15 @@ def other(tour: Tour, name: str, runs: Path, environment: dict[str, str]) -> Non
     second.wait()
     address = tour.page.evaluate("location.pathname + location.search")
     tour.photograph("compare", address)
-    folder = runs.parent / "benches" / "small"
+    tour.photograph("runs", "/")
+
+
+def bench_and_knowledge(tour: Tour, data: Path, environment: dict[str, str]) -> None:
+    """A bench, and the knowledge base that it teaches."""
+    folder = data / "benches" / "small"
     words = "bench core --level 1 --subset 3 --budget 3 --workers 1 --device emulated --folder"
     bench = start([*words.split(), str(folder)], environment)
-    until((folder / "events.jsonl").exists, "the bench")
+    until(tour, (folder / "events.jsonl").exists, "the bench")
     tour.page.wait_for_timeout(1500)
     tour.open("/benches/small")
     tour.show(
@@ -239,16 +266,24 @@ def other(tour: Tour, name: str, runs: Path, environment: dict[str, str]) -> Non
     bench.wait()
     tour.photograph("bench", "/benches/small")
     tour.photograph("benches", "/benches")
-    tour.open("/knowledge/knowledge.db")
+    own = (data / "knowledge.db").exists()
+    taught = "/knowledge/knowledge.db" if own else "/knowledge/bench~small"
+    tour.open(taught)
     tour.show("what was learned today", "document.querySelectorAll('#kb-today tbody tr').length > 3")
     tour.page.select_option("select[name=clock]", "measured")
     tour.show("nothing of it was measured", "!document.querySelector('#states .card')")
-    tour.photograph("knowledge", "/knowledge/knowledge.db")
-    tour.photograph("runs", "/")
+    tour.photograph("knowledge", taught)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parts: dict[str, Callable[[Tour, Path, dict[str, str]], None]] = {
+        "run": drive,
+        "compare": compare,
+        "bench": bench_and_knowledge,
+    }
+    parser.add_argument("--only", nargs="+", choices=parts, default=list(parts))
+    parser.add_argument("--patience", type=float, default=400.0, help="seconds, for one thing")
     parser.add_argument("--out", type=Path, default=Path("build/tour"))
     parser.add_argument("--results", type=Path)
     parser.add_argument("--chromium", default=shutil.which("chromium") or shutil.which("google-chrome"))
@@ -264,9 +299,11 @@ def main() -> None:
         assert server.stdout is not None
         address = json.loads(server.stdout.readline())["address"]
         browser = playwright.chromium.launch(executable_path=options.chromium, args=["--no-sandbox"])
-        tour = Tour(browser.new_page(viewport={"width": 1280, "height": 860}), address, options.out)
+        tour = Tour(browser.new_page(viewport={"width": 1280, "height": 860}), address, options)
         try:
-            drive(tour, data, environment)
+            for name, part in parts.items():
+                if name in options.only:
+                    part(tour, data, environment)
         except BaseException:
             tour.page.screenshot(path=options.out / "failed.png", full_page=True)
             raise
@@ -274,25 +311,8 @@ def main() -> None:
             browser.close()
             server.terminate()
             server.wait(20)
+    tour.write()
     assert tour.problems == [], tour.problems
-    pictures = sorted(path.name for path in options.out.glob("*-*-*.png"))
-    lines = [f"| {what} | {value} |" for what, value in tour.lines]
-    text = "\n".join(
-        [
-            "# The dashboard, driven by a browser",
-            "",
-            f"Searches on the emulated device, {os.cpu_count()} cores, Chromium; {len(pictures)} pictures, "
-            "nothing on the console.",
-            "",
-            "| what was shown | after |",
-            "|---|---|",
-            *lines,
-            "",
-        ]
-    )
-    print(text)
-    if options.results:
-        options.results.write_text(text)
 
 
 if __name__ == "__main__":

@@ -211,5 +211,12 @@ def test_over_http_only_those_who_know_the_token_get_in(desk: AgentDesk) -> None
         assert status(**right, origin="http://evil.example") == 403
         huge = client.post("/mcp", content=b"[" * 3_000_000, headers=right)
         assert huge.status_code == 413
+        begun = client.post("/mcp", json=hello, headers=right)
+        session = right | {"mcp-session-id": begun.headers["mcp-session-id"]}
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        assert client.post("/mcp", json=ping, headers=session).status_code == 200
+        assert client.delete("/mcp", headers=session | {"authorization": "Bearer wrong"}).status_code == 401
+        assert client.delete("/mcp", headers=session).status_code == 200
+        assert client.post("/mcp", json=ping, headers=session).status_code == 404, "the session has ended"
     with pytest.raises(KernelBlasterError, match="too short"):
         http_app(desk, "127.0.0.1", "short")

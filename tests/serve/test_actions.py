@@ -138,3 +138,25 @@ def test_one_that_is_at_work_is_not_resumed(client: TestClient, folder: Path) ->
 def test_actions_on_what_is_not_there(client: TestClient) -> None:
     for name in ("stop", "steer", "resume"):
         assert client.post(f"/runs/none/{name}", json={"confirm": "none"}).status_code == 404
+
+
+def test_searches_that_ended_leave_no_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\necho why >&2\nexit $(basename $4)\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    folders = [made_run(tmp_path / "runs" / f"{code}", OUTCOMES, ended=False) for code in (0, 1, 2, 3, 4)]
+    runs = resuming.ResumedRuns()
+    open_files = lambda: len(list(Path("/proc/self/fd").iterdir()))  # noqa: E731
+    before = open_files()
+    for folder in folders:
+        runs.start(folder)
+        until = time.monotonic() + 10
+        while runs.running and time.monotonic() < until:
+            time.sleep(0.01)
+    assert [runs.notice(folder)[:33] for folder in folders] == [
+        "",
+        "",
+        *(f"Resuming failed (exit code {code}). wh" for code in (2, 3, 4)),
+    ]
+    assert runs.notice(folders[3]).endswith("why") and open_files() == before

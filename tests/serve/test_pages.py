@@ -181,6 +181,16 @@ def test_two_runs_side_by_side(tmp_path: Path) -> None:
     assert "4.00x" in text and "2.50x" in text and "tiling" in text and "unrolling" in text
 
 
+def test_a_bench_that_was_made_a_moment_ago_has_a_page(tmp_path: Path) -> None:
+    client = client_of(dashboard_of(tmp_path))
+    assert client.get("/benches/bench").status_code == 404
+    made_bench(tmp_path / "bench", tasks=2, steps=2).close()
+    made_run(tmp_path / "a", [("Accepted", 50.0)])
+    made_run(tmp_path / "b", [("Accepted", 25.0)])
+    for path in ("/benches/bench", "/compare?a=a&b=b", "/runs/a"):
+        assert client.get(path).status_code == 200, path
+
+
 def test_a_bench_fills_its_table(tmp_path: Path) -> None:
     made_bench(tmp_path / "bench", tasks=9, steps=4).close()
     dashboard = dashboard_of(tmp_path)

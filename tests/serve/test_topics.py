@@ -3,9 +3,12 @@
 import json
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from kernelblaster.serve.topics import Client, Hub, PagePart, Topic
+from kernelblaster.serve.views.run import RunView
+from tests.report.made_run import MadeRun
 
 
 class Made:
@@ -164,3 +167,27 @@ def test_many_threads_lose_nothing() -> None:
     reader.join()
     seen += sent(one)
     assert [line for line in seen if line.startswith("a")][-1] == "a499"
+
+
+def test_a_step_of_a_long_run_sends_that_step_and_not_the_whole_page(tmp_path: Path) -> None:
+    made = MadeRun(tmp_path / "r")
+    for number in range(300):
+        made.judge("Accepted", 60.0 + number / 10)
+    view = RunView(tmp_path / "r", "/runs/r")
+    topic = Topic("run/r", view)
+    topic.page()
+    client = Client(lambda: None)
+    topic.join(client, topic.version)
+    client.take()
+    sent = []
+    for number in range(299, 302):
+        made.judge("Slower", 130.0)
+        topic.refresh()
+        sent.append(client.take())
+        assert f"step-0-0-{number}-0".encode() in sent[-1]
+    assert len(sent[0]) < 4000 and len(sent[1]) < 4000, "a figure of 300 candidates is not sent each time"
+    assert b"progress" in sent[2], "but after each hundredth part more"
+    made.judge("Accepted", 30.0)
+    topic.refresh()
+    assert b"progress" in client.take(), "and at once when the best changes"
+    made.close()

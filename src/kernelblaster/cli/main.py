@@ -77,6 +77,10 @@ VERBS = {
         "mcp.mcp",
         "The judge, the knowledge base and searches as tools for coding agents (Model Context Protocol).",
     ),
+    "call": Verb(
+        "call.call",
+        "Call one tool of a running `kernelblaster mcp --http` and print what it answers, as JSON.",
+    ),
     "export": Verb(
         "export.export",
         "Write the best candidate of a run as a file that needs nothing of KernelBlaster.",

@@ -12,6 +12,7 @@ from kernelblaster.cli.options import DeviceOptions, JsonOption, RunsOption
 from kernelblaster.errors import KernelBlasterError
 
 TOKEN = "mcp-token"  # the file in the data folder, unless another is named
+PORT = 8421
 
 
 @grouped
@@ -29,7 +30,7 @@ def mcp(
         bool, typer.Option("--http", help="Over HTTP, for several agents; else standard input and output.")
     ] = False,
     host: Annotated[str, typer.Option(help="With --http: the address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="With --http; 0: any that is free.", min=0, max=65535)] = 8421,
+    port: Annotated[int, typer.Option(help="With --http; 0: any that is free.", min=0, max=65535)] = PORT,
     token_file: Annotated[
         Path | None,
         typer.Option(help="With --http: a file with the token that clients send; made if there is none."),

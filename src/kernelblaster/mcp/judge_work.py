@@ -23,6 +23,7 @@ from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.mcp import summaries
 from kernelblaster.mcp.setup import AgentSetup
+from kernelblaster.mcp.techniques import described, ranked_data
 from kernelblaster.policies.expert.states import extract_states
 from kernelblaster.processes.workers import JobPipe
 from kernelblaster.readiness import readiness_of
@@ -41,6 +42,16 @@ from kernelblaster.tasks.plain_module import check_plain
 
 MOST_TASKS, MOST_RUNS = 16, 8  # that are kept open
 LONGEST_MODULE = 12_000  # characters of a task's source that are shown
+TOOLS = (
+    ("evaluate", "evaluate", "evaluate --device emulated"),
+    ("emulate", "evaluate --device emulated", "evaluate --device emulated"),
+    ("start_search", "optimize", "optimize --device emulated"),
+    ("start_search with agent=true", "optimize --model", "optimize --model"),
+    ("export as cu", "export --format cu", "export --format cu"),
+    ("export as kernelbench", "export --format kernelbench", "export --format kernelbench"),
+    ("export as module", "export --format module", "export --format module"),
+)
+"""Tools of the server, each with the command that does the same on a GPU and on the emulated device."""
 
 
 def work(pipe: JobPipe, setup: AgentSetup) -> None:
@@ -115,17 +126,19 @@ class JudgeDesk:
         }
 
     def check(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Returns whether candidates can be judged for a task, the problems if not, and for each command of
-        KernelBlaster "works" or why it does not work with this task."""
+        """Whether a task is fit to be scored, its problems, and for each tool whether it works on the task or
+        why not."""
         loaded = self._load(**task)
         fitness = fitness_of(loaded)
-        verbs = {one.verb: one.why or "works" for one in readiness_of(loaded, fitness)}
+        emulated = opening.kind_here(self._setup.device, self._setup.gpu) == "emulated"
+        works = {one.verb: one.why for one in readiness_of(loaded, fitness)}
+        verbs = {tool: _words(works[on_emulator if emulated else verb]) for tool, verb, on_emulator in TOOLS}
         return {
             "task": loaded.name,
             "fit": fitness.fit,
             "problems": list(fitness.problems),
             "insensitive": list(fitness.insensitive),
-            "commands": verbs,
+            "tools": verbs,
         }
 
     # Candidates
@@ -194,7 +207,8 @@ class JudgeDesk:
             raise KernelBlasterError("nothing was evaluated for this task yet: call evaluate first.")
         asking, opened, _ = self._run(task, run)
         advice = asking.ask()
-        entries = self._known().content().entries.get(advice.state, {})
+        content = self._known().content()
+        entries = content.entries.get(advice.state, {})
         target = advice.target
         return {
             "run": opened.name,
@@ -202,7 +216,7 @@ class JudgeDesk:
             "share_of_time": round(target.share, 3),
             "state": advice.state,
             "meaning": target.state.description,
-            "techniques": summaries.ranked_data(advice.options, entries),
+            "techniques": ranked_data(described(advice.options, content), entries),
             "best_source": opened.files.put(_best_source(asking)),
         }
 
@@ -347,6 +361,12 @@ class JudgeDesk:
         _, (asking, run, _) = self._asking.popitem(last=False)
         asking.finish()
         run.close()
+
+
+def _words(why: str | None) -> str:
+    """Whether a tool works on a task, in words; `why` not, None if it does. The reason alone is kept: what a
+    person could type instead is of no use to an agent."""
+    return "works" if why is None else why.partition(" A language model can")[0]
 
 
 def _text(source: str) -> str:

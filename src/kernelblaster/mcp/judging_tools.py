@@ -79,8 +79,7 @@ def _add_task_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
     @answering
     async def check_task(task: TaskName, context: Context[Any, Any]) -> dict[str, Any]:
         """Whether a task is fit to be scored (its output depends on its inputs and is finite), and which
-        ways of working on it will succeed: whether the built-in expert can search it, whether it can be
-        emulated."""
+        tools work on it: whether the built-in expert can search it, whether it can be emulated."""
         return dict(await desk.judge.ask("check", saying(context), task=desk.task(task)))
 
     @server.tool(annotations=WRITES)

@@ -17,7 +17,7 @@ from kernelblaster.knowledge.summary import search, summarize
 from kernelblaster.mcp.desk import AgentDesk, answering
 from kernelblaster.mcp.judging_tools import READS, WRITES
 from kernelblaster.mcp.setup import LONGEST_REPLY
-from kernelblaster.mcp.summaries import PREFERRED, technique_data
+from kernelblaster.mcp.techniques import PREFERRED, technique_data
 from kernelblaster.plain_text import one_line
 from kernelblaster.records.recipe import is_recipe
 

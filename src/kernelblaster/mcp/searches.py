@@ -14,6 +14,7 @@ from kernelblaster.mcp.setup import LONGEST_WAIT_S, MOST_SEARCHES, AgentSetup
 from kernelblaster.models.names import parse_name
 from kernelblaster.plain_text import printable
 from kernelblaster.records import Step
+from kernelblaster.report.run.slim import slim_event
 from kernelblaster.serve.resuming import ResumedRuns
 from kernelblaster.store.control import steer_run, stop_run
 from kernelblaster.store.events import first_event
@@ -184,8 +185,9 @@ class Searches:
 
 
 def _followed(folder: Path) -> FollowedRun:
-    """Opens the run in a folder for reading while another process may write it, with all events so far."""
-    followed = FollowedRun(folder)
+    """Opens the run in a folder for reading while another process may write it, with all events so far, of
+    which only what summaries need is kept."""
+    followed = FollowedRun(folder, slim_event)
     followed.update()
     return followed
 

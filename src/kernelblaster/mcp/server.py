@@ -31,6 +31,7 @@ LARGEST_BODY = 2_000_000  # bytes of a request over HTTP
 IDLE_S = 1800.0  # after which a client's session over HTTP is forgotten
 MOST_SESSIONS = 100
 PATH = "/mcp"
+METHODS = ("GET", "HEAD", "POST", "DELETE")  # DELETE ends a client's session
 
 
 def make_server(desk: AgentDesk) -> MCPServer[Any]:
@@ -77,7 +78,7 @@ def http_app(desk: AgentDesk, host: str, token: str, hosts: Collection[str] = ()
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # by the guard
         host=host,
     )
-    return RequestGuard(app, access_to(host, hosts, token))
+    return RequestGuard(app, access_to(host, hosts, token), METHODS)
 
 
 def serve_http(

@@ -1,10 +1,7 @@
-"""Evaluations, profiles, tasks and runs as short JSON data for agents."""
+"""Evaluations and profiles as short JSON data for agents."""
 
-from collections.abc import Mapping, Sequence
-from math import exp
 from typing import Any
 
-from kernelblaster.knowledge.content import OptimizationEntry, Scored
 from kernelblaster.plain_text import printable
 from kernelblaster.policies.llm.digest import digest
 from kernelblaster.policies.llm.feedback import feedback, outcome_feedback
@@ -13,8 +10,8 @@ from kernelblaster.records.kernel_name import source_name
 from kernelblaster.records.outcome import CORRECT
 
 MODELLED = (
-    "modelled by a GPU model from what the emulator counted, not measured; `Inconclusive` means that 1.0 "
-    "lies within the model's error, so rank candidates by speedup"
+    "modelled by a GPU model from what the emulator counted, not measured; `Inconclusive` without a `why` "
+    "means that 1.0 lies within the model's error, so rank candidates by speedup"
 )
 FURTHER = {
     "CompileFailed": "Correct the lines named above. The declaration is included for you: do not repeat it "
@@ -27,7 +24,6 @@ FURTHER = {
     "Unsupported": "This instruction needs a GPU; write it more plainly.",
     "Abandoned": "The processes that judged it died twice: write it more plainly, or judge another one.",
 }
-PREFERRED = 12  # techniques that are shown
 
 
 def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
@@ -56,16 +52,21 @@ def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
 
 
 def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
-    """Returns an outcome as JSON data: its name; for a correct candidate the speedup with its interval;
-    otherwise why it failed, and what to do next. `words` are used for the reason; empty: the outcome's
-    own."""
+    """Returns an outcome as JSON data: its name; for a correct candidate the speedup with its interval, and
+    why it is not accepted all the same where these do not tell; otherwise why it failed, and what to do next.
+    `words` are used for the reason; empty: the outcome's own."""
     data: dict[str, Any] = {"outcome": outcome.kind, "correct": isinstance(outcome, CORRECT)}
     if isinstance(outcome, CORRECT):
         speedup = outcome.speedup
-        return data | {
-            "speedup": round(speedup.estimate, 4),
-            "interval": [round(speedup.low, 4), round(speedup.high, 4)],
-        }
+        reason = getattr(outcome, "reason", "")
+        return (
+            data
+            | {
+                "speedup": round(speedup.estimate, 4),
+                "interval": [round(speedup.low, 4), round(speedup.high, 4)],
+            }
+            | ({"why": printable(reason)} if reason else {})
+        )
     data["why"] = words or printable(outcome_feedback(outcome, ""))
     further = FURTHER.get(outcome.kind)
     return data | ({"next": further} if further else {})
@@ -100,40 +101,3 @@ def profile_text(profile: Profile, floor_bytes: int) -> str:
     """Returns a profile as text, a few lines for each kernel, that with the largest share of the time first.
     `floor_bytes` is the least memory traffic of the task in bytes, to compare with."""
     return printable("\n".join(piece.text for piece in digest(profile, floor_bytes)))
-
-
-def technique_data(
-    scored: Scored, entry: OptimizationEntry | None, *, recipe: bool = False
-) -> dict[str, Any]:
-    """Returns a technique in a state as JSON data: the speedup expected of it with its likely range, how
-    often it was tried on each GPU architecture according to `entry`, its failures, and notes. For a `recipe`,
-    not the speedup is expected but a share of the floor's speed (the fastest that the GPU allows) to be
-    reached."""
-    optimization, prediction = scored.optimization, scored.prediction
-    expected = "expected_share_of_floor_speed" if recipe else "expected_speedup"
-    data: dict[str, Any] = {
-        "technique": optimization.technique,
-        "title": optimization.title,
-        "description": optimization.description[:600],
-        expected: round(exp(prediction.mean), 3),
-        "likely_range": [round(value, 3) for value in prediction.interval],
-        "chance_valid": round(prediction.valid_chance, 2),
-    }
-    if optimization.preconditions:
-        data["needs"] = list(optimization.preconditions[:4])
-    if entry is not None:
-        tried = {name: round(t.attempts, 1) for name, t in entry.evidence.by_architecture.items()}
-        data |= {"attempts": tried} if tried else {"attempts": "none: a guess"}
-        failures = {kind: round(count, 1) for kind, count in entry.evidence.failures.items() if count >= 1}
-        data |= {"failures": failures} if failures else {}
-    if scored.notes:
-        data["notes"] = [printable(note)[:300] for note in scored.notes[-3:]]
-    return data
-
-
-def ranked_data(
-    options: Sequence[Scored], entries: Mapping[str, OptimizationEntry], most: int = PREFERRED
-) -> list[dict[str, Any]]:
-    """Returns the first `most` of the techniques in `options`, which are in order of promise, as JSON data
-    (see `technique_data`). `entries` has what the knowledge base knows of each, by name."""
-    return [technique_data(one, entries.get(one.optimization.technique)) for one in options[:most]]

@@ -346,7 +346,12 @@ class Pages:
         return {"with_token": self._access.token is not None, "read_only": served.read_only}
 
     def _topic(self, name: str) -> Topic:
+        """The content of the page with this name; the folders are looked at again if it is not known, since
+        it may have just been made. 404 if there is no such thing."""
         topic = self._dashboard.hub.topic(name)
+        if topic is None:
+            self._dashboard.catalog.poll(now=True)
+            topic = self._dashboard.hub.topic(name)
         if topic is None:
             raise HTTPException(404, "There is no such thing here.")
         return topic

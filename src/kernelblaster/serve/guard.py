@@ -79,11 +79,14 @@ class Access:
 
 class RequestGuard:
     """Wraps the ASGI application `app`: requests that fail the checks of this module are answered with an
-    error and never reach it."""
+    error and never reach it. `methods` are those of HTTP that it takes."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(
+        self, app: ASGIApp, access: Access, methods: Collection[str] = ("GET", "HEAD", "POST")
+    ) -> None:
         self._app = app
         self._access = access
+        self._methods = methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -114,8 +117,8 @@ class RequestGuard:
             return PlainTextResponse(
                 "Requests from other sites are refused. Type the address instead.\n", 403
             )
-        if request.method not in ("GET", "HEAD", "POST"):
-            return PlainTextResponse("Only GET and POST.\n", 405)
+        if request.method not in self._methods:
+            return PlainTextResponse(f"Only {', '.join(self._methods)}.\n", 405)
         path = request.url.path
         if path == LOGIN or path.startswith(OPEN) or self._access.admits(request.headers):
             return None
@@ -167,7 +170,7 @@ def _own_site(request: Request) -> bool:
     says of it."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:  # no script of a page can set or change it
-        return site == "same-origin" or (site == "none" and request.method != "POST")
+        return site == "same-origin" or (site == "none" and request.method in ("GET", "HEAD"))
     origin = request.headers.get("origin")
     if origin is None:
         return True

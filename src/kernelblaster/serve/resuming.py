@@ -21,17 +21,30 @@ FINE = (0, 1, 130)  # exit codes of `resume` that are no errors: faster, not fas
 @dataclass
 class _Started:
     """A process that continues a run, and the file that it writes its messages to. `worked`: it was seen to
-    hold the run's lock."""
+    hold the run's lock. `notice` is the sentence on how it ended, None while it has not."""
 
     process: "subprocess.Popen[bytes]"
     said: IO[bytes]
     worked: bool = False
+    notice: str | None = None
 
     @property
     def preparing(self) -> bool:
         """Whether the process is alive and has not begun to work on the run yet; one that worked and released
         the run is only ending."""
         return not self.worked and self.process.poll() is None
+
+    def end(self, code: int) -> str:
+        """The sentence for people on a process that ended with this exit code; empty if it ended well. Its
+        file is closed, so that a server that starts many searches does not keep one open for each."""
+        if self.notice is None:
+            self.notice = ""
+            if code not in FINE:
+                self.said.seek(max(0, self.said.seek(0, 2) - SAID_BYTES))
+                words = printable(self.said.read().decode(errors="replace").strip())
+                self.notice = f"Resuming failed (exit code {code}). {words}"
+            self.said.close()
+        return self.notice
 
 
 class ResumedRuns:
@@ -62,6 +75,10 @@ class ResumedRuns:
                 stderr=said,
                 start_new_session=True,  # Ctrl-C here does not end it
             )
+            for one in self._started.values():
+                ended = one.process.poll()
+                if ended is not None:
+                    one.end(ended)
             if known is not None:
                 known.said.close()
             self._started[folder] = _Started(process, said)
@@ -88,12 +105,7 @@ class ResumedRuns:
             if code is None:
                 started.worked = started.worked or writer_of(folder) is not None
                 return "" if started.worked else "A process was started, and is getting ready."
-            if code in FINE:
-                return ""
-            size = started.said.seek(0, 2)
-            started.said.seek(max(0, size - SAID_BYTES))
-            words = printable(started.said.read().decode(errors="replace").strip())
-        return f"Resuming failed (exit code {code}). {words}"
+            return started.end(code)
 
     @property
     def running(self) -> int:

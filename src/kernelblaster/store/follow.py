@@ -37,6 +37,12 @@ class FollowedRun:
         return self._events
 
     @property
+    def begun(self) -> int:
+        """How often the log was read from its beginning: once, and again whenever it was replaced or cut
+        off, since then the events are others."""
+        return self._begun
+
+    @property
     def damage(self) -> str:
         return self._tail.damage
 

@@ -50,11 +50,14 @@ class JudgedCandidate:
 
 
 class History:
-    """What the recorded events of a run show, finished or not, at the time when the run was opened. `about`
-    is the data of its first event: task and settings. `judged` are its candidates in the order of judging."""
+    """A run as its events have it, finished or not, as of when it was opened. `about` is the data of its
+    first event: task and settings. `judged` are the candidates in the order of judging. Whoever makes one
+    after the other of a run that grows passes the same `parsed` each time, an empty dict at first: it keeps
+    the steps of each event, by the event's number, so that they are parsed once."""
 
-    def __init__(self, run: ReadableRun) -> None:
+    def __init__(self, run: ReadableRun, parsed: dict[int, list[Step]] | None = None) -> None:
         self._run = run
+        self._parsed = {} if parsed is None else parsed
         self.name = run.name
         self.about: dict[str, Any] = run.events[0].data if run.events else {}
         self.judged = [
@@ -93,7 +96,7 @@ class History:
         correct = (judged for judged in self.judged if judged.speedup is not None)
         return next(correct, self.judged[0] if self.judged else None)
 
-    @property
+    @cached_property
     def best(self) -> JudgedCandidate | None:
         """The best candidate: the one recorded as the result if the run has ended, else the fastest correct
         one so far. None if no candidate is correct."""
@@ -119,8 +122,11 @@ class History:
     def steps(self) -> list[Step]:
         """All steps of the search recorded so far (each is a technique applied to a candidate, with its
         result), in the order of judging."""
-        recorded = (event.data["steps"] for event in self._run.events if event.kind == "steps")
-        return [Step.model_validate(step) for steps in recorded for step in steps]
+        recorded = [event for event in self._run.events if event.kind == "steps"]
+        for event in recorded:
+            if event.number not in self._parsed:
+                self._parsed[event.number] = [Step.model_validate(step) for step in event.data["steps"]]
+        return [step for event in recorded for step in self._parsed[event.number]]
 
     @property
     def learned(self) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from kernelblaster.store import lines
 
 T = TypeVar("T")
-AT_ONCE = 8_000_000  # bytes that one call reads
+AT_ONCE = 1_000_000  # bytes that one call reads; parsed they take some ten times as much memory
 LONGEST_LINE = 64_000_000  # bytes
 
 
@@ -44,7 +44,7 @@ class LogTail(Generic[T]):
         self.damage = ""
 
     def read(self) -> list[TailedLine[T]]:
-        """The complete lines that are new since the last call, at most 8 MB of them (AT_ONCE); empty if there
+        """The complete lines that are new since the last call, about 1 MB of them (AT_ONCE); empty if there
         are none or the file cannot be read. A last line that is still being written is left for later."""
         try:
             about = self._path.stat()

@@ -199,8 +199,10 @@ class Tree:
                     waiting += [(depth + 1, one) for one in reversed(self._below.get(link.child, ()))]
         found: dict[str, _Entry] = {}
         for entry in entries:
-            id_ = entry.row.id if entry.row.id not in found else f"{entry.row.id}-{len(found)}"
-            found[id_] = replace(entry, row=replace(entry.row, id=id_))
+            unique = entry
+            if entry.row.id in found:
+                unique = replace(entry, row=replace(entry.row, id=f"{entry.row.id}-{len(found)}"))
+            found[unique.row.id] = unique
         return found
 
     def _pending(self, events: Sequence[RunEvent]) -> list[_Link]:
@@ -323,12 +325,16 @@ class Tree:
     def _assigned(self) -> dict[str, list[ShownExchange]]:
         """The questions to models, with their answers, by the id of the line that they are shown with; each
         is shown once."""
-        left, assigned = list(self._exchanges), {}
+        if not self._exchanges:
+            return {}
+        index = _ExchangeIndex([one.name for one in self._exchanges])
+        taken: set[int] = set()
+        assigned: dict[str, list[ShownExchange]] = {}
         for id_, entry in self._entries.items():
-            mine = [one for one in left if _belongs(one.name, entry)]
-            left = [one for one in left if one not in mine]
+            mine = index.of(entry) - taken
             if mine:
-                assigned[id_] = mine
+                taken |= mine
+                assigned[id_] = [self._exchanges[at] for at in sorted(mine)]
         return assigned
 
 
@@ -341,15 +347,31 @@ def linked(detail: StepDetail, knowledge: str, href: str) -> StepDetail:
     return replace(detail, knowledge=knowledge, known_href=href)
 
 
-def _belongs(name: str, entry: _Entry) -> bool:
-    """Whether the exchange `name` (role/key of a question to a model) produced the candidate of this line of
-    the tree, or is about it."""
-    link = entry.link
-    begin: tuple[str, ...] = ("initial-writer",) if link is None and entry.row.number == 1 else ()
-    if link is not None and link.step is not None:
-        kernel = link.step.kernel
-        begin = (f"lowerer/{link.parent}/{kernel}/{link.technique}", f"lowerer/plain/{link.id}")
-    return name.endswith(f"/{entry.code}") or any(n == name or name.startswith(f"{n}/") for n in begin)
+class _ExchangeIndex:
+    """Finds the exchanges with a model that belong to a line of the tree, by their names (role/key of the
+    question), without going through all of them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._begins: dict[str, set[int]] = {}
+        self._ends: dict[str, set[int]] = {}
+        for at, name in enumerate(names):
+            parts = name.split("/")
+            for count in range(1, len(parts) + 1):
+                self._begins.setdefault("/".join(parts[:count]), set()).add(at)
+                if count < len(parts):
+                    self._ends.setdefault("/".join(parts[count:]), set()).add(at)
+
+    def of(self, entry: _Entry) -> set[int]:
+        """The positions of the exchanges that produced the candidate of this line, or are about it."""
+        link = entry.link
+        begin: tuple[str, ...] = ("initial-writer",) if link is None and entry.row.number == 1 else ()
+        if link is not None and link.step is not None:
+            kernel = link.step.kernel
+            begin = (f"lowerer/{link.parent}/{kernel}/{link.technique}", f"lowerer/plain/{link.id}")
+        found = set(self._ends.get(entry.code, ()))
+        for words in begin:
+            found |= self._begins.get(words, set())
+        return found
 
 
 def _gauge_position(speedup: float) -> float:

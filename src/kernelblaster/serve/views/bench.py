@@ -28,11 +28,9 @@ CHARTED_S = 5.0  # seconds between two drawings of the use over time
 
 @dataclass(frozen=True)
 class BenchLine:
-    """A task of a bench, with one seed, as a line of the bench's table. `status` is "waiting", "running",
-    "measuring", or that of its result; `run` is its run, None if it has none. `speedup` is the best one so
-    far over the baseline that the search times against; `against` are the final ones over each baseline, None
-    until they are measured. `us` is the best time in microseconds, and `of_floor` the least time that the
-    GPU's bandwidth and peak rates allow, divided by it."""
+    """A task of a bench as a line of its table: its status (`waiting`, `running`, `measuring`, or that of its
+    result), its run if it has one, and the speedups over each baseline by its name. `us` is the
+    best time, `of_floor` the fraction of the speed that the GPU's bandwidth and peak rates allow."""
 
     id: str
     task: str
@@ -42,7 +40,7 @@ class BenchLine:
     reason: str
     run: RunLine | None
     speedup: float | None
-    against: tuple[float | None, ...]
+    against: tuple[tuple[str, float | None], ...]
     us: float | None
     of_floor: float | None
     judged: int
@@ -124,7 +122,7 @@ class BenchView:
             reason=result.reason,
             run=run,
             speedup=_speedup(row, run),
-            against=tuple(row.speedup(name) for name in self.baselines),
+            against=tuple((name, row.speedup(name)) for name in self.baselines),
             us=best_us,
             of_floor=floor_us / best_us if best_us and floor_us else None,
             judged=result.spent.evaluations or (run.judged if run else 0),

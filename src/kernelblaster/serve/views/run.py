@@ -3,7 +3,7 @@ search, questions to language models and their costs, and what was learned."""
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from kernelblaster.errors import StoreError
 from kernelblaster.policies.llm.asker import ANSWER, QUESTION
+from kernelblaster.records import Step
 from kernelblaster.report.run.command import repeat_command
 from kernelblaster.report.run.exchanges import ShownExchange, exchanges_of
 from kernelblaster.report.run.facts import device_of, facts_of, worked_seconds
@@ -34,6 +35,21 @@ TREE, ASKED = "tree", "asked-lines"
 LONGEST_SOURCE = 400_000  # characters that are shown; a download has all
 
 
+@dataclass(frozen=True)
+class _Charted:
+    """What the figure of a run was drawn for: how many candidates were judged, the code of the best, whether
+    the run had ended."""
+
+    judged: int
+    best: str
+    ended: bool
+
+    def differs(self, drawn: "_Charted") -> bool:
+        """Whether the figure has to be drawn again since `drawn`."""
+        few = drawn.judged <= self.judged < drawn.judged + max(1, self.judged // 100)
+        return not few or (self.best, self.ended) != (drawn.best, drawn.ended)
+
+
 class RunView:
     """The content of a run's page while the run is written. `address` is the web address of the run; `notice`
     returns a sentence about a process that was started to continue it, "" if there is nothing to say.
@@ -48,6 +64,8 @@ class RunView:
         self._read_only = read_only
         self._seen: tuple[Any, ...] = ()
         self._rows: dict[StepRow, Markup] = {}
+        self._steps: tuple[int, dict[int, list[Step]]] = (0, {})
+        self._chart: tuple[_Charted, Markup] | None = None
         self.writer: int | None = None
         self._load()
 
@@ -66,7 +84,9 @@ class RunView:
     def _load(self) -> None:
         """Compute from the events so far what the page shows: history, exchanges with a model, tree of
         steps."""
-        self.history = History(self.run)
+        if self._steps[0] != self.run.begun:
+            self._steps = (self.run.begun, {})
+        self.history = History(self.run, self._steps[1])
         loads = [replace(one, load=self._load_address(one)) for one in exchanges_of(self.run.events)]
         self.exchanges: list[ShownExchange] = loads
         self.tree = Tree(self.run, self.history, loads, running=self.writer is not None)
@@ -79,11 +99,7 @@ class RunView:
         """All parts of the run's page, as the run is now: head, verdict, facts, progress, steering, source,
         costs, what was learned, the tree."""
         history = self.history
-        chart = progress_chart(history)
         verdict = render_macro("components.html", "verdict_card", verdict_of(history), history.modelled)
-        figure = (
-            render_macro("components.html", "figure", chart, id="progress") if chart else _empty("progress")
-        )
         costs = role_costs(self.run.folder, history.about) if history.about.get("models") else []
         single = [
             PagePart("head", self._part("run_head", self._head())),
@@ -91,7 +107,7 @@ class RunView:
             PagePart(
                 "facts", self._part("run_facts", facts_of(self.run, history), repeat_command(history.about))
             ),
-            PagePart("progress", figure),
+            PagePart("progress", self._progress()),
             PagePart("steering", self._part("steering", self._steering(), self.controls())),
             PagePart("best-source", self._best()),
             PagePart("costs", self._part("costs", costs, self._asked_counts())),
@@ -192,6 +208,20 @@ class RunView:
 
     def _steering(self) -> SteeringLog:
         return steering_log(self.run.folder, self.run.events)
+
+    def _progress(self) -> Markup:
+        """The figure of the times of all candidates as HTML. That of a long run is large, so it is drawn
+        again only when the best has changed, or the run has ended or is a hundredth longer."""
+        history = self.history
+        now = _Charted(len(history.judged), history.best.code if history.best else "", has_ended(history))
+        if self._chart is not None and not now.differs(self._chart[0]):
+            return self._chart[1]
+        chart = progress_chart(history)
+        html = (
+            render_macro("components.html", "figure", chart, id="progress") if chart else _empty("progress")
+        )
+        self._chart = (now, html)
+        return html
 
     def _tree_parts(self) -> list[PagePart]:
         """The tree of steps as parts of the page, one for each line; a line's HTML is made again only if the
