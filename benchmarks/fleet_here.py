@@ -125,18 +125,23 @@ class Fleet:
         self.head.forget()
         self.other.forget()
 
-    def begin(self, folder: Path, store: str | None) -> "subprocess.Popen[bytes]":
+    def processes(self) -> list[int]:
+        """All processes of both nodes and of the database."""
+        return [*self.head.processes, *self.other.processes, *self.server.processes()]
+
+    def begin(self, folder: Path, store: str | None, workers: int = 1) -> "subprocess.Popen[bytes]":
         """Start a bench on the fleet; without a `store`, one without a fleet, in its folder alone."""
         words = ["bench", str(self.suite), "--folder", str(folder), "--budget", str(BUDGET)]
         words += ["--device", "emulated", "--seeds", str(SEED)]
+        words += ["--workers", str(workers)]
         return self._start(*words, *(["--store", store, "--fleet", "auto"] if store else []))
 
     def go_on(self, folder: Path) -> "subprocess.Popen[bytes]":
         """Go on with a bench that was killed."""
-        return self._start("bench", "--folder", str(folder), "--fleet", "auto")
+        return self._start("bench", "--folder", str(folder), "--fleet", "auto", "--workers", "1")
 
     def _start(self, *words: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "kernelblaster", *words, "--workers", "1", "--json"]
+        command = [sys.executable, "-m", "kernelblaster", *words, "--json"]
         with (self.root / "output").open("ab") as output:
             return subprocess.Popen(command, env=self.head.environment, stdout=output, stderr=output)
 
@@ -145,8 +150,8 @@ class Fleet:
         return [pid for pid in self._ray() if "DeviceActor" in words_of(pid)]
 
     def compilers(self) -> list[int]:
-        """Ray's processes that compile, or have just compiled."""
-        return [pid for pid in self._ray() if words_of(pid).startswith(("ray::compile_packed", "ray::IDLE"))]
+        """Ray's processes that compile at this moment."""
+        return [pid for pid in self._ray() if words_of(pid).startswith("ray::compile_packed")]
 
     def _ray(self) -> list[int]:
         return [pid for pid in (*self.head.processes, *self.other.processes) if words_of(pid)[:5] == "ray::"]
@@ -216,7 +221,8 @@ def rounded(value: Any) -> Any:
 
 @contextmanager
 def running_fleet(tasks: int) -> Iterator[Fleet]:
-    """A context with the fleet."""
+    """A context with the fleet, which is ended with this process where that is asked to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     os.environ["PGPASSWORD"] = "secret"
     with tempfile.TemporaryDirectory(prefix="kf-") as made, running_server() as server:
         fleet = Fleet(Path(made), server, tasks)

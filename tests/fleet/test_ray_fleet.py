@@ -90,6 +90,22 @@ def test_an_actor_that_is_killed_is_replaced_and_its_work_done_again(dispatcher:
     assert busy.owner not in fleet._owners.values()
 
 
+def test_an_idle_actor_that_is_killed_is_blamed_on_nobody(dispatcher: Dispatcher) -> None:
+    """Its loss is noticed when it is asked next, by work that has no part in it."""
+    until(lambda: len(dispatcher.devices) == 2)
+    fleet: Any = dispatcher._fleet
+    with closing(DirectLine(dispatcher)) as line:
+        for _ in range(2):
+            idle = set(fleet._owners.values())
+            for owner in idle:
+                os.kill(owner.pid, signal.SIGKILL)
+            assert (
+                line.receive(line.send(EvaluateRequest(EMULATED, task(), WRONG))).outcome.kind == "Incorrect"
+            )
+            until(lambda: len(dispatcher.devices) == 2)
+    assert not dispatcher._leases._lost  # type: ignore[attr-defined]
+
+
 def test_a_lost_node_is_done_without_and_a_new_one_is_used(
     connected: SimulatedCluster, dispatcher: Dispatcher
 ) -> None:

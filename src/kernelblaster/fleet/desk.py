@@ -27,7 +27,8 @@ class Pending:
     """A request of a client that waits for its answer. `work` identifies what is to be done (`work_of` in
     requests.py); `compiled` is its compiled candidate, if it needs one. `alone`: it is not to be combined
     with others, because a device's process was lost before while it worked on this request. `since` is when
-    it was made (a `time.monotonic`, seconds)."""
+    it was made (a `time.monotonic`, seconds). `search` is the one that it belongs to, as (client, hash of the
+    task): one client searches one task after another."""
 
     request: Request
     client: Hashable
@@ -36,12 +37,10 @@ class Pending:
     compiled: Any = None
     alone: bool = False
     since: float = field(default_factory=time.monotonic)
+    search: tuple[Hashable, str] = field(init=False)
 
-    @property
-    def search(self) -> tuple[Hashable, str]:
-        """The search that the request belongs to, as (client, hash of the task): one client searches one task
-        after another."""
-        return self.client, task_digest(self.request)
+    def __post_init__(self) -> None:
+        self.search = self.client, task_digest(self.request)  # hashed once: it takes longer than all else
 
 
 class Desk:
@@ -127,11 +126,22 @@ class Desk:
         for one in self.at_work:
             self.used[one.search] += seconds
 
+    @property
+    def could_take_over(self) -> bool:
+        """Whether this is an emulated device for which nothing waits, so that it could make an evaluation of
+        another one."""
+        return self.owner.kind == "emulated" and not (self.ready or self.waiting or self.compiling)
+
+    @property
+    def could_spare(self) -> bool:
+        """Whether this is an emulated device for which at least two requests wait."""
+        return self.owner.kind == "emulated" and len(self.waiting) + len(self.ready) >= 2
+
     def spare_evaluation(self) -> Pending | None:
         """Take an evaluation from the queue that another emulated device may make instead; its result is the
         same, since times are modelled. It is the newest one that is not to be answered alone, if at least two
         requests wait here. None if there is none, or this device is a GPU."""
-        if self.owner.kind != "emulated" or len(self.waiting) + len(self.ready) < 2:
+        if not self.could_spare:
             return None
         for queue in (self.waiting, self.ready):
             for one in reversed(queue):
