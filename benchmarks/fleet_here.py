@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,8 @@ class Fleet:
         return [*self.head.processes, *self.other.processes, *self.server.processes()]
 
     def begin(self, folder: Path, store: str | None, workers: int = 1) -> "subprocess.Popen[bytes]":
-        """Start a bench on the fleet; without a `store`, one without a fleet, in its folder alone."""
+        """Start a bench on the fleet; without a `store`, one without a fleet, in its folder alone. The tasks
+        are trusted, since what runs confined reaches neither a fleet nor a database."""
         words = ["bench", str(self.suite), "--folder", str(folder), "--budget", str(BUDGET)]
         words += ["--device", "emulated", "--seeds", str(SEED)]
         words += ["--workers", str(workers)]
@@ -141,7 +143,7 @@ class Fleet:
         return self._start("bench", "--folder", str(folder), "--fleet", "auto", "--workers", "1")
 
     def _start(self, *words: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "kernelblaster", *words, "--json"]
+        command = [sys.executable, "-m", "kernelblaster", "--trust-tasks", *words, "--json"]
         with (self.root / "output").open("ab") as output:
             return subprocess.Popen(command, env=self.head.environment, stdout=output, stderr=output)
 
@@ -233,5 +235,22 @@ def running_fleet(tasks: int) -> Iterator[Fleet]:
 
 
 def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """The names of what differs between two results."""
-    return [name for name in expected if expected[name] != found[name]]
+    """The names of what differs between two results, each with what is missing and what is there instead."""
+    return [
+        f"{name}: {_instead(_parts(expected[name]), _parts(found[name]))}"
+        for name in expected
+        if expected[name] != found[name]
+    ]
+
+
+def _parts(value: Any) -> list[str]:
+    """The entries of a list or of lists by name, as texts."""
+    if isinstance(value, dict):
+        return [f"{key}: {one}" for key, many in value.items() for one in many]
+    return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+
+
+def _instead(expected: Sequence[str], found: Sequence[str]) -> str:
+    missing = list((Counter(expected) - Counter(found)).elements())
+    more = list((Counter(found) - Counter(expected)).elements())
+    return f"missing {missing[:4]}, instead {more[:4]}" if missing or more else "the order"

@@ -41,7 +41,8 @@ from kernelblaster.store.run import Run
 from kernelblaster.store.tables import leases
 
 VICTIMS = ("actor", "worker", "node", "driver", "postgres")
-TASKS = 3
+TASKS = 2
+FORGETS = 3  # each such bench compiles all that it judges; the others find it in a cache
 GONE_S = 20.0  # that processes of an ended bench may live on
 PAUSES_S = (0.2, 6.0)  # before a kill
 SEEK_S = 8.0  # at most, to find a process that compiles
@@ -112,6 +113,9 @@ class Killing:
         except Exception as error:
             self.done.wrong.append(repr(error)[:300])
         self.done.wrong += leftovers(self.fleet)
+        if self.done.wrong:
+            shutil.copytree(self.folder, self.log.with_name(f"{self.folder.name}.wrong"), dirs_exist_ok=True)
+            self.log.with_name(f"{self.folder.name}.said").write_text(self.fleet.said)
         self.done.seconds = self._seconds
         open_store.cache_clear()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -172,7 +176,7 @@ class Killing:
     def _differences(self, expected: dict[str, Any]) -> list[str]:
         """What the bench has come to otherwise than `expected`."""
         found = result(self.folder)
-        wrong = [f"other {name}" for name in differences(expected, found)]
+        wrong = [f"other {what}" for what in differences(expected, found)]
         for job, codes in found["candidates and verdicts"].items():
             wrong += [f"judged twice in {job}"] if len(codes) != len(set(codes)) else []
         pointer = pointer_of(self.folder)
@@ -240,7 +244,7 @@ def run(only: list[str], kills: int, minutes: float, log: Path) -> int:
         other = differences(alone, _undisturbed(fleet, fleet.new_store()))
         print(f"undisturbed, without a fleet and on it, differs: {other or 'nothing'}", flush=True)
         while min(counts[one] for one in only) < kills and time.monotonic() < until:
-            if seed % 2:
+            if seed % FORGETS == 0:
                 fleet.forget()
             killing = Killing(fleet, seed, log)
             missed: Counter[str] = Counter()
