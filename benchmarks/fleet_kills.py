@@ -240,9 +240,11 @@ def run(only: list[str], kills: int, minutes: float, log: Path) -> int:
     wrong = 0
     with running_fleet(TASKS) as fleet:
         alone = _undisturbed(fleet, None)
-        fleet.forget()
-        other = differences(alone, _undisturbed(fleet, fleet.new_store()))
-        print(f"undisturbed, without a fleet and on it, differs: {other or 'nothing'}", flush=True)
+        if not log.exists():
+            fleet.forget()
+            other = differences(alone, _undisturbed(fleet, fleet.new_store()))
+            add(log, {"undisturbed": other})
+            print(f"undisturbed, without a fleet and on it, differs: {other or 'nothing'}", flush=True)
         while min(counts[one] for one in only) < kills and time.monotonic() < until:
             if seed % FORGETS == 0:
                 fleet.forget()
@@ -275,10 +277,13 @@ def _undisturbed(fleet: Fleet, store: str | None) -> dict[str, Any]:
     return result(folder)
 
 
+def entries_of(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
 def rounds_of(log: Path) -> list[Round]:
     """The benches of a log that came to their end."""
-    lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    return [Round(**one) for one in lines if "killed" in one]
+    return [Round(**one) for one in entries_of(log) if "killed" in one]
 
 
 def report(log: Path) -> list[str]:
@@ -286,6 +291,7 @@ def report(log: Path) -> list[str]:
     killed = Counter(victim for one in rounds for victim, _ in one.killed)
     bad = [one for one in rounds if one.wrong]
     total = sum(killed.values())
+    undisturbed = [line for one in entries_of(log) for line in one.get("undisturbed", [])]
     lines = [
         "# Parts of a fleet killed at random moments",
         "",
@@ -296,7 +302,8 @@ def report(log: Path) -> list[str]:
         *(f"| {victim} | {killed[victim]} |" for victim in VICTIMS),
         "",
         "Same candidates, each judged once, same verdicts, same knowledge, nothing left over: "
-        f"{len(rounds) - len(bad)} of {len(rounds)} benches.",
+        f"{len(rounds) - len(bad)} of {len(rounds)} benches. Without kills, on the fleet against without it, "
+        f"differs: {', '.join(undisturbed) or 'nothing'}.",
     ]
     lines += ["", *(f"- bench {one.seed}: {'; '.join(one.wrong)}" for one in bad)] if bad else []
     took = sorted(one.seconds for one in rounds)

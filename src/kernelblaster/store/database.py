@@ -50,7 +50,7 @@ class StoreDatabase:
         self._passing = None if self.sqlite else _passing_engine(parsed)
         _prepare_sqlite(self.engine) if self.sqlite else prepare_postgres(self.engine)
         try:
-            self._once(_make_tables, lasting=True)
+            self.transact(_make_tables)
         except BaseException:
             self.close()
             raise
