@@ -100,7 +100,11 @@ class Fleet:
         self.server = server
         self.head = Node(root / "a", "--port", str(PORT), "--client-port", str(CLIENT_PORT))
         token = root / "a" / "data" / "fleet" / "token"
-        self.other = Node(root / "b", "--join", f"127.0.0.1:{PORT}", "--token", str(token))
+        try:
+            self.other = Node(root / "b", "--join", f"127.0.0.1:{PORT}", "--token", str(token))
+        except BaseException:
+            self.head.stop()
+            raise
         self.suite = root / "suite"
         self.suite.mkdir()
         for name, body in list(TASKS.items())[:tasks]:
@@ -109,8 +113,10 @@ class Fleet:
         self.shared_memory = set(Path("/dev/shm").iterdir())
 
     def close(self) -> None:
-        self.other.stop()
-        self.head.stop()
+        try:
+            self.other.stop()  # fails if it was killed
+        finally:
+            self.head.stop()
 
     @property
     def said(self) -> str:

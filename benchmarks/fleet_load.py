@@ -8,8 +8,10 @@ one knowledge base. Each figure is printed, and written to the file, as soon as 
 """
 
 import argparse
+import gc
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -143,10 +145,12 @@ def queues(leases: Leases, devices: int, name: str) -> Iterator[str]:
         yield f"| one of {REQUESTS // 10} evaluations queued at once {what} | {few} | |"
         many = queue(dispatcher, "many", REQUESTS)
         yield f"| one of {REQUESTS} | {many} | as before |"
-        before = resident_mb()
+        queue(dispatcher, "once more", REQUESTS)
+        before, objects = resident_mb(), len(gc.get_objects())
         for again in range(3):
             queue(dispatcher, f"again {again}", REQUESTS)
-        yield f"| memory grown by {3 * REQUESTS} more | {resident_mb() - before:.1f} MB | 0 |"
+        grown = f"{len(gc.get_objects()) - objects} objects, {resident_mb() - before:.1f} MB"
+        yield f"| grown by {3 * REQUESTS} more | {grown} | nothing |"
 
 
 def update(where: str, number: int) -> None:
@@ -194,6 +198,7 @@ def main() -> None:
         "| what | figure | wanted |",
         "|---|---|---|",
     ]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     with running_server() as server:
         for line in figures(server, given.only):
             lines.append(line)

@@ -1,6 +1,6 @@
 """What a fleet costs beside the local pool: the same bench of ten small tasks, by turns on either.
 
-python benchmarks/fleet_overhead.py [--pairs 3] [--out results/fleet-overhead.md]
+python benchmarks/fleet_overhead.py [--pairs 3] [--tasks 10] [--out results/fleet-overhead.md]
 
 Two nodes on this machine (fleet_here.py) with a PTX machine each, against two processes that have one each.
 Wall time is compared in pairs that run one after the other; processor time is that of all processes, those
@@ -19,7 +19,6 @@ from subprocess import Popen
 from fleet_here import Fleet, descendants, running_fleet
 from publish import publish
 
-TASKS = 10
 WORKERS = 2
 LOOK_S = 0.1  # between two looks at how much processor time each process has used
 TICKS = 100.0  # of the processor clock a second
@@ -68,19 +67,20 @@ def measure(fleet: Fleet, name: str, *, on_fleet: bool) -> Spent:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--tasks", type=int, default=10)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     lines = [
         "# A fleet of two nodes against the local pool",
         "",
-        f"A bench of {TASKS} small tasks, {WORKERS} searches at once, on one machine with two PTX machines "
-        "in either case. Processor time is that of all processes that work for it.",
+        f"A bench of {given.tasks} small tasks, {WORKERS} searches at once, on two PTX machines in either "
+        "case. Processor time is that of all processes that work for it.",
         "",
         "| pair | local, wall | fleet, wall | ratio | local, processor | fleet, processor | ratio |",
         "|---|---|---|---|---|---|---|",
     ]
     walls, processors = [], []
-    with running_fleet(TASKS) as fleet:
+    with running_fleet(given.tasks) as fleet:
         for pair in range(given.pairs):
             first, second = (False, True) if pair % 2 == 0 else (True, False)
             spent = {one: measure(fleet, f"{pair}-{one}", on_fleet=one) for one in (first, second)}

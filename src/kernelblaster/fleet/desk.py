@@ -3,7 +3,7 @@ them."""
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +43,49 @@ class Pending:
         self.search = self.client, task_digest(self.request)  # hashed once: it takes longer than all else
 
 
+class Waiting:
+    """Requests whose candidates wait to be compiled, by client, so that taking one does not take longer the
+    more there are."""
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, deque[Pending]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, pending: Pending) -> None:
+        self._of.setdefault(pending.client, deque()).append(pending)
+        self._count += 1
+
+    def take_next(self, ahead: Mapping[Hashable, int]) -> Pending:
+        """Take the oldest request of the client that has the fewest candidates `ahead`; of several such
+        clients, of the one that has waited longest."""
+        client = min(self._of, key=lambda one: (ahead.get(one, 0), self._of[one][0].since))
+        return self._taken(client, self._of[client].popleft())
+
+    def take_newest(self) -> Pending | None:
+        """Take the newest of those requests that are not to be answered alone; None if there is none. Of each
+        client, the newest one is looked at."""
+        newest = [line[-1] for line in self._of.values() if not line[-1].alone]
+        if not newest:
+            return None
+        chosen = max(newest, key=lambda one: one.since)
+        return self._taken(chosen.client, self._of[chosen.client].pop())
+
+    def drain(self) -> list[Pending]:
+        """Take all requests, the oldest ones first."""
+        left = sorted((one for line in self._of.values() for one in line), key=lambda one: one.since)
+        self._of, self._count = {}, 0
+        return left
+
+    def _taken(self, client: Hashable, pending: Pending) -> Pending:
+        self._count -= 1
+        if not self._of[client]:
+            del self._of[client]
+        return pending
+
+
 class Desk:
     """The owner of a device (the process that has it) with its queue. Requests are in one of four places:
     `waiting` to be compiled, `compiling`, `ready`, or `at_work` (sent to the owner at the time `began`, a
@@ -52,7 +95,7 @@ class Desk:
     def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
         self.owner = owner
         self.facts = facts
-        self.waiting: deque[Pending] = deque()
+        self.waiting = Waiting()
         self.compiling: set[Pending] = set()
         self.ready: list[Pending] = []
         self.at_work: list[Pending] = []
@@ -77,7 +120,7 @@ class Desk:
         """Queue a request: to be compiled first if it asks for an evaluation and its candidate is not
         compiled, else as ready."""
         if isinstance(pending.request, EvaluateRequest) and pending.compiled is None:
-            self.waiting.append(pending)
+            self.waiting.add(pending)
         else:
             self.ready.append(pending)
 
@@ -88,9 +131,7 @@ class Desk:
         ahead = [*self.compiling, *(one for one in self.ready if one.compiled is not None)]
         if not self.waiting or len(ahead) >= AHEAD:
             return None
-        counted = Counter(one.client for one in ahead)
-        chosen = min(self.waiting, key=lambda one: counted[one.client])
-        self.waiting.remove(chosen)
+        chosen = self.waiting.take_next(Counter(one.client for one in ahead))
         self.compiling.add(chosen)
         return chosen
 
@@ -143,17 +184,19 @@ class Desk:
         requests wait here. None if there is none, or this device is a GPU."""
         if not self.could_spare:
             return None
-        for queue in (self.waiting, self.ready):
-            for one in reversed(queue):
-                if isinstance(one.request, EvaluateRequest) and not one.alone:
-                    queue.remove(one)
-                    return one
+        newest = self.waiting.take_newest()
+        if newest is not None:
+            return newest
+        for one in reversed(self.ready):
+            if isinstance(one.request, EvaluateRequest) and not one.alone:
+                self.ready.remove(one)
+                return one
         return None
 
     def drain(self) -> list[Pending]:
         """Take all requests out of the queue, except those at work or being compiled."""
-        left = [*self.ready, *self.waiting]
-        self.ready, self.waiting = [], deque()
+        left = [*self.ready, *self.waiting.drain()]
+        self.ready = []
         return left
 
 
