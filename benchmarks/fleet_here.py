@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,11 @@ class Fleet:
         self.server = server
         self.head = Node(root / "a", "--port", str(PORT), "--client-port", str(CLIENT_PORT))
         token = root / "a" / "data" / "fleet" / "token"
-        self.other = Node(root / "b", "--join", f"127.0.0.1:{PORT}", "--token", str(token))
+        try:
+            self.other = Node(root / "b", "--join", f"127.0.0.1:{PORT}", "--token", str(token))
+        except BaseException:
+            self.head.stop()
+            raise
         self.suite = root / "suite"
         self.suite.mkdir()
         for name, body in list(TASKS.items())[:tasks]:
@@ -108,8 +113,10 @@ class Fleet:
         self.shared_memory = set(Path("/dev/shm").iterdir())
 
     def close(self) -> None:
-        self.other.stop()
-        self.head.stop()
+        try:
+            self.other.stop()  # fails if it was killed
+        finally:
+            self.head.stop()
 
     @property
     def said(self) -> str:
@@ -125,18 +132,24 @@ class Fleet:
         self.head.forget()
         self.other.forget()
 
-    def begin(self, folder: Path, store: str | None) -> "subprocess.Popen[bytes]":
-        """Start a bench on the fleet; without a `store`, one without a fleet, in its folder alone."""
+    def processes(self) -> list[int]:
+        """All processes of both nodes and of the database."""
+        return [*self.head.processes, *self.other.processes, *self.server.processes()]
+
+    def begin(self, folder: Path, store: str | None, workers: int = 1) -> "subprocess.Popen[bytes]":
+        """Start a bench on the fleet; without a `store`, one without a fleet, in its folder alone. The tasks
+        are trusted, since what runs confined reaches neither a fleet nor a database."""
         words = ["bench", str(self.suite), "--folder", str(folder), "--budget", str(BUDGET)]
         words += ["--device", "emulated", "--seeds", str(SEED)]
+        words += ["--workers", str(workers)]
         return self._start(*words, *(["--store", store, "--fleet", "auto"] if store else []))
 
     def go_on(self, folder: Path) -> "subprocess.Popen[bytes]":
         """Go on with a bench that was killed."""
-        return self._start("bench", "--folder", str(folder), "--fleet", "auto")
+        return self._start("bench", "--folder", str(folder), "--fleet", "auto", "--workers", "1")
 
     def _start(self, *words: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "kernelblaster", *words, "--workers", "1", "--json"]
+        command = [sys.executable, "-m", "kernelblaster", "--trust-tasks", *words, "--json"]
         with (self.root / "output").open("ab") as output:
             return subprocess.Popen(command, env=self.head.environment, stdout=output, stderr=output)
 
@@ -145,8 +158,8 @@ class Fleet:
         return [pid for pid in self._ray() if "DeviceActor" in words_of(pid)]
 
     def compilers(self) -> list[int]:
-        """Ray's processes that compile, or have just compiled."""
-        return [pid for pid in self._ray() if words_of(pid).startswith(("ray::compile_packed", "ray::IDLE"))]
+        """Ray's processes that compile at this moment."""
+        return [pid for pid in self._ray() if words_of(pid).startswith("ray::compile_packed")]
 
     def _ray(self) -> list[int]:
         return [pid for pid in (*self.head.processes, *self.other.processes) if words_of(pid)[:5] == "ray::"]
@@ -216,7 +229,8 @@ def rounded(value: Any) -> Any:
 
 @contextmanager
 def running_fleet(tasks: int) -> Iterator[Fleet]:
-    """A context with the fleet."""
+    """A context with the fleet, which is ended with this process where that is asked to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     os.environ["PGPASSWORD"] = "secret"
     with tempfile.TemporaryDirectory(prefix="kf-") as made, running_server() as server:
         fleet = Fleet(Path(made), server, tasks)
@@ -227,5 +241,22 @@ def running_fleet(tasks: int) -> Iterator[Fleet]:
 
 
 def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """The names of what differs between two results."""
-    return [name for name in expected if expected[name] != found[name]]
+    """The names of what differs between two results, each with what is missing and what is there instead."""
+    return [
+        f"{name}: {_instead(_parts(expected[name]), _parts(found[name]))}"
+        for name in expected
+        if expected[name] != found[name]
+    ]
+
+
+def _parts(value: Any) -> list[str]:
+    """The entries of a list or of lists by name, as texts."""
+    if isinstance(value, dict):
+        return [f"{key}: {one}" for key, many in value.items() for one in many]
+    return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+
+
+def _instead(expected: Sequence[str], found: Sequence[str]) -> str:
+    missing = list((Counter(expected) - Counter(found)).elements())
+    more = list((Counter(found) - Counter(expected)).elements())
+    return f"missing {missing[:4]}, instead {more[:4]}" if missing or more else "the order"

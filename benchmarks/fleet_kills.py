@@ -7,9 +7,11 @@ Two nodes on this machine (fleet_here.py). During each bench, again and again af
 is killed with SIGKILL: an actor, a process that searches or compiles, all processes of a node (which joins
 again), the command itself (which is then gone on with), or those of the database (which is back after a
 moment). What was being done when a victim was killed is let be done before the next kill, since what is lost
-twice is abandoned by design. Afterwards the same candidates must have been judged, each once, with the same
-verdicts, and the same knowledge recorded, as by the same bench without a fleet; no process of the bench may
-be left, and no shared memory. Each bench adds a line to the log, so that it can be done in slices (--seed).
+twice is abandoned by design; for the same reason a process that searches is killed once at most in each run
+of the command. Afterwards the same candidates must have been judged, each once, with the same verdicts, and
+the same knowledge recorded, as by the same bench without a fleet; no process of the bench may be left, and no
+shared memory. Each kill and each bench adds a line to the log, so that it can be done in slices: a later call
+with the same log goes on where an earlier one was ended.
 """
 
 import argparse
@@ -40,8 +42,10 @@ from kernelblaster.store.tables import leases
 
 VICTIMS = ("actor", "worker", "node", "driver", "postgres")
 TASKS = 2
+FORGETS = 3  # each such bench compiles all that it judges; the others find it in a cache
 GONE_S = 20.0  # that processes of an ended bench may live on
-PAUSES_S = (0.5, 12.0)  # before a kill
+PAUSES_S = (0.2, 6.0)  # before a kill
+SEEK_S = 8.0  # at most, to find a process that compiles
 LIMIT_S = 1500.0  # for one bench: after that it counts as hanging
 NOBODY = "nobody"
 
@@ -59,8 +63,10 @@ class Round:
 class Killing:
     """A bench in which parts of the fleet are killed."""
 
-    def __init__(self, fleet: Fleet, seed: int) -> None:
+    def __init__(self, fleet: Fleet, seed: int, log: Path) -> None:
         self.fleet = fleet
+        self.log = log
+        self._search_killed = False
         self.rng = random.Random(seed)
         self.store = fleet.new_store()
         self.folder = fleet.root / f"bench-{seed}"
@@ -74,8 +80,11 @@ class Killing:
         if self._ends_within(self.rng.uniform(*PAUSES_S)):
             return
         name, kill = self._victim(victim)
+        if name == NOBODY:
+            return
         kill()
         self.done.killed.append((victim, name))
+        add(self.log, {"seed": self.done.seed, "victim": victim, "name": name, "seconds": self._seconds})
         self._ends_within(self.rng.uniform(0.2, 3.0))
         if victim == "postgres":
             self.fleet.server.start()
@@ -87,6 +96,7 @@ class Killing:
             begun = (self.folder / "store.json").exists()
             go_on = self.fleet.go_on(self.folder) if begun else self.fleet.begin(self.folder, self.store)
             self.process = go_on
+            self._search_killed = False
         while not self._ends_within(0.5):
             leased, lost = self._work()
             if not lost and not open_work & leased:
@@ -103,10 +113,18 @@ class Killing:
         except Exception as error:
             self.done.wrong.append(repr(error)[:300])
         self.done.wrong += leftovers(self.fleet)
-        self.done.seconds = time.monotonic() - self.began
+        if self.done.wrong:
+            shutil.copytree(self.folder, self.log.with_name(f"{self.folder.name}.wrong"), dirs_exist_ok=True)
+            self.log.with_name(f"{self.folder.name}.said").write_text(self.fleet.said)
+        self.done.seconds = self._seconds
         open_store.cache_clear()
         shutil.rmtree(self.folder, ignore_errors=True)
         return self.done
+
+    @property
+    def _seconds(self) -> float:
+        """Since the bench began."""
+        return round(time.monotonic() - self.began, 1)
 
     @property
     def over(self) -> bool:
@@ -130,14 +148,22 @@ class Killing:
             return "the second node", self.fleet.other.kill
         if victim == "postgres":
             return "the server", self.fleet.server.kill
-        known = self.fleet.actors()
-        if victim == "worker":
-            own = [pid for pid in descendants(self.process.pid) if "spawn_main" in words_of(pid)]
-            known = own + self.fleet.compilers()
+        known = self._workers() if victim == "worker" else self.fleet.actors()
         if not known:
             return NOBODY, lambda: None
         chosen = self.rng.choice(known)
+        self._search_killed |= "spawn_main" in words_of(chosen)
         return words_of(chosen)[:60].strip(), lambda: _kill(chosen)
+
+    def _workers(self) -> list[int]:
+        """Processes that compile, waited for a while since that is short; if there is none, those that
+        search."""
+        until = time.monotonic() + self.rng.uniform(0, SEEK_S)
+        while not (compiling := self.fleet.compilers()) and time.monotonic() < until and not self.over:
+            time.sleep(0.02)
+        if compiling or self._search_killed:
+            return compiling
+        return [pid for pid in descendants(self.process.pid) if "spawn_main" in words_of(pid)]
 
     def _work(self) -> tuple[set[str], set[str]]:
         """(the work that is leased now, that of it which was lost before)."""
@@ -150,7 +176,7 @@ class Killing:
     def _differences(self, expected: dict[str, Any]) -> list[str]:
         """What the bench has come to otherwise than `expected`."""
         found = result(self.folder)
-        wrong = [f"other {name}" for name in differences(expected, found)]
+        wrong = [f"other {what}" for what in differences(expected, found)]
         for job, codes in found["candidates and verdicts"].items():
             wrong += [f"judged twice in {job}"] if len(codes) != len(set(codes)) else []
         pointer = pointer_of(self.folder)
@@ -158,6 +184,12 @@ class Killing:
         with Run(self.folder, writing=False) as run:
             lost = StoredLeases(pointer.open(), run.id).lost_works()
         return wrong + [f"given up: {one.about}" for one in lost]
+
+
+def add(log: Path, entry: dict[str, Any]) -> None:
+    """Add a line to the log."""
+    with log.open("a") as file:
+        print(json.dumps(entry), file=file)
 
 
 def _kill(pid: int) -> None:
@@ -198,32 +230,37 @@ def living(fleet: Fleet) -> list[str]:
     return found
 
 
-def run(only: list[str], kills: int, minutes: float, seed: int, log: Path) -> int:
-    """Benches until every victim was killed `kills` times, or so many minutes are over. Returns how many of
-    them had something wrong."""
+def run(only: list[str], kills: int, minutes: float, log: Path) -> int:
+    """Benches until every victim was killed `kills` times, or so many minutes are over; what the log has
+    already is counted. Returns how many of them had something wrong."""
     until = time.monotonic() + 60 * minutes
-    counts: Counter[str] = Counter()
+    rounds = rounds_of(log)
+    counts = Counter(victim for one in rounds for victim, _ in one.killed)
+    seed = max((one.seed for one in rounds), default=-1) + 1
     wrong = 0
     with running_fleet(TASKS) as fleet:
         alone = _undisturbed(fleet, None)
-        fleet.forget()
-        other = differences(alone, _undisturbed(fleet, fleet.new_store()))
-        print(f"undisturbed, without a fleet and on it, differs: {other or 'nothing'}", flush=True)
+        if not log.exists():
+            fleet.forget()
+            other = differences(alone, _undisturbed(fleet, fleet.new_store()))
+            add(log, {"undisturbed": other})
+            print(f"undisturbed, without a fleet and on it, differs: {other or 'nothing'}", flush=True)
         while min(counts[one] for one in only) < kills and time.monotonic() < until:
-            if seed % 2:
+            if seed % FORGETS == 0:
                 fleet.forget()
-            killing = Killing(fleet, seed)
+            killing = Killing(fleet, seed, log)
+            missed: Counter[str] = Counter()
             try:
                 while not killing.over and min(counts[one] for one in only) < kills:
-                    victim = min(only, key=lambda one: (counts[one], killing.rng.random()))
+                    victim = min(only, key=lambda one: (counts[one] + missed[one], killing.rng.random()))
                     before = len(killing.done.killed)
                     killing.kill(victim)
-                    counts[victim] += sum(name != NOBODY for _, name in killing.done.killed[before:])
+                    hit = len(killing.done.killed) > before
+                    (counts if hit else missed)[victim] += 1
                 done = killing.end(alone)
             finally:
                 killing.process.kill()
-            with log.open("a") as file:
-                print(json.dumps(asdict(done)), file=file)
+            add(log, asdict(done))
             print(f"{seed}: {done.seconds:.0f} s, {done.killed}: {done.wrong}", flush=True)
             wrong += bool(done.wrong)
             seed += 1
@@ -240,11 +277,21 @@ def _undisturbed(fleet: Fleet, store: str | None) -> dict[str, Any]:
     return result(folder)
 
 
+def entries_of(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def rounds_of(log: Path) -> list[Round]:
+    """The benches of a log that came to their end."""
+    return [Round(**one) for one in entries_of(log) if "killed" in one]
+
+
 def report(log: Path) -> list[str]:
-    rounds = [Round(**json.loads(line)) for line in log.read_text().splitlines()]
-    killed = Counter(victim for one in rounds for victim, name in one.killed if name != NOBODY)
+    rounds = rounds_of(log)
+    killed = Counter(victim for one in rounds for victim, _ in one.killed)
     bad = [one for one in rounds if one.wrong]
     total = sum(killed.values())
+    undisturbed = [line for one in entries_of(log) for line in one.get("undisturbed", [])]
     lines = [
         "# Parts of a fleet killed at random moments",
         "",
@@ -255,7 +302,8 @@ def report(log: Path) -> list[str]:
         *(f"| {victim} | {killed[victim]} |" for victim in VICTIMS),
         "",
         "Same candidates, each judged once, same verdicts, same knowledge, nothing left over: "
-        f"{len(rounds) - len(bad)} of {len(rounds)} benches.",
+        f"{len(rounds) - len(bad)} of {len(rounds)} benches. Without kills, on the fleet against without it, "
+        f"differs: {', '.join(undisturbed) or 'nothing'}.",
     ]
     lines += ["", *(f"- bench {one.seed}: {'; '.join(one.wrong)}" for one in bad)] if bad else []
     took = sorted(one.seconds for one in rounds)
@@ -268,14 +316,13 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(VICTIMS))
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", type=Path, default=Path("fleet-kills.jsonl"))
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.what == "report":
         publish(report(given.log), given.out)
         return 0
-    return 1 if run(given.only.split(","), given.kills, given.minutes, given.seed, given.log) else 0
+    return 1 if run(given.only.split(","), given.kills, given.minutes, given.log) else 0
 
 
 if __name__ == "__main__":

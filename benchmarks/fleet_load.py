@@ -1,24 +1,28 @@
 """How many requests a fleet's dispatcher and PostgreSQL sustain: 10,000 queued evaluations, 8 writers.
 
-python benchmarks/fleet_load.py [--out results/fleet-load.md]
+python benchmarks/fleet_load.py [--out results/fleet-load.md] [--only queue|write]
 
-The dispatcher with its leases on PostgreSQL, and 64 owners that answer at once: nothing is compiled or run,
-so that what remains is the cost of handing a request on. Then eight processes that update one knowledge base.
+The dispatcher with its leases in memory and on PostgreSQL, and owners that answer at once: nothing is
+compiled or run, so that what remains is the cost of handing a request on. Then eight processes that update
+one knowledge base. Each figure is printed, and written to the file, as soon as it is known.
 """
 
 import argparse
+import gc
 import multiprocessing
 import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from publish import publish
+from publish import keep
 
 from kernelblaster.devices.specs import gpu_specs
 from kernelblaster.fleet.dispatcher import Dispatcher
@@ -31,9 +35,10 @@ from kernelblaster.store.database import open_store
 from kernelblaster.store.leases import StoredLeases
 from kernelblaster.tasks.catalog import load_task
 from kernelblaster.testing.knowledge_contract import technique
-from kernelblaster.testing.postgres_server import running_server
+from kernelblaster.testing.postgres_server import PostgresServer, running_server
 
-REQUESTS, DEVICES, CLIENTS = 10_000, 64, 128
+REQUESTS, CLIENTS = 10_000, 128
+DEVICES = (2, 64, 512)
 WRITERS, UPDATES = 8, 500  # updates of each
 GPU = JudgeChoice("cuda")
 HERE = Provenance(architecture="sm_90a", family="rows")
@@ -72,13 +77,16 @@ class InstantCompilers:
 
 
 class InstantFleet:
-    """DEVICES owners."""
+    """So many owners."""
 
     demands_health = False
     compilers = InstantCompilers()
 
+    def __init__(self, devices: int) -> None:
+        self._devices = devices
+
     def start(self, join: Callable[[Owner], None]) -> None:
-        for number in range(DEVICES):
+        for number in range(self._devices):
             join(InstantOwner(f"GPU {number}"))  # type: ignore[arg-type]
 
     def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
@@ -103,38 +111,62 @@ def resident_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def queue(leases: Leases) -> tuple[float, float, float]:
-    """Milliseconds of wall time and of this process's processor time for each of REQUESTS evaluations that
-    are queued at once, and how many megabytes memory has grown between the second and the last tenth."""
+@dataclass(frozen=True)
+class Cost:
+    """What handing on one request costs: milliseconds of wall time, and of this process's processor time."""
+
+    wall_ms: float
+    processor_ms: float
+
+    def __str__(self) -> str:
+        return f"{self.wall_ms:.2f} ms, {self.processor_ms:.2f} ms of processor time"
+
+
+def queue(dispatcher: Dispatcher, name: str, requests: int) -> Cost:
+    """The cost of each of so many evaluations that are queued at once; `name` makes them different from
+    others."""
     task = load_task("core/level1/relu")
-    with closing(Dispatcher(InstantFleet(), leases)) as dispatcher:
-        while len(dispatcher.devices) < DEVICES:
+    made = [EvaluateRequest(GPU, task, Candidate(source=f"// {name} {number}")) for number in range(requests)]
+    wall, spent = time.perf_counter(), time.process_time()
+    for answer in [dispatcher.submit(one, number % CLIENTS) for number, one in enumerate(made)]:
+        answer.result()
+    wall, spent = time.perf_counter() - wall, time.process_time() - spent
+    return Cost(1e3 * wall / requests, 1e3 * spent / requests)
+
+
+def queues(leases: Leases, devices: int, name: str) -> Iterator[str]:
+    """Lines of the table for so many devices: the cost with 1,000 and with REQUESTS evaluations queued, and
+    how much memory has grown from one such queue to the next."""
+    with closing(Dispatcher(InstantFleet(devices), leases)) as dispatcher:
+        while len(dispatcher.devices) < devices:
             time.sleep(0.01)
-        grown = [0.0, 0.0]
-        wall, spent = time.perf_counter(), time.process_time()
-        for part in range(10):
-            asked = [
-                dispatcher.submit(
-                    EvaluateRequest(GPU, task, Candidate(source=f"// {part} {number}")), number % CLIENTS
-                )
-                for number in range(REQUESTS // 10)
-            ]
-            for one in asked:
-                one.result(600)
-            grown[part > 1] = resident_mb()
-        wall, spent = time.perf_counter() - wall, time.process_time() - spent
-    return 1e3 * wall / REQUESTS, 1e3 * spent / REQUESTS, grown[1] - grown[0]
+        what = f"on {devices} devices, leases {name}"
+        few = queue(dispatcher, "few", REQUESTS // 10)
+        yield f"| one of {REQUESTS // 10} evaluations queued at once {what} | {few} | |"
+        many = queue(dispatcher, "many", REQUESTS)
+        yield f"| one of {REQUESTS} | {many} | as before |"
+        queue(dispatcher, "once more", REQUESTS)
+        before, objects = resident_mb(), len(gc.get_objects())
+        for again in range(3):
+            queue(dispatcher, f"again {again}", REQUESTS)
+        grown = f"{len(gc.get_objects()) - objects} objects, {resident_mb() - before:.1f} MB"
+        yield f"| grown by {3 * REQUESTS} more | {grown} | nothing |"
 
 
-def update(where: str, number: int) -> None:
-    """Record UPDATES results of one technique, as a search does."""
+def update(where: str, number: int) -> float:
+    """Record UPDATES results of one technique, as a search does. Returns the seconds of this process's
+    processor time that this took."""
     with KnowledgeBase(where, create=False) as knowledge:
+        knowledge.content()
+        start = time.process_time()
         for _ in range(UPDATES):
             knowledge.observe("slow", f"technique {number}", 0.1, HERE)
+        return time.process_time() - start
 
 
-def write(where: str) -> tuple[float, int]:
-    """Updates a second of WRITERS processes, and how many were lost."""
+def write(server: PostgresServer) -> Iterator[str]:
+    """Lines of the table: updates a second of WRITERS processes, what one costs, and how many were lost."""
+    where = server.database()
     with KnowledgeBase(where) as knowledge:
         knowledge.add_state(State(name="slow", primary="latency"))
         for number in range(WRITERS):
@@ -142,14 +174,30 @@ def write(where: str) -> tuple[float, int]:
     context = multiprocessing.get_context("spawn")
     with context.Pool(WRITERS) as pool:
         pool.starmap(ready, [()] * WRITERS * 4, chunksize=1)
-        start = time.perf_counter()
-        pool.starmap(update, [(where, number) for number in range(WRITERS)], chunksize=1)
-        seconds = time.perf_counter() - start
+        start, spent = time.perf_counter(), processor_s(server)
+        used = sum(pool.starmap(update, [(where, number) for number in range(WRITERS)], chunksize=1))
+        seconds, spent = time.perf_counter() - start, processor_s(server) - spent
     with KnowledgeBase(where, create=False) as knowledge:
         entries = [knowledge.content().entry("slow", f"technique {number}") for number in range(WRITERS)]
         seen = sum(one.evidence.total.seen for one in entries)
         assert knowledge.content() == knowledge.rebuilt()
-    return WRITERS * UPDATES / seconds, WRITERS * UPDATES - seen
+    updates = WRITERS * UPDATES
+    rate = f"{updates / seconds:.0f} updates a second"
+    yield f"| {WRITERS} writers of one knowledge base | {rate} | at least 500 |"
+    each = f"{1e3 * used / updates:.2f} ms of the writer's, {1e3 * spent / updates:.2f} ms of the server's"
+    yield f"| processor time of an update | {each} | |"
+    yield f"| lost of {updates} | {updates - seen:.0f} | 0 |"
+
+
+def processor_s(server: PostgresServer) -> float:
+    """The processor time in seconds that all processes of a server have used, those that have ended
+    included."""
+    ticks = 0
+    for number, pid in enumerate(server.processes()):
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11 : 13 if number else 15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def ready() -> None:
@@ -159,8 +207,9 @@ def ready() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", choices=["queue", "write"])
     parser.add_argument("--out", type=Path)
-    out = parser.parse_args().out
+    given = parser.parse_args()
     lines = [
         "# What a fleet's dispatcher and PostgreSQL sustain",
         "",
@@ -170,23 +219,24 @@ def main() -> None:
         "| what | figure | wanted |",
         "|---|---|---|",
     ]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     with running_server() as server:
+        for line in figures(server, given.only):
+            lines.append(line)
+            keep(lines, given.out)
+            print(line, flush=True)
+
+
+def figures(server: PostgresServer, only: str | None) -> Iterator[str]:
+    """The lines of the table."""
+    if only != "write":
         store = open_store(server.database())
-        for name, leases in (
-            ("in memory", PassingLeases()),
-            ("on PostgreSQL", StoredLeases(store, "a bench")),
-        ):
-            wall, spent, grown = queue(leases)
-            what = f"{REQUESTS} evaluations on {DEVICES} devices, leases {name}"
-            lines.append(f"| {what}, each | {wall:.2f} ms, {spent:.2f} ms of processor time | |")
-            lines.append(f"| memory grown meanwhile | {grown:.1f} MB | 0 |")
+        for devices in DEVICES:
+            yield from queues(PassingLeases(), devices, "in memory")
+            yield from queues(StoredLeases(store, f"{devices}"), devices, "on PostgreSQL")
+    if only != "queue":
         for _ in range(3):
-            rate, lost = write(server.database())
-            lines.append(
-                f"| {WRITERS} writers of one knowledge base | {rate:.0f} updates a second | at least 500 |"
-            )
-            lines.append(f"| lost of {WRITERS * UPDATES} | {lost} | 0 |")
-    publish(lines, out)
+            yield from write(server)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """How a fleet scales from 1 to 1,000 devices: a simulation from measured service times.
 
-python benchmarks/fleet_simulation.py [--dispatch-ms 2.0] [--out results/fleet-simulation.md]
+python benchmarks/fleet_simulation.py --dispatch-ms MS [--out results/fleet-simulation.md]
+
+MS is what benchmarks/fleet_load.py gives for one request with leases on PostgreSQL.
 
 A bench of searches, two for each device, as far as the cores of their machine go. A search prepares its
 task on its device, and then again and again profiles a candidate there, computes the next ones, has them
@@ -13,11 +15,12 @@ import argparse
 import random
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import simpy
-from publish import publish
+from publish import keep
 
 SIMULATED_S = 120.0
 DEVICES = (1, 2, 8, 16, 32, 64, 128, 256, 512, 1000)
@@ -29,15 +32,15 @@ class ServiceTimes:
     """Seconds of one device, core or server for one piece of work, and how much there is of each. On an H200
     with 16 cores: a verdict and a compilation from results/throughput.md (64 candidates in 30.4 s; 2.00 s
     alone), a profile from there, preparing a task from results/core-h200/report.md (21 % of 927 s for 69
-    tasks); a step of the loop from results/loop.md; dispatch and update from results/fleet-load.md."""
+    tasks); a step of the loop from results/loop.md; dispatch and update from benchmarks/fleet_load.py."""
 
+    dispatch: float
+    update: float
     verdict: float = 0.475
     compile: float = 1.5
     profile: float = 1.13
     prepare: float = 2.8
     step: float = 0.016
-    dispatch: float = 0.002
-    update: float = 1 / 600
     batch: int = 2  # candidates between two profiles
     budget: int = 24  # candidates of a search
     searches: int = 2  # for each device
@@ -81,7 +84,7 @@ class Simulation:
             yield turn
             taken = seconds * self._rng.lognormvariate(-(SPREAD**2) / 2, SPREAD) if varies else seconds
             if name is not None:
-                self.busy[name] += taken
+                self.busy[name] += min(taken, SIMULATED_S - self._world.now)
             yield self._world.timeout(taken)
 
     def _asking(self, device: simpy.Resource, seconds: float) -> Generator[Any, Any, None]:
@@ -132,9 +135,32 @@ def table(times: ServiceTimes, title: str, most: int = 1000) -> list[str]:
     return lines
 
 
+CORES = (1, 2, 3, 4, 6, 8, 15)
+
+
+def cores_table(times: ServiceTimes, devices: int) -> list[str]:
+    """The lines of a table for numbers of cores for compilers; what the searches need is not limited."""
+    lines = [
+        "",
+        f"## Cores for compilers, {devices} devices",
+        "",
+        "| cores for each device | candidates a minute | of those with 15 | device busy |",
+        "|---|---|---|---|",
+    ]
+    runs = {}
+    for cores in CORES:
+        runs[cores] = Simulation(replace(times, cores=cores, search_cores=16 * devices), devices)
+        runs[cores].run()
+    for cores, one in runs.items():
+        rate = 60 * one.judged / SIMULATED_S
+        share = one.judged / runs[CORES[-1]].judged
+        lines.append(f"| {cores} | {rate:.0f} | {share:.0%} | {one.busy['device']:.0%} |")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--dispatch-ms", type=float, default=2.0)
+    parser.add_argument("--dispatch-ms", type=float, required=True)
     parser.add_argument("--updates-a-second", type=float, default=600.0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -149,13 +175,19 @@ def main() -> None:
         f"{1e3 * times.dispatch:.2g} ms of one thread, an update {1e3 * times.update:.2g} ms of one "
         "database.",
     ]
-    lines += table(times, "Searches on a machine with 16 cores", 128)
-    lines += table(replace(times, search_cores=256), "Searches on as many cores as they need")
-    lines += table(
-        replace(times, searches=4, search_cores=32), "Searches on 32 cores, four for each device", 64
-    )
-    lines += table(replace(times, cores=2), "Two cores for compilers to each device", 64)
-    publish(lines, given.out)
+    print("\n".join(lines))
+    many = replace(times, search_cores=256)
+    four = replace(times, searches=4, search_cores=32)
+    for made in (
+        partial(table, times, "Searches on a machine with 16 cores", 128),
+        partial(table, many, "Searches on as many cores as they need"),
+        partial(table, four, "Searches on 32 cores, four for each device", 64),
+        partial(cores_table, times, 8),
+    ):
+        new = made()
+        lines += new
+        keep(lines, given.out)
+        print("\n".join(new), flush=True)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ def task_named(name: str) -> Task:
 
 class FakeOwner:
     """Answers with what it was asked: `answer(request)`. While `held`, answers wait for `let_go`. Is lost at
-    a candidate whose source is `kills`."""
+    a candidate whose source is `kills`. If it `is_dead`, it is found to have been lost before it began with
+    what it is asked; so are `dead_successors` that replace it, once they have described their device."""
 
     def __init__(self, name: str, kind: OwnedKind = "cuda", gpu: str = "h200") -> None:
         self.name = name
@@ -38,6 +39,8 @@ class FakeOwner:
         self.gpu = gpu
         self.held = False
         self.unhealthy = False
+        self.is_dead = False
+        self.dead_successors = 0
         self.asked: list[list[Request]] = []
         self.compiled: list[Any] = []
         self.ended = False
@@ -49,7 +52,9 @@ class FakeOwner:
         self.compiled.append(compiled)
 
         def finish() -> None:
-            if any(_kills(request) for request in requests):
+            if self.is_dead and not isinstance(requests[0], DescribeRequest):
+                future.set_exception(OwnerLost(f"{self.name} had ended", begun=False))
+            elif any(_kills(request) for request in requests):
                 future.set_exception(OwnerLost(f"{self.name} was ended"))
             else:
                 future.set_result(self._answers(requests))
@@ -121,8 +126,11 @@ class FakeFleet:
         self.replaced.append(lost.name)
         if len(self.replaced) <= self.replacements:
             assert isinstance(lost, FakeOwner)
-            self.owners.append(FakeOwner(f"{lost.name}'", lost.kind, lost.gpu))
-            self.join(self.owners[-1])
+            successor = FakeOwner(f"{lost.name}'", lost.kind, lost.gpu)
+            successor.is_dead = lost.dead_successors > 0
+            successor.dead_successors = max(0, lost.dead_successors - 1)
+            self.owners.append(successor)
+            self.join(successor)
 
     def refuse(self, owner: Owner, why: str) -> None:
         self.refused.append((owner.name, why))

@@ -85,3 +85,26 @@ def test_a_profile_waits_for_others_but_not_for_long() -> None:
     profile.since -= desks.PATIENCE_S + 1
     assert desk.next_to_answer() == [profile]
     assert desk.next_to_answer() == [evaluations[1]]
+
+
+def test_a_long_queue_does_not_slow_down_who_takes_from_it() -> None:
+    """The client with the fewest candidates ahead has its turn, its oldest one first."""
+
+    def processor_s(queued: int) -> float:
+        desk = made()
+        request = evaluation("a")
+        for number in range(queued):
+            desk.add(Pending(request, number % 4, ""))
+        start = time.process_time()
+        for number in range(200):
+            taken = desk.next_to_compile()
+            assert taken is not None and taken.client == number % 4
+            if number % 4 == 3:
+                desk.compiling.clear()
+        return time.process_time() - start
+
+    assert processor_s(20_000) < 20 * processor_s(400)
+    desk = made()
+    for number in range(6):
+        desk.add(Pending(evaluation("a"), number % 2, str(number)))
+    assert [one.work for one in desk.drain()] == list("012345") and desk.load == 0

@@ -140,6 +140,19 @@ def test_a_candidate_that_ends_its_compilers_is_abandoned(opened: Opened, tmp_pa
     assert len(fleet.compilers.compiled) == 2 and stored.lost_works()[0].losses == 2
 
 
+def test_work_has_no_part_in_the_loss_of_a_process_that_had_not_begun_it(
+    opened: Opened, tmp_path: Path
+) -> None:
+    """Processes that ended while they had nothing to do are noticed when they are asked next."""
+    owner = FakeOwner("one")
+    owner.is_dead, owner.dead_successors = True, 2
+    fleet = FakeFleet(owner)
+    stored = StoredLeases(StoreDatabase(tmp_path / "leases.db"), "search")
+    one = opened(fleet, leases=stored)
+    assert one.submit(PrepareRequest(GPU, task_named("a")), "search").result(9) == ("one'''", "a")
+    assert fleet.replaced == ["one", "one'", "one''"] and stored.lost_works() == []
+
+
 def test_a_task_that_ends_its_owners_is_refused(opened: Opened) -> None:
     fleet = FakeFleet(FakeOwner("one"))
     with pytest.raises(BadTask, match=r"kills: .* 2 processes were lost"):
@@ -267,3 +280,18 @@ def test_ten_thousand_evaluations_are_compiled_little_by_little(opened: Opened) 
             most = max(most, len(one._open), len(fleet.compilers.compiled) - number)
         assert most <= WINDOW + AHEAD + fleet.compilers.slots
     assert not one._open
+
+
+def test_many_idle_devices_do_not_slow_down_requests(opened: Opened) -> None:
+    """They are looked at several times for each request, but not each of them for each other one."""
+
+    def processor_s(devices: int) -> float:
+        one = opened(FakeFleet(*(FakeOwner(f"GPU {number}") for number in range(devices))))
+        until(lambda: len(one.devices) == devices)
+        asked = [evaluating(str(number)) for number in range(200)]
+        start = time.process_time()
+        for answer in [one.submit(request, "search") for request in asked]:
+            answer.result(60)
+        return time.process_time() - start
+
+    assert processor_s(400) < 20 * processor_s(4)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from kernelblaster.fleet.fleet_judge import FleetJudge
 from kernelblaster.fleet.leases import PassingLeases
 from kernelblaster.fleet.lines import DirectLine
 from kernelblaster.fleet.requests import EvaluateRequest, JudgeChoice
+from kernelblaster.settings import RAY_TOKEN
 from kernelblaster.testing.judge_contract import RIGHT, WRONG, JudgeContract, task
 from tests.fleet.conftest import TOKEN, SimulatedCluster
 
@@ -90,6 +92,22 @@ def test_an_actor_that_is_killed_is_replaced_and_its_work_done_again(dispatcher:
     assert busy.owner not in fleet._owners.values()
 
 
+def test_an_idle_actor_that_is_killed_is_blamed_on_nobody(dispatcher: Dispatcher) -> None:
+    """Its loss is noticed when it is asked next, by work that has no part in it."""
+    until(lambda: len(dispatcher.devices) == 2)
+    fleet: Any = dispatcher._fleet
+    with closing(DirectLine(dispatcher)) as line:
+        for _ in range(2):
+            idle = set(fleet._owners.values())
+            for owner in idle:
+                os.kill(owner.pid, signal.SIGKILL)
+            assert (
+                line.receive(line.send(EvaluateRequest(EMULATED, task(), WRONG))).outcome.kind == "Incorrect"
+            )
+            until(lambda: len(dispatcher.devices) == 2)
+    assert not dispatcher._leases._lost  # type: ignore[attr-defined]
+
+
 def test_a_lost_node_is_done_without_and_a_new_one_is_used(
     connected: SimulatedCluster, dispatcher: Dispatcher
 ) -> None:
@@ -114,3 +132,19 @@ def test_a_wrong_token_is_refused_at_once(cluster: SimulatedCluster) -> None:
     with pytest.raises(KernelBlasterError, match="no fleet answers there"):
         check_cluster("127.0.0.1:1", TOKEN)
     assert time.monotonic() - start < 20
+
+
+def test_a_node_with_a_wrong_token_does_not_join(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused in a sentence, before anything is started."""
+    from kernelblaster.fleet.node import NodePlan, start_node
+
+    monkeypatch.setenv("KERNELBLASTER_DATA", str(tmp_path))
+    monkeypatch.setenv(RAY_TOKEN, TOKEN)  # put back afterwards, as it was
+    wrong = tmp_path / "token"
+    wrong.write_text("0" * 64)
+    wrong.chmod(0o600)
+    with pytest.raises(KernelBlasterError, match="the fleet refuses this token"):
+        start_node(NodePlan(join=cluster.address, token=wrong))
+    assert not (tmp_path / "fleet").exists()

@@ -5,12 +5,14 @@ import socket
 import time
 from pathlib import Path
 from threading import Timer
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
-from kernelblaster.errors import KnowledgeError
+from kernelblaster.errors import KnowledgeError, KnowledgeUnreachable
 from kernelblaster.knowledge import KnowledgeBase, drivers, tables
+from kernelblaster.knowledge.database import Database
 from kernelblaster.knowledge.pipelined import PipelinedWriter
 from kernelblaster.records import State
 from kernelblaster.testing.knowledge_contract import HERE, KnowledgeContract, technique
@@ -65,6 +67,7 @@ def test_a_lock_is_waited_for_with_a_limit(postgres: PostgresServer, monkeypatch
 def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("psycopg")
     monkeypatch.setattr(drivers, "CONNECT_S", 2)  # the least that the driver knows
+    monkeypatch.setenv("KERNELBLASTER_DATABASE_PATIENCE", "0.5")
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -95,6 +98,37 @@ def test_a_server_that_comes_back_is_waited_for(
     assert "Waiting for it for up to 60 s" in caplog.text and "secret" not in caplog.text
     assert kb.content().entry("slow", "tile").evidence.total.seen == 21
     assert kb.version == 24 and kb.content() == kb.rebuilt()
+
+
+def test_opening_waits_for_a_server_that_comes_back(postgres: PostgresServer) -> None:
+    where = postgres.database()
+    with KnowledgeBase(where) as kb:
+        kb.add_state(State(name="slow", primary="latency"))
+    postgres.kill()
+    back = Timer(0.5, postgres.start)
+    back.start()
+    with KnowledgeBase(where, create=False) as again:
+        assert list(again.content().states) == ["slow"]
+    back.join()
+
+
+def test_what_was_read_before_it_was_on_the_disk_is_read_again(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash of the server may take back what another process has just written and this one just read."""
+    where = postgres.database()
+    settle = Database.settle
+    lost = [True]
+
+    def losing(self: Database, *arguments: Any) -> None:
+        if lost and lost.pop():
+            raise KnowledgeUnreachable("the server has crashed")
+        settle(self, *arguments)
+
+    with KnowledgeBase(where) as kb, KnowledgeBase(where) as other:
+        other.add_state(State(name="slow", primary="latency"))
+        monkeypatch.setattr(Database, "settle", losing)
+        assert list(kb.content().states) == ["slow"] and not lost
 
 
 def test_what_was_recorded_without_an_answer_is_not_recorded_again(

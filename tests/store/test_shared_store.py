@@ -167,6 +167,37 @@ def test_a_store_that_comes_back_is_waited_for(
         assert [event.kind for event in again.events] == ["created", "before", "after", "later"]
 
 
+def test_opening_waits_for_a_store_that_comes_back(
+    url: str, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A search that begins at this moment opens it anew."""
+    StoreDatabase(url).close()
+    postgres.kill()
+    back = Timer(0.5, postgres.start)
+    back.start()
+    with caplog.at_level(logging.WARNING):
+        opened = StoreDatabase(url)
+    back.join()
+    assert "Waiting for it for up to 60 s" in caplog.text
+    assert opened.transact(lambda connection: connection.execute(func.count()).scalar()) is not None
+    opened.close()
+
+
+def test_what_a_crash_of_the_server_took_back_is_written_again(tmp_path: Path, url: str) -> None:
+    """Events that are not lasting may be lost with it, but not those between two that are kept."""
+    with create_run(tmp_path, kept=SharedRuns(url)) as run:
+        run.append("before")
+        for key in "ab":
+            run.once("guess", key, lambda: {"number": 7}, lasting=False)
+        lost = tables.events.delete().where(tables.events.c.number >= 2)
+        open_store(url).transact(lambda connection: connection.execute(lost))
+        run.append("after")
+        run.once("guess", "c", lambda: {"number": 8}, lasting=False)
+    with open_run(tmp_path, run.name) as again:
+        kinds = [event.kind for event in again.events]
+        assert kinds == ["created", "before", "guess", "guess", "after", "guess"]
+
+
 def test_one_that_does_not_come_back_is_given_up_in_a_sentence(
     tmp_path: Path, url: str, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

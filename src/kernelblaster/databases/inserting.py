@@ -3,12 +3,12 @@ PostgreSQL write this in the same way, but SQLAlchemy has a module of its own fo
 
 from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Engine, Table
 
 
-def insert_into(connection: Connection, table: Table) -> Any:
-    """A new INSERT statement for `table`, in the dialect (SQLite or PostgreSQL) of the connection's database.
-    `on_conflict_do_nothing` or `on_conflict_do_update` can be called on it. Nothing is executed."""
+def insert_into(connection: Connection | Engine, table: Table) -> Any:
+    """An INSERT statement for `table` to which `on_conflict_do_nothing` or `on_conflict_do_update` can be
+    added, in the dialect (SQLite or PostgreSQL) of the database of a connection or engine."""
     if connection.dialect.name == "sqlite":
         from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 

@@ -3,7 +3,7 @@ them."""
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,10 +24,11 @@ AHEAD = 16  # candidates that are compiled, or being compiled, before the device
 
 @dataclass(eq=False)
 class Pending:
-    """A request of a client, which waits for its answer. `client` is the search that asks. `work` is the hash
-    of what is to be done (`work_of` in requests.py). `compiled` is the compiled candidate, None if there is
-    none yet or none is needed. `alone`: it is sent to the device without other requests, because a device's
-    process was lost with it before. `since` is when it was made (a `time.monotonic`, in seconds)."""
+    """A request of a client that waits for its answer. `work` identifies what is to be done (`work_of` in
+    requests.py); `compiled` is its compiled candidate, if it needs one. `alone`: it is not to be combined
+    with others, because a device's process was lost before while it worked on this request. `since` is when
+    it was made (a `time.monotonic`, seconds). `search` is the one that it belongs to, as (client, hash of the
+    task): one client searches one task after another."""
 
     request: Request
     client: Hashable
@@ -36,12 +37,53 @@ class Pending:
     compiled: Any = None
     alone: bool = False
     since: float = field(default_factory=time.monotonic)
+    search: tuple[Hashable, str] = field(init=False)
 
-    @property
-    def search(self) -> tuple[Hashable, str]:
-        """The search that the request belongs to, as (client, hash of the task): one client searches one task
-        after another."""
-        return self.client, task_digest(self.request)
+    def __post_init__(self) -> None:
+        self.search = self.client, task_digest(self.request)  # hashed once: it takes longer than all else
+
+
+class Waiting:
+    """Requests whose candidates wait to be compiled, by client, so that taking one does not take longer the
+    more there are."""
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, deque[Pending]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, pending: Pending) -> None:
+        self._of.setdefault(pending.client, deque()).append(pending)
+        self._count += 1
+
+    def take_next(self, ahead: Mapping[Hashable, int]) -> Pending:
+        """Take the oldest request of the client that has the fewest candidates `ahead`; of several such
+        clients, of the one that has waited longest."""
+        client = min(self._of, key=lambda one: (ahead.get(one, 0), self._of[one][0].since))
+        return self._taken(client, self._of[client].popleft())
+
+    def take_newest(self) -> Pending | None:
+        """Take the newest of those requests that are not to be answered alone; None if there is none. Of each
+        client, the newest one is looked at."""
+        newest = [line[-1] for line in self._of.values() if not line[-1].alone]
+        if not newest:
+            return None
+        chosen = max(newest, key=lambda one: one.since)
+        return self._taken(chosen.client, self._of[chosen.client].pop())
+
+    def drain(self) -> list[Pending]:
+        """Take all requests, the oldest ones first."""
+        left = sorted((one for line in self._of.values() for one in line), key=lambda one: one.since)
+        self._of, self._count = {}, 0
+        return left
+
+    def _taken(self, client: Hashable, pending: Pending) -> Pending:
+        self._count -= 1
+        if not self._of[client]:
+            del self._of[client]
+        return pending
 
 
 class Desk:
@@ -54,7 +96,7 @@ class Desk:
     def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
         self.owner = owner
         self.facts = facts
-        self.waiting: deque[Pending] = deque()
+        self.waiting = Waiting()
         self.compiling: set[Pending] = set()
         self.ready: list[Pending] = []
         self.at_work: list[Pending] = []
@@ -79,7 +121,7 @@ class Desk:
         """Puts a request into the queue: with those waiting to be compiled if it asks for an evaluation and
         its candidate is not compiled yet, else with those ready for the device."""
         if isinstance(pending.request, EvaluateRequest) and pending.compiled is None:
-            self.waiting.append(pending)
+            self.waiting.add(pending)
         else:
             self.ready.append(pending)
 
@@ -91,9 +133,7 @@ class Desk:
         ahead = [*self.compiling, *(one for one in self.ready if one.compiled is not None)]
         if not self.waiting or len(ahead) >= AHEAD:
             return None
-        counted = Counter(one.client for one in ahead)
-        chosen = min(self.waiting, key=lambda one: counted[one.client])
-        self.waiting.remove(chosen)
+        chosen = self.waiting.take_next(Counter(one.client for one in ahead))
         self.compiling.add(chosen)
         return chosen
 
@@ -129,24 +169,36 @@ class Desk:
         for one in self.at_work:
             self.used[one.search] += seconds
 
+    @property
+    def could_take_over(self) -> bool:
+        """Whether this is an emulated device for which nothing waits, so that it could make an evaluation of
+        another one."""
+        return self.owner.kind == "emulated" and not (self.ready or self.waiting or self.compiling)
+
+    @property
+    def could_spare(self) -> bool:
+        """Whether this is an emulated device for which at least two requests wait."""
+        return self.owner.kind == "emulated" and len(self.waiting) + len(self.ready) >= 2
+
     def spare_evaluation(self) -> Pending | None:
-        """Takes an evaluation out of the queue that another emulated device may make instead; the result is
-        the same there, since times are modelled. It is the newest one that may be sent together with others.
-        None if this device is a GPU, fewer than two requests wait, or there is no such evaluation."""
-        if self.owner.kind != "emulated" or len(self.waiting) + len(self.ready) < 2:
+        """Take an evaluation from the queue that another emulated device may make instead; its result is the
+        same, since times are modelled. It is the newest one that is not to be answered alone, if at least two
+        requests wait here. None if there is none, or this device is a GPU."""
+        if not self.could_spare:
             return None
-        for queue in (self.waiting, self.ready):
-            for one in reversed(queue):
-                if isinstance(one.request, EvaluateRequest) and not one.alone:
-                    queue.remove(one)
-                    return one
+        newest = self.waiting.take_newest()
+        if newest is not None:
+            return newest
+        for one in reversed(self.ready):
+            if isinstance(one.request, EvaluateRequest) and not one.alone:
+                self.ready.remove(one)
+                return one
         return None
 
     def drain(self) -> list[Pending]:
-        """Takes all requests out of the queue and returns them, except those that are being compiled or at
-        work."""
-        left = [*self.ready, *self.waiting]
-        self.ready, self.waiting = [], deque()
+        """Take all requests out of the queue, except those at work or being compiled."""
+        left = [*self.ready, *self.waiting.drain()]
+        self.ready = []
         return left
 
 

@@ -32,7 +32,6 @@ from kernelblaster.fleet.requests import (
     JudgeChoice,
     Request,
     described,
-    task_digest,
     work_of,
 )
 
@@ -170,15 +169,20 @@ class Dispatcher:
             self._queue(pending)
         self._move()
 
-    def _lose(self, desk: Desk, why: str) -> None:
+    def _lose(self, desk: Desk, why: str, *, begun: bool = True) -> None:
         """Take a device whose process was lost out of use, for the reason `why`. What it was working on is
-        done again, or abandoned; what waited for it goes to others."""
+        done again, or abandoned; what waited for it goes to others, and so does what it was asked but had not
+        `begun`, without being counted as lost."""
         self._say(f"a device was lost ({why})")
         self._desks.remove(desk)
         self._homes = {client: home for client, home in self._homes.items() if home[1] is not desk}
         at_work, desk.at_work = desk.at_work, []
         for pending in at_work:
-            self._do_again(pending, why)
+            if begun:
+                self._do_again(pending, why)
+            else:
+                self._leases.release(pending.work)
+                self._queue(pending)
         for pending in desk.drain():
             self._queue(pending)
         self._fleet.replace(desk.owner, why, fruitful=desk.answered > 0)
@@ -228,7 +232,7 @@ class Dispatcher:
         """The queue of the device at which this client's task is judged; for a new task, of the one with the
         fewest clients and requests. None if no device is of the kind that is asked for; if no GPU model is
         named, the model of the first GPU that joined is meant."""
-        task = task_digest(pending.request)
+        _, task = pending.search
         known, desk = self._homes.get(pending.client, ("", None))
         choice = pending.request.choice
         wanted = replace(choice, gpu=choice.gpu or self._model) if choice.kind == "cuda" else choice
@@ -259,22 +263,28 @@ class Dispatcher:
 
     def _move(self) -> None:
         """Start what can be started: compilations where a compiler is free, and requests on devices that are
-        idle. A PTX machine without work takes over an evaluation of another one."""
+        idle. Called several times for each request, so that it must not take long with many devices."""
+        self._share()
+        if self._compiling < self._fleet.compilers.slots:
+            for desk in sorted((one for one in self._desks if one.waiting), key=lambda one: len(one.ready)):
+                while self._compiling < self._fleet.compilers.slots:
+                    pending = desk.next_to_compile()
+                    if pending is None:
+                        break
+                    self._compile(desk, pending)
         for desk in self._desks:
-            if desk.load == len(desk.at_work):
-                donors = sorted(self._desks, key=lambda one: -one.load)
-                spare = next((s for one in donors if (s := one.spare_evaluation()) is not None), None)
-                if spare is not None:
-                    desk.add(spare)
-        for desk in sorted(self._desks, key=lambda one: len(one.ready)):
-            while self._compiling < self._fleet.compilers.slots:
-                pending = desk.next_to_compile()
-                if pending is None:
-                    break
-                self._compile(desk, pending)
-        for desk in self._desks:
-            while not desk.at_work and (chosen := desk.next_to_answer()):
+            while desk.ready and not desk.at_work and (chosen := desk.next_to_answer()):
                 self._ask(desk, chosen)
+
+    def _share(self) -> None:
+        """Have PTX machines without work take over evaluations, each one from the machine with the longest
+        queue that can spare one."""
+        for desk in [one for one in self._desks if one.could_take_over]:
+            donors = sorted((one for one in self._desks if one.could_spare), key=lambda one: -one.load)
+            spare = next((s for one in donors if (s := one.spare_evaluation()) is not None), None)
+            if spare is None:
+                return
+            desk.add(spare)
 
     def _compile(self, desk: Desk, pending: Pending) -> None:
         """Have the candidate of a request compiled for the architecture of the device; `_compiled` is called
@@ -333,7 +343,10 @@ class Dispatcher:
             self._move()
             return
         if error is not None:
-            self._lose(desk, str(error) if isinstance(error, OwnerLost) else f"internal error: {error!r}")
+            if isinstance(error, OwnerLost):
+                self._lose(desk, str(error), begun=error.begun)
+            else:
+                self._lose(desk, f"internal error: {error!r}")
             return
         answers = done.result()
         desk.charge()

@@ -47,7 +47,8 @@ class NodePlan:
 
 def start_node(plan: NodePlan) -> NodeFile:
     """Start the node, and wait until it runs. Raises KernelBlasterError if one runs already, Ray is missing
-    or does not start, or others could reach it without a token."""
+    or does not start, others could reach it without a token, or the fleet that it is to join does not answer
+    or refuses the token."""
     if find_spec("ray") is None:
         raise KernelBlasterError("a fleet needs Ray: pip install 'kernelblaster[fleet]'.")
     running = read_node()
@@ -58,6 +59,10 @@ def start_node(plan: NodePlan) -> NodeFile:
         )
     token = _token(plan)
     use_fleet_token(read_token(token))
+    if plan.join is not None:
+        from kernelblaster.fleet.ray_session import check_cluster  # imports Ray, which reads the token
+
+        check_cluster(plan.join, read_token(token))
     folder = Path(tempfile.mkdtemp(prefix="kb-"))  # short: the names of sockets are limited
     log = folder / LOG
     with log.open("wb") as output:

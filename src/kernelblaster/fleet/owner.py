@@ -10,8 +10,12 @@ from kernelblaster.records import Candidate, Task
 
 
 class OwnerLost(Exception):
-    """The process that owned a device has ended, or its device cannot be used any more. This need not be the
-    fault of the request that it was working on."""
+    """The process that owned a device has ended, or its device cannot be used any more. `begun`: it had begun
+    to work on the request; otherwise it was lost before, and the request has no part in that."""
+
+    def __init__(self, why: str, *, begun: bool = True) -> None:
+        super().__init__(why)
+        self.begun = begun
 
 
 class CompiledLost(Exception):

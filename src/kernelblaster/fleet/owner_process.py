@@ -47,11 +47,13 @@ class ProcessOwner:
         """Sends requests to the process that owns the device and waits for its answers, one for each. Raises
         OwnerLost if it dies, or its device cannot be used any more. `compiled` is the compiled candidate that
         a request is about, None if there is none."""
+        begun = False
         try:
             self._connection.send((requests, compiled))
+            begun = self._connection.recv()
             answers = self._connection.recv()
         except (EOFError, OSError) as error:
-            raise OwnerLost(f"{self.name}: its process {self._end_in_words()}.") from error
+            raise OwnerLost(f"{self.name}: its process {self._end_in_words()}.", begun=begun) from error
         if isinstance(answers, Exception):
             raise OwnerLost(f"{self.name}: {answers}")
         return list(answers)
@@ -75,11 +77,13 @@ def _own(connection: "Connection[Any, Any]") -> None:
                 requests, compiled = connection.recv()
             except (EOFError, OSError):
                 return
+            with suppress(OSError):  # where the asking process is gone, here and below
+                connection.send(True)  # the work has begun
             try:
                 answers: object = owner.answer(requests, compiled)
             except DeviceLost as error:
                 answers = error
-            with suppress(OSError):  # where the asking process is gone
+            with suppress(OSError):
                 connection.send(answers)
             if isinstance(answers, DeviceLost):
                 return

@@ -70,8 +70,11 @@ class ActorOwner:
         self._actor = made.remote(kind, kernelblaster.__version__)
 
     def ask(self, requests: Sequence[Request], compiled: Any = None) -> "Future[list[Any]]":
+        begun = (
+            self._actor.pid.remote()
+        )  # an actor does one call after the other: answered, it is at the next
         reference = self._actor.answer.remote(list(requests), compiled)
-        return _explained(reference.future(), self.name)
+        return _explained(reference.future(), self.name, begun.future())
 
     @property
     def pid(self) -> int:
@@ -118,34 +121,39 @@ def _mapped(future: "Future[Any]", change: Callable[[Any], Any]) -> "Future[Any]
     return changed
 
 
-def _explained(future: "Future[Any]", name: str) -> "Future[Any]":
+def _explained(future: "Future[Any]", name: str, begun: "Future[Any] | None" = None) -> "Future[Any]":
     """A future with the same result, in which errors of Ray are replaced by those that a dispatcher handles
-    (see `_explanation`); `name` is for the message."""
+    (see `_explanation`); `name` is for the message. The work counts as begun if `begun` has a result, or is
+    None."""
     explained: Future[Any] = Future()
 
     def pass_on(done: "Future[Any]") -> None:
         error = done.exception()
         if error is None:
             explained.set_result(done.result())
+        elif begun is None:
+            explained.set_exception(_explanation(error, name, begun=True))
         else:
-            explained.set_exception(_explanation(error, name))
+            begun.add_done_callback(
+                lambda one: explained.set_exception(_explanation(error, name, begun=one.exception() is None))
+            )
 
     future.add_done_callback(pass_on)
     return explained
 
 
-def _explanation(error: BaseException, name: str) -> Exception:
+def _explanation(error: BaseException, name: str, *, begun: bool) -> Exception:
     """The error for a dispatcher that follows from one of Ray: OwnerLost if the process or device was lost,
     CompiledLost if a compiled candidate was; a KernelBlasterError as it is. `name` says of what, for the
-    message."""
+    message; `begun`, whether the process had begun to work."""
     cause = getattr(error, "cause", None) or error
     if isinstance(cause, DeviceLost):
-        return OwnerLost(f"{name}: {cause}")
+        return OwnerLost(f"{name}: {cause}", begun=begun)
     if isinstance(cause, KernelBlasterError):
         return cause
     if isinstance(cause, exceptions.ObjectLostError):
         return CompiledLost(f"{name}: what was compiled is lost")
     words = " ".join(str(cause).split())[:LETTERS]
     if isinstance(cause, exceptions.RayError):
-        return OwnerLost(f"{name}: {type(cause).__name__}: {words}")
-    return OwnerLost(f"{name}: internal error: {cause!r}"[:LETTERS])
+        return OwnerLost(f"{name}: {type(cause).__name__}: {words}", begun=begun)
+    return OwnerLost(f"{name}: internal error: {cause!r}"[:LETTERS], begun=begun)

@@ -86,7 +86,7 @@ class Database:
             prepare_postgres(self.engine)
         self._writer = None if self.sqlite else PipelinedWriter(self.engine)
         try:
-            self._begin(create, trusting, reached)
+            self.patiently(lambda _: self._begin(create, trusting, reached))
         except BaseException:
             self.engine.dispose()
             raise
@@ -149,14 +149,13 @@ class Database:
         with self.writing() as connection:
             return record_in_entries(connection, known, fresh)
 
-    def settle(self, version: int) -> None:
-        """Waits until all changes up to `version` are on the PostgreSQL server's disk; does nothing for a
-        SQLite file. A reader calls it with the version that it has just read, because writers on PostgreSQL
-        commit first and wait for the disk afterwards (pipelined.py). Writers to SQLite files wait before they
-        commit."""
+    def settle(self, connection: Connection, version: int) -> None:
+        """Wait until what was read with this connection, up to this version, is on the PostgreSQL server's
+        disk, because writers commit first and wait for the disk after that (pipelined.py); ends its
+        transaction. Does nothing for files, where writers wait before they commit."""
         if not self.sqlite and version > self._settled:
-            with self._speaking("read"), self.engine.begin() as connection:
-                connection.execute(text(DURABLE))
+            connection.execute(text(DURABLE))
+            connection.commit()
             self._settled = version
 
     def patiently(self, attempt: Callable[[bool], T]) -> T:

@@ -71,10 +71,11 @@ class VersionedContent:
     # Reading
 
     def content(self) -> Content:
-        """Returns the content after all changes that are recorded now. It is a snapshot: changes recorded
-        later do not alter it. Only what changed since the last call is read from the database."""
-        self._content = self._read(lambda connection: refreshed(connection, self._content))
-        self._database.settle(self._content.version)
+        """The content after all recorded changes, as a snapshot that later ones do not affect. Only what
+        changed since the last call is read from the database."""
+        self._content = self._read(
+            lambda connection: refreshed(connection, self._content), lambda content: content.version
+        )
         return self._content
 
     def at(self, version: int) -> Content:
@@ -83,12 +84,12 @@ class VersionedContent:
 
         def read(connection: Connection) -> Content:
             if version == self._latest(connection, version):
-                self._content = refreshed(connection, self._content)
-                return self._content
+                return refreshed(connection, self._content)
             return content_of(read_events(connection, 0, version))
 
-        content = self._read(read)
-        self._database.settle(content.version)
+        content = self._read(read, lambda content: content.version)
+        if content.version >= self._content.version:
+            self._content = content
         return content
 
     def log(self, since: int = 0, until: int | None = None) -> list[KnowledgeEvent]:
@@ -104,24 +105,29 @@ class VersionedContent:
         )
 
     def changes(self, since: int) -> ContentChanges:
-        """Returns the rows of the tables that changed after version `since`, with which a process without
-        access to the database brings its content up to date."""
-        rows = self._read(lambda connection: changed_rows(connection, about_row(connection), since))
-        self._database.settle(int(rows.about["version"]))
-        return rows
+        """The rows that differ from the content at version `since`, for a process that has no access to the
+        database."""
+        return self._read(
+            lambda connection: changed_rows(connection, about_row(connection), since),
+            lambda rows: int(rows.about["version"]),
+        )
 
     def rebuilt(self) -> Content:
         """Returns the content computed anew by applying all events in order. It can be compared with the
         content in the stored tables, which are not read for it."""
         return self._read(lambda connection: content_of(read_events(connection)))
 
-    def _read(self, read: Callable[[Connection], T]) -> T:
+    def _read(self, read: Callable[[Connection], T], version: Callable[[T], int] | None = None) -> T:
         """Calls `read` with a connection that sees one consistent snapshot, and returns its result. Calls it
-        again while the server cannot be reached."""
+        again while the server cannot be reached. If `version` is given, it says up to which version the
+        result was read; that is on the server's disk when this returns, so that no crash takes it back."""
 
         def attempt(_: bool) -> T:
             with self._database.reading() as connection:
-                return read(connection)
+                result = read(connection)
+                if version is not None:
+                    self._database.settle(connection, version(result))
+                return result
 
         return self._database.patiently(attempt)
 

@@ -139,21 +139,34 @@ def run_with_retry(
     workers: int,
     connect: Callable[[], Closable] | None = None,
 ) -> Iterator[Any]:
-    """Does jobs in up to `workers` worker processes at once, each of which calls `work(pipe, *arguments)`,
-    and yields the messages that they send, as these arrive. A job whose process ends is tried once more at
-    the end, in a process by itself, because another job may have used up the memory. If that process ends
-    too, a `LostJob` is yielded among the messages. If `connect` is given, it is called once for each process,
-    and the object that it returns is passed to `work` before `arguments`."""
+    """Does jobs in worker processes that each call `work(pipe, *arguments)`, up to `workers` at once, and
+    yields their messages as they come. A job whose process ends is tried once more, in a process of its own
+    after all others, because another job may have used up the memory; with a single worker at once, so that
+    jobs keep their order. If that process ends too, a `LostJob` is yielded among the messages. If `connect`
+    is given, it is called once for each process, which gets the result as its first argument, before
+    `arguments`."""
     waiting = iter(jobs)
     doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:
         crew = _connected(work, arguments, workers, connect)
         yield from _replies(crew, chain([first], waiting))
         doubtful += crew.lost_jobs
+        while workers == 1 and doubtful:
+            yield from _once_more(doubtful.pop().job, work, arguments, connect)
     for one in doubtful:
-        crew = _connected(work, arguments, 1, connect)
-        yield from _replies(crew, [one.job])
-        yield from crew.lost_jobs
+        yield from _once_more(one.job, work, arguments, connect)
+
+
+def _once_more(
+    job: Any,
+    work: Callable[..., None],
+    arguments: tuple[Any, ...],
+    connect: Callable[[], Closable] | None,
+) -> Iterator[Any]:
+    """Does a job in a process of its own and yields its messages; a `LostJob` if that process ends."""
+    crew = _connected(work, arguments, 1, connect)
+    yield from _replies(crew, [job])
+    yield from crew.lost_jobs
 
 
 def _connected(

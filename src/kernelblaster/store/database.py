@@ -1,14 +1,16 @@
 """The database of a shared store, in which runs of several machines are kept: PostgreSQL on a server, or
 SQLite in a file for what one machine shares."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, Executable, Table, create_engine, event, make_url, text
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from kernelblaster import keeper
 from kernelblaster.databases.inserting import insert_into
@@ -45,9 +47,10 @@ class StoreDatabase:
             raise StoreError(f"{self.name}: {needs}.") from error
         except (ArgumentError, ValueError, SQLAlchemyError) as error:
             raise StoreError(f"{self.name}: is neither a file nor a database URL.") from error
+        self._passing = None if self.sqlite else _passing_engine(parsed)
         _prepare_sqlite(self.engine) if self.sqlite else prepare_postgres(self.engine)
         try:
-            self._once(_make_tables, lasting=True)
+            self.transact(_make_tables)
         except BaseException:
             self.close()
             raise
@@ -60,6 +63,20 @@ class StoreDatabase:
         stays away for longer than the settings allow, StoreError for other errors."""
         return patiently(lambda _: self._once(work, lasting=lasting), StoreUnreachable)
 
+    def note(self, statement: Executable, values: Mapping[str, Any]) -> Any:
+        """Execute one statement with these values of its parameters, in a transaction of its own that a crash
+        of the server may lose, and return the first column of its first row (None if it has none). As
+        `transact`, in a single round trip to the server; executing it twice must have the effect of once."""
+
+        def execute(connection: Connection) -> Any:
+            answer = connection.execute(statement, values)
+            return answer.scalar() if answer.returns_rows else None
+
+        if self._passing is None:
+            return self.transact(execute, lasting=False)
+        engine = self._passing
+        return patiently(lambda _: self._explained(lambda: _with(engine, execute)), StoreUnreachable)
+
     def add(self, connection: Connection, table: Table, **values: Any) -> bool:
         """Inserts a row with these column values into `table`, unless there is one with the same key. Returns
         whether it was inserted."""
@@ -68,20 +85,55 @@ class StoreDatabase:
 
     def close(self) -> None:
         self.engine.dispose()
+        if self._passing is not None:
+            self._passing.dispose()
 
     def _once(self, work: Callable[[Connection], T], *, lasting: bool) -> T:
         """Calls `work` with a connection in one transaction and returns its result, without trying again. If
-        not `lasting`, does not wait until the server's disk has it. Raises StoreUnreachable if the
-        connection is lost, StoreError if the database refuses."""
-        try:
+        not `lasting`, does not wait until the server's disk has it. Raises as `_explained`."""
+
+        def attempt() -> T:
             with self.engine.begin() as connection:
                 if not self.sqlite and not lasting:
                     connection.execute(text("SET LOCAL synchronous_commit TO OFF"))
                 return work(connection)
+
+        return self._explained(attempt)
+
+    def _explained(self, attempt: Callable[[], T]) -> T:
+        """The result of `attempt`. Raises StoreUnreachable if the connection is lost in it, StoreError if the
+        database refuses."""
+        try:
+            return attempt()
         except (DBAPIError, PoolTimeout) as error:
             kind = StoreUnreachable if is_lost(error) else StoreError
             words = without_passwords(sentence(error, "used"), self._where)
             raise kind(f"{self.name}: {words}") from error
+
+
+def _with(engine: Engine, work: Callable[[Connection], T]) -> T:
+    """The result of `work`, called with a connection of the engine."""
+    with engine.connect() as connection:
+        return work(connection)
+
+
+def _passing_engine(url: URL) -> Engine:
+    """An engine for single statements on PostgreSQL: each is a transaction of its own, for which nobody waits
+    until it is on the disk. Connections are not tried before they are used, since whoever uses them tries
+    again."""
+    engine = create_engine(
+        url, connect_args=connecting(url.query), isolation_level="AUTOCOMMIT", pool_size=1, max_overflow=0
+    )
+    prepare_postgres(engine)
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+        cursor = connection.cursor()
+        cursor.execute("SET synchronous_commit TO OFF")
+        cursor.close()
+        connection.commit()
+
+    return engine
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, text
 
+from kernelblaster.databases.inserting import insert_into
 from kernelblaster.errors import StoreError
 from kernelblaster.store import lines, tables
 from kernelblaster.store.database import StoreDatabase
@@ -26,6 +27,7 @@ class DatabaseLog:
         self._id = id
         self._writing = writing
         self._held: Connection | None = None
+        self._passing: dict[int, str] = {}  # lines after the last lasting one, by number
         self._opened = time.monotonic()
         if writing:
             self._hold()
@@ -51,10 +53,10 @@ class DatabaseLog:
             id=None if number else secrets.token_hex(8),
             data=data,
         )
-        line, own = lines.encode(event, self._sum)
-        self._store.transact(
-            lambda connection: self._insert(connection, number, line.decode()), lasting=lasting
-        )
+        encoded, own = lines.encode(event, self._sum)
+        line = encoded.decode()
+        self._store.transact(lambda connection: self._insert(connection, number, line), lasting=lasting)
+        self._passing = {} if lasting else {**self._passing, number: line}
         self.events.append(event)
         self._sum = own
         return event
@@ -71,7 +73,12 @@ class DatabaseLog:
 
     def _insert(self, connection: Connection, number: int, line: str) -> None:
         """Insert an event's line, unless it is there because an earlier attempt succeeded and its answer was
-        lost. Raises StoreError if another process has inserted another line with this number."""
+        lost; and those before it that a crash of the server may have lost. Raises StoreError if another
+        process has inserted another line with this number."""
+        if self._passing:
+            rows = [{"run": self._id, "number": one, "line": text} for one, text in self._passing.items()]
+            again = insert_into(connection, tables.events).values(rows)
+            connection.execute(again.on_conflict_do_nothing())
         if self._store.add(connection, tables.events, run=self._id, number=number, line=line):
             return
         here = (tables.events.c.run == self._id) & (tables.events.c.number == number)

@@ -3,8 +3,9 @@ device is working on, and how often the device's process was lost with that work
 
 import time
 
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, Executable, and_, bindparam, select
 
+from kernelblaster.databases.inserting import insert_into
 from kernelblaster.records.record import Record
 from kernelblaster.store.database import StoreDatabase
 from kernelblaster.store.pointer import pointer_of
@@ -29,25 +30,18 @@ class StoredLeases:
     def __init__(self, store: StoreDatabase, scope: str) -> None:
         self._store = store
         self._scope = scope
+        self._begin = _begin(store)
+        self._end = leases.delete().where(
+            leases.c.scope == bindparam("its_scope"), leases.c.work == bindparam("its_work")
+        )
         store.transact(self._recover)
 
     def begin(self, work: str, about: str, owner: str) -> int:
-        def record(connection: Connection) -> int:
-            known = connection.execute(select(leases.c.losses).where(self._is(work))).scalar()
-            values = {"about": about, "owner": owner, "held": True, "since": time.time()}
-            if known is None:
-                fresh = {"losses": 0, "why": ""}
-                self._store.add(connection, leases, scope=self._scope, work=work, **values, **fresh)
-            else:
-                connection.execute(leases.update().where(self._is(work)).values(**values))
-            return known or 0
-
-        return self._store.transact(record, lasting=False)
+        values = {"scope": self._scope, "work": work, "about": about, "owner": owner, "since": time.time()}
+        return int(self._store.note(self._begin, {**values, "held": True, "losses": 0, "why": ""}))
 
     def end(self, work: str) -> None:
-        self._store.transact(
-            lambda connection: connection.execute(leases.delete().where(self._is(work))), lasting=False
-        )
+        self._store.note(self._end, {"its_scope": self._scope, "its_work": work})
 
     def release(self, work: str) -> None:
         free = leases.update().where(self._is(work)).values(held=False)
@@ -82,6 +76,15 @@ class StoredLeases:
 
     def _is(self, work: str):  # type: ignore[no-untyped-def]
         return and_(leases.c.scope == self._scope, leases.c.work == work)
+
+
+def _begin(store: StoreDatabase) -> Executable:
+    """The statement that enters work as held, or marks it as held where it is known; its row has the number
+    of losses."""
+    insert = insert_into(store.engine, leases)
+    changed = {name: insert.excluded[name] for name in ("about", "owner", "held", "since")}
+    entered = insert.on_conflict_do_update(index_elements=["scope", "work"], set_=changed)
+    return entered.returning(leases.c.losses)  # type: ignore[no-any-return]
 
 
 def leases_of(run: Run) -> StoredLeases:

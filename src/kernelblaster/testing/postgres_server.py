@@ -51,16 +51,24 @@ class PostgresServer:
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
 
+    def processes(self) -> list[int]:
+        """The ids of the server's processes, the first one first."""
+        first = self._process.pid
+        try:
+            children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        except OSError:  # it was killed
+            return []
+        return [first, *map(int, children)]
+
     def kill(self) -> None:
         """End all the server's processes by SIGKILL, as a crash of its machine would, and wait until they are
         gone."""
-        first = self._process.pid
-        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
-        for process in (first, *map(int, children)):
+        processes = self.processes()
+        for process in processes:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self._process.wait()
-        while any(_runs(int(process)) for process in children):
+        while any(_runs(process) for process in processes):
             time.sleep(0.01)
 
     def database(self) -> str:

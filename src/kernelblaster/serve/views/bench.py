@@ -28,9 +28,11 @@ CHARTED_S = 5.0  # seconds between two drawings of the use over time
 
 @dataclass(frozen=True)
 class BenchLine:
-    """A task of a bench as a line of its table: its status (`waiting`, `running`, `measuring`, or that of its
-    result), its run if it has one, and the speedups over each baseline by its name. `us` is the
-    best time, `of_floor` the fraction of the speed that the GPU's bandwidth and peak rates allow."""
+    """A task of a bench, with one seed, as a line of the bench's table. `status` is "waiting", "running",
+    "measuring", or that of its result; `run` is its run, None if it has none. `speedup` is the best one so
+    far over the baseline that the search times against; `against` are the final ones over each baseline, None
+    until they are measured. `us` is the best time in microseconds, and `of_floor` the least time that the
+    GPU's bandwidth and peak rates allow, divided by it."""
 
     id: str
     task: str
