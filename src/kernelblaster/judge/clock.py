@@ -26,8 +26,8 @@ BASELINE_CALLS = 3  # of which the fastest counts, where a slow candidate is hel
 @dataclass(frozen=True)
 class VerifiedCandidate:
     """A candidate that passed verification and is still loaded in `runner`, ready to be timed. `prepared` is
-    its task with the reference, `binary` the compiled candidate, `verifier` the object that verified it,
-    which knows the error bounds of its outputs. `draw` holds the secret seeds."""
+    its task with the reference, `binary` the compiled candidate. `verifier` has verified it, and knows the
+    error bounds of its outputs. `draw` holds the secret seeds."""
 
     prepared: Prepared
     binary: Binary
@@ -60,9 +60,10 @@ class Clock(Protocol):
         ...
 
     def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
-        """On a GPU, a function that takes a layout of the primary workload (the timed sizes) whose tensors
-        are filled with values, and returns the baseline's time on them in us. It measures at its first call
-        for a task and returns the same number later. None where times are modelled."""
+        """On a GPU, returns a function that measures the task's baseline. Its argument is a layout of the
+        primary workload (the timed sizes) whose tensors are filled with values. It returns the baseline's
+        time on these values in us: measured at the first call for a task, the same number at later calls.
+        None where times are modelled."""
         ...
 
     def profiles(
@@ -142,9 +143,9 @@ class ModelledClock:
 
     def time(self, verified: VerifiedCandidate) -> Timed:
         """Models a candidate's time at the primary workload and compares it with the baseline's. If the
-        candidate seems faster, its time is modelled again from other blocks, which are drawn in secret (16
-        times if its kernels read clocks), and the longest time counts. The result is an outcome instead of a
-        timing if the candidate fails or cannot be emulated."""
+        candidate seems faster, its time is modelled once more from other blocks, drawn in secret (16 times if
+        its kernels read clocks). If that gives more than 1.2 times the first time, the longest time counts.
+        Where the candidate fails or cannot be emulated, the result has an outcome instead of a timing."""
         timer, floor = self._timer(verified.prepared), verified.prepared.floor
         try:
             profile = timer.profiles([verified.binary])[0]

@@ -48,8 +48,9 @@ FORMAT = 5  # of a cache entry: what its folder holds
 
 @dataclass(frozen=True)
 class Binary:
-    """A compiled and screened candidate. `path` is its shared object; PTX, cubin and source lie in the same
-    folder of the cache. `compilation` is the compiler's report (resources of each kernel)."""
+    """A compiled and screened candidate. `path` is its shared object in the cache; PTX, cubin and source lie
+    in the same folder. `compilation` says how it was compiled, with ptxas' report on each kernel (registers,
+    shared memory)."""
 
     path: Path
     compilation: Compilation

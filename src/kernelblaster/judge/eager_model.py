@@ -52,10 +52,10 @@ def eager_us(task: Task, workload: Workload, spec: GpuSpec) -> float:
 
 
 def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: EagerRates) -> float:
-    """Modelled time in us of one forward call, whose kernels are `steps` (None for a view), on the GPU
-    `spec`. It counts from the end of the cache flush before the call until the last kernel ends. The host
-    issues kernels while the flush is still running, so the first ones may already wait in the GPU's queue
-    then. `rates` are the model's fitted parameters."""
+    """Modelled time in us of one forward call on the GPU `spec`. `steps` has the call's kernels in order, and
+    None for each operator that only makes a view. The time begins at the end of the cache flush that precedes
+    the call, and ends with the last kernel. The host issues kernels while the flush is still running, so the
+    first ones may already wait in the GPU's queue. `rates` are the model's fitted parameters."""
     host_us = -2 * FLUSH_BYTES / (spec.dram_gb_s * 1e3)
     gpu_us = 0.0
     for step in steps:

@@ -121,9 +121,9 @@ class DeviceJudge:
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
         """For each candidate its profile at the primary workload (the timed sizes), or its outcome if it does
-        not compile or fails verification. All are profiled in one start of the profiler. A candidate that
-        this judge has found correct before is not verified again. `depth` ("quick", "usual" or "detailed")
-        says how much is collected."""
+        not compile or fails verification. Candidates that this judge has found correct before are not
+        verified again. All are profiled in one start of the profiler. `depth` ("quick", "usual" or
+        "detailed") says how much is collected."""
         return self.profile_many([(task, candidates)], depth=depth)[0]
 
     def profile_many(
@@ -155,12 +155,11 @@ class DeviceJudge:
         return prepared.fitness, prepared.floor
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate after the checks that are too costly to make for every
-        candidate: the emulator's search for races and memory-order errors and, if times are modelled, a run
-        at the sizes that the time was modelled for. A check that left its note in the evaluation before is
-        not made again. The result has one more note for each check that passed, or, if a check found an
-        error, that error as its outcome. An evaluation of a candidate that is not correct is returned
-        unchanged."""
+        """Makes the checks that are too costly for every candidate, and returns the evaluation with their
+        results. They are the emulator's search for races and memory-order errors and, if times are modelled,
+        a run at the sizes that the time was modelled for. Each check that passes adds a note; one that finds
+        an error replaces the outcome by that error. A check is left out if the evaluation already has its
+        note. The evaluation of a candidate that is not correct is returned unchanged."""
         if self.device.modelled:
             evaluation = self._confirmed_at_size(task, candidate, evaluation)
         return self._order_check.confirmed(task, candidate, evaluation)

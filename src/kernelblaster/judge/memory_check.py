@@ -44,9 +44,9 @@ class MemoryCheck:
 
 
 def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
-    """A 64-bit hash (a tensor of one int64) of the bytes in `raw`, whose address is a multiple of 8. Every
-    8-byte word is mixed with `key` and its index before all are added up, so that nobody who does not know
-    the key can make two changes that cancel."""
+    """A 64-bit hash of the bytes in `raw`, as a tensor with one int64. The address of `raw` must be a
+    multiple of 8. Every 8-byte word is mixed with `key` and with its index, then all are added up. So nobody
+    can make two changes that cancel without knowing the key."""
     whole = raw.numel() // 8 * 8
     words = raw[:whole].view(torch.int64)
     total = torch.zeros((), dtype=torch.int64, device=raw.device)

@@ -20,8 +20,8 @@ TOGETHER_BYTES = 4 << 30  # of the arena, for tasks that are profiled under one 
 
 @dataclass(frozen=True)
 class Profiled:
-    """A request to profile compiled candidates (`binaries`) of one task. `baseline`, which runs the task's
-    reference, supplies the values for inputs and parameters."""
+    """A request to profile compiled candidates of one task: one profile for each of `binaries`. `baseline`
+    supplies the values for inputs and parameters."""
 
     task: Task
     baseline: Baseline

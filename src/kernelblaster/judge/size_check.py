@@ -1,11 +1,11 @@
-"""Size check: before a candidate that was verified on the emulator at small workloads counts as faster, it is
-run at the primary workload, the sizes that its time was modelled for.
+"""Size check: the last check of a candidate that seems faster by its modelled time. It was verified on the
+emulator at small workloads only. Here it is run at the primary workload, the sizes that its time was modelled
+for.
 
 If the call is a single launch whose blocks are independent, some of its blocks are run, drawn in secret. Any
 other call is run whole, if the emulator can do that in acceptable time. Results are compared on many kinds of
-values (slab_cases.py). A second call then finds errors that depend on values that the first one left behind.
-Calls at some other, drawn workloads follow; among these, workloads with few elements and one very large size
-are run whole.
+values (slab_cases.py). A second call then finds errors that depend on what the first one left in memory.
+Calls at some other, drawn workloads follow. Those with few elements and one very large size are run whole.
 """
 
 import random

@@ -45,10 +45,11 @@ _WORD = re.compile(r"\w+", re.A)
 
 @dataclass(frozen=True)
 class SourceText:
-    """Views of one CUDA source, all with the same offsets and line numbers: what a view leaves out is blank.
-    `kept` is without comments, `code` also without the contents of strings, `plain` also without preprocessor
-    directives. `directives` are matches in `code` with the groups (mark, name, rest); `syntax` has the names
-    and functions of the syntax tree, `host` the parts that are host code."""
+    """Views of one CUDA source. In each view, what is left out is replaced by blanks, so offsets and line
+    numbers are the same in all of them. `kept` is without comments, `code` also without the contents of
+    strings, `plain` also without preprocessor directives. `directives` are matches in `code` with the groups
+    (mark, name, rest). `syntax` has the names and functions of the syntax tree, `host` the parts that are
+    host code."""
 
     kept: str
     code: str

@@ -22,8 +22,8 @@ FEW = 8  # a sum has few terms if at most one in so many counts
 
 class LongestSum(Operators):  # type: ignore[no-untyped-call]
     """A context that watches the PyTorch operators that run inside it. Afterwards `length` is the number of
-    terms of the longest sum (1 if there was none). `terms` is the same or, with `weighed`, the number of
-    those terms that contribute rounding error (zeros do not, for example)."""
+    terms of the longest sum, 1 if there was none. `terms` is the same number; but with `weighed`, terms that
+    contribute no rounding error (such as zeros) are not counted in it."""
 
     def __init__(self, *, weighed: bool = False) -> None:
         super().__init__()
