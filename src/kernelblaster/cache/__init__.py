@@ -34,9 +34,9 @@ def entry(kind: str, digest: str) -> Path:
 
 def is_stored(target: Path) -> bool:
     """True if the result in the folder `target` (from `entry`) exists and is intact; it is then marked as
-    used now, for eviction. A damaged result is deleted, so that it will be made again. A confined process
-    neither marks nor deletes parts that this program has built of itself, which it may not change. Raises
-    Shortage if deleting fails."""
+    used now, so that it is not evicted soon. A damaged result is deleted, so that it will be made again.
+    Parts that KernelBlaster has built of itself are neither marked nor deleted by a confined process, which
+    may not change them. Raises Shortage if deleting fails."""
     if not target.is_dir():
         return False
     if settings().confined and target.parts[-3] in OWN:
@@ -118,9 +118,9 @@ def filling(target: Path) -> Iterator[Path]:
 
 
 def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
-    """The path of a file that `find()` checks or makes. In this process, the path is remembered by `kind` and
-    `about` (everything that the file depends on), so `find` is called at the first time, and again only if
-    the file is gone."""
+    """The path of a file that `find()` checks or makes. The first call with this `kind` and `about`
+    (everything that the file depends on) calls `find`. Later calls in this process return the same path, and
+    call `find` again only if the file is gone."""
     key = (entry(kind, ""), *about)
     path = _known_files.get(key)
     if path is None or not path.is_file():

@@ -130,9 +130,9 @@ class EmulatedDevice:
         raise KernelBlasterError("PyTorch cannot be timed on the emulated device: it has no clock.")
 
     def profile(self, jobs: Sequence[ProfileJob]) -> list[Profile]:
-        """One profile with modelled times for each job (one call of a candidate). Only about the first 16 MiB
-        (REPEATED_BYTES) of each tensor need to hold values: in a much larger one, reads beyond these wrap
-        around to its beginning."""
+        """One profile with modelled times for each job (one call of a candidate). The tensors of a job need
+        values only in about their first 16 MiB (REPEATED_BYTES): where a tensor is much larger, reads beyond
+        these are given values from its beginning."""
         return [self._profile(job) for job in jobs]
 
     def _profile(self, job: ProfileJob) -> Profile:
@@ -163,12 +163,15 @@ class EmulatedDevice:
 
 
 class EmulatedRunner(ReplayRunner):
-    """A candidate loaded in the PTX machine, the emulator. Three functions are given: `model(arguments)`
-    returns the modelled profile of a call, from which times are taken; `resident(launch)` says how many
-    clusters (or blocks, where there are none) of a launch the GPU runs at once; `answer(question)` answers a
-    question that host code asks about the GPU. After a call, `doubtful` is True if some volatile or relaxed
-    read might have returned an older value on real hardware, `exhausted` if the call was ended because it
-    took more work than `Draws.most_work`."""
+    """A candidate loaded in the PTX machine, the emulator. It is given three functions. `model(arguments)`
+    returns the modelled profile of a call, from which times are taken. `resident(launch)` says how many
+    clusters of a launch the GPU runs at once (blocks, if the launch has no clusters). `answer(question)`
+    answers a question that host code asks about the GPU.
+
+    Two attributes describe the last call. `doubtful`: some volatile or relaxed read might have returned an
+    older value on real hardware. `exhausted`: the call was ended because it took more work than
+    `Draws.most_work`.
+    """
 
     doubtful = False
     exhausted = False
@@ -191,9 +194,10 @@ class EmulatedRunner(ReplayRunner):
         self._restored = False
 
     def draw(self, draws: Draws, *, restored: bool = False) -> None:
-        """Sets how the emulator behaves in later calls where hardware leaves it open, by the fields of
-        `draws`. The SM and warp counts in `draws` are ignored: those of the GPU that the device stands for
-        are used. With `restored`, global variables are reset to their initial values before every call."""
+        """Sets how the emulator behaves in later calls, by the fields of `draws`: its random choices, where
+        hardware leaves something open, and its limits. The SM and warp counts in `draws` are ignored; those
+        of the device's GPU are used. With `restored`, global variables are reset to their initial values
+        before every call."""
         known = self._candidate.gpu.attributes
         drawn = replace(draws, multiprocessors=known[16], warp_slots=known[39] // WARP)
         self.ask(" ".join(["draws", *(str(word) for word in drawn.words)]))
@@ -201,9 +205,9 @@ class EmulatedRunner(ReplayRunner):
 
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
         """Sends a command to the emulating process and returns its answer. The time limit is `limit_s`
-        seconds; if that is None, six times (PATIENCE) the usual limit of a call. Raises NotEmulated if the
-        emulator lacks an instruction and found no error in the launch before; DeviceLost if the emulator
-        itself fails; CandidateDied or CandidateHung."""
+        seconds; None: six times (PATIENCE) the usual limit of a call. Raises NotEmulated if the emulator
+        lacks an instruction, unless it has found an error in the same call, which is then in the answer.
+        Raises DeviceLost if the emulator itself fails; CandidateDied or CandidateHung."""
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)

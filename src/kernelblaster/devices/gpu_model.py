@@ -1,10 +1,10 @@
 """The timing model: computes the time of a launch on a GPU from what the PTX machine, the emulator, counted
 on some of its blocks.
 
-The time of a launch is the largest of three bounds: its device memory traffic, its L2 traffic, and the SMs.
-The bound of an SM is its busiest pipe, or the latency of a block's dependent instructions divided by the
-number of resident blocks that hide it. Where bounds are close to each other, the time is a little more than
-the largest.
+Several bounds on the time are computed: by device memory traffic, by L2 traffic and atomics, by the start of
+blocks, and by the SMs. The bound of an SM is its busiest pipe, or the latency of a block's dependent
+instructions divided by the number of resident blocks that hide it. The time of a launch is the largest bound,
+a little more if others are close to it, and a constant for the launch.
 """
 
 import tomllib
@@ -112,9 +112,9 @@ def model_values(
     spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int, sampled: SampledBlocks
 ) -> list[float]:
     """The numbers that the emulator needs to run some blocks of a launch for the timing model of the GPU
-    `spec`, in the order of `Model` in ptx/native/timing.h. At most `most_blocks` blocks are run, chosen by
-    `sampled`, and none is begun after `most_instructions` warp instructions; `residency` says how many are
-    resident at once."""
+    `spec`, in the order of `Model` in ptx/native/timing.h. `sampled` says which blocks are run: at most
+    `most_blocks`, and none is begun after `most_instructions` warp instructions in all. `residency` says how
+    many blocks the GPU runs at once."""
     a = architecture_of(spec)
     return [
         residency.l1_bytes,

@@ -53,8 +53,9 @@ class CallToRecord:
 
     @property
     def text(self) -> str:
-        """This call as one line of text, in which the recorder's executable reads it: the addresses, then for
-        each call of `before`, and last for this one, how often it is made and its arguments."""
+        """This call as one line of text, the form in which the recorder's executable reads it. First come the
+        fields from `scratch` to `filling`, as numbers. Then come the calls of `before` and at last this call,
+        each as: how often it is made, the number of its arguments, the arguments."""
         words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]
@@ -152,7 +153,7 @@ class Recorder:
         limit_s: float,
     ) -> SteppedCall:
         """Executes one call of the candidate's host code instruction by instruction, in two processes that
-        are loaded at different addresses (native/stepping.h): `call` in one, `moved` in the other, which is
+        are loaded at different addresses (native/stepping.h). One process makes `call`, the other `moved`:
         the same call with all tensors `away` bytes further on. `seed` (64 bits) draws where in its page the
         stack begins. If it takes more than `limit_s` seconds, the result has a finding that says so. Raises
         NoDevice and DeviceLost as `record` does."""

@@ -46,9 +46,9 @@ class GpuSpec(Record):
         return max(bytes_ / (self.dram_gb_s * 1e3), operations / (tflops * 1e6))
 
     def impossible_us(self, certain_bytes: int) -> float:
-        """A lower bound in us on the time of any run that begins with a cold cache and must read
-        `certain_bytes` from memory: these bytes at full DRAM bandwidth, less 1.25 times the L2 size, which
-        might still be cached. 0 for fewer bytes than that."""
+        """A lower bound in us on the time of any run that must read `certain_bytes` from memory, even if part
+        of them is still in the L2 cache. It is the time for these bytes at full DRAM bandwidth, after 1.25
+        times the L2 size is taken off them; 0 if nothing is left."""
         return max(0.0, certain_bytes - self.l2_mb * 1.25e6) / (self.dram_gb_s * 1e3)
 
 

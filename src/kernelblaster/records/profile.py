@@ -79,9 +79,9 @@ class Profile(Record):
         return self.model_copy(update={"kernels": tuple(kernels)})
 
     def shortened(self) -> "Profile":
-        """A copy with the 256 longest kernels (MOST_KERNELS), still in launch order; all others become one
-        last entry with their total duration. Returns the profile itself if it has no more kernels than
-        that."""
+        """A copy with at most 257 kernels: the 256 longest ones (MOST_KERNELS) in launch order, then one
+        entry for all others with their total duration. Returns the profile itself if it has no more than
+        256."""
         if len(self.kernels) <= MOST_KERNELS:
             return self
         order = sorted(range(len(self.kernels)), key=lambda n: -(self.kernels[n].duration_us or 0.0))

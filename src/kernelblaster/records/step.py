@@ -94,10 +94,10 @@ def stored_result(result: StepResult) -> float | str:
 
 
 def compare(child: Evaluation, parent: Evaluation) -> StepResult:
-    """The result of the step from the candidate judged in `parent`, which must be correct, to the one judged
-    in `child`: Failed if the child is not correct, otherwise Gained with its speedup over the parent. That is
-    the quotient of both speedups over the same baseline, so that changes of the device's speed between the
-    two evaluations cancel."""
+    """The result of the step from one candidate (judged in `parent`, and correct) to another (judged in
+    `child`). It is Failed if the child is not correct. Otherwise it is Gained with the child's speedup over
+    the parent: the child's speedup over the baseline divided by the parent's. Both are relative to the
+    baseline, so a device that became slower between the two evaluations changes nothing."""
     if not isinstance(child.outcome, CORRECT):
         return Failed(child.outcome.kind)
     assert isinstance(parent.outcome, CORRECT)

@@ -14,10 +14,10 @@ class Floor(Record):
     """The least work that any implementation must do at the primary workload, the sizes in the task's file.
 
     `bytes` counts every input, parameter and output once. `operations` counts the multiplications and
-    additions of matrix products, convolutions and attention as written. An algebraic rewrite may need less
-    than these. Therefore only `certain_bytes` (inputs that are read in full and that the output responds to)
-    is used to refuse a measured time as impossible. `rounded` names the products that PyTorch computes at
-    these sizes on operands rounded to TF32; their arithmetic counts at the rate of TF32.
+    additions of matrix products, convolutions and attention as written; an algebraic rewrite may need fewer.
+    `certain_bytes` are inputs that are read in full and that the output responds to. No implementation can
+    avoid these, so a measured time is refused as impossible by them alone. `rounded` names the products that
+    PyTorch computes at these sizes on operands rounded to TF32; their arithmetic counts at the rate of TF32.
     """
 
     bytes: int

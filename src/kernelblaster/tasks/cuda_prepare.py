@@ -68,10 +68,11 @@ def prepared(source: str, path: str) -> str:
 
 
 def fitted(candidate: Candidate, task: Task) -> Candidate:
-    """Returns the candidate with the launch function appended that KernelBlaster calls. It calls the
-    candidate's own launch function, which has the parameters of the user's. The candidate is returned
-    unchanged if its launch function already is the one that KernelBlaster calls, if the task is not of kind
-    `cuda`, or if not exactly one function of it launches kernels."""
+    """Makes a candidate callable for a CUDA-source task. KernelBlaster calls one function, whose parameters
+    follow from the task. A candidate that was made from the user's file may define only a launch function
+    like the user's own, with other parameters. Returns the candidate with the missing function appended; it
+    calls the candidate's own launch function. Returns the candidate unchanged if nothing is missing, if the
+    task is not of kind `cuda`, or if not exactly one function of it launches kernels."""
     tree = CudaSource(candidate.source)
     callers = {launch.caller.name for launch in tree.launches}
     if task.kind != "cuda" or len(callers) != 1:

@@ -43,12 +43,12 @@ DECLARED: dict[str, frozenset[Distribution]] = {
 class Domain:
     """What may be varied in a module's inputs while its outputs stay finite.
 
-    `taken[i]`: kinds of values that input tensor i accepts, beyond those that every input accepts because
-    they only choose among the file's own values (SAFE in tasks/arrangements.py). `scalars`: each element has
-    a value for every scalar input, and may replace the file's scalars. `landmarks`: the same with special
-    numbers (LANDMARKS, like 1 or 0.5) for floating scalars, used when the tensors hold such numbers too.
-    `shuffled`: names of integer parameters whose elements may be permuted. `twins`: floating inputs of equal
-    shape may hold equal values.
+    `taken[i]`: the kinds of values that input tensor i accepts. Not listed are those that every input
+    accepts, because they only choose among the file's own values (SAFE in tasks/arrangements.py). `scalars`:
+    alternatives to the file's scalars; each element has one value for every scalar input. `landmarks`:
+    further alternatives, with special numbers (LANDMARKS, like 1 or 0.5) for floating scalars; they are used
+    when the tensors hold such numbers too. `shuffled`: names of integer parameters whose elements may be
+    permuted. `twins`: floating inputs of equal shape may hold equal values.
     """
 
     taken: tuple[frozenset[Distribution], ...]

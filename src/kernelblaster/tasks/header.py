@@ -53,7 +53,7 @@ def includes(code: str) -> str:
 
 def left_out(code: str) -> list[str]:
     """Macros to define so that libstdc++'s special functions of C++17 (Bessel, zeta, ...) are not compiled
-    with `code`, which saves a quarter of nvcc's time. Empty if the code may use them or what they include: it
+    with `code`; that saves a quarter of nvcc's time. Empty if `code` may need the standard library: if it
     names `std`, or includes headers that are neither C's nor CUDA's."""
     return [] if STANDARD.search(code) else [SPECIAL_FUNCTIONS]
 

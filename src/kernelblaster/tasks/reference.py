@@ -21,8 +21,8 @@ from kernelblaster.tasks.values import ValuePool, pool_of
 class ModuleReference:
     """A task's module, ready to run. `construction` is "primary" for the module as its file builds it, or
     "small" for the smaller one that the emulator runs. `pools` has, for each input tensor, the values it is
-    filled from; `parameters` are the module's own. All of these lie on `device`. `donor`: a reference to take
-    pools and scalar inputs from, instead of making new ones.
+    filled from; `parameters` are the module's own values. All of these lie on `device`. `donor` is a
+    reference whose pools and scalar inputs are used again; None: new ones are made from the task's file.
 
     `run` uses the tensors that the caller passes, so the caller decides in which memory and precision it
     runs.
@@ -78,7 +78,8 @@ class ModuleReference:
 
     @property
     def scalars(self) -> list[Any]:
-        """The values of the scalar inputs, in order, without the tensors."""
+        """The scalar inputs, which are the numbers among the inputs that are not tensors: their present
+        values, in order."""
         return [value for value in self._scalars if value is not None]
 
     @contextmanager

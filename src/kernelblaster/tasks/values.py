@@ -101,8 +101,8 @@ def equalize(tensors: list[torch.Tensor]) -> None:
 def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: float = 1.0) -> None:
     """Writes random values near those of `original`, a parameter of the module, into `target`. With
     `strength` 1 they are moved by about half of the standard deviation of `original`, with 2 by twice as
-    much. If all values of `original` are positive, the new ones are too. Integers are copied unchanged;
-    `shuffle` permutes those."""
+    much. If all values of `original` are positive, each is multiplied by a random positive factor instead, so
+    all stay positive. Integers are copied unchanged; `shuffle` permutes those."""
     generator = torch.Generator(target.device).manual_seed(seed)
     if not original.is_floating_point():
         target.copy_(original)
