@@ -1,8 +1,9 @@
 """A bench: every task of a suite searched, and the results measured. It can be interrupted and continued.
 
-    bench = Bench.open(folder, plan)
-    bench.run(workers=4)
-    for row in bench.rows(): ...
+    bench = Bench.open(folder, plan)  # a BenchPlan: the tasks, how to search them, what to compare with
+    bench.run(workers=4)  # searches and measures what is missing; interrupted, call it again
+    for row in bench.rows():  # one for each task and seed
+        print(row.result.task, row.speedups)  # by baseline: {"eager": 1.8}
 
 A bench is a folder with its event log (the plan, and the result of each task), the run of each task, and the
 knowledge base that the searches share.

@@ -52,9 +52,9 @@ class ArmFindings:
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """What the results say about one claim of the paper. A claim compares two arms in one measure; `ratio` is
-    that of the first arm to the second, with its confidence interval (None: nothing to compare). `sentence`
-    tells ratio and verdict."""
+    """What the results say about one claim of the paper. A claim compares two arms in one measure. `ratio` is
+    the first arm's value divided by the second's, with a confidence interval; None if there is nothing to
+    compare. `sentence` tells ratio and verdict."""
 
     claim: Claim
     ratio: Interval | None
@@ -65,9 +65,9 @@ class StudyAnswer:
 @dataclass(frozen=True)
 class StudyFindings:
     """Results of one study so far. `tasks` is the number of tasks that were searched in all arms; `left_out`
-    has the others by name, with the reason. `planned` is the number of seeds of the plan; `seeds` counts
-    those with which enough tasks were searched (80 % of those of the most complete seed), and only these
-    enter the statistics. `budget` is the most candidates that a search may judge."""
+    has the other tasks by name, with the reason. `planned` is the number of seeds of the plan. `seeds` is how
+    many of these enter the statistics: those with which at least 80 % as many tasks were searched as with the
+    most complete seed. `budget` is the most candidates that a search may judge."""
 
     study: Study
     tasks: int

@@ -80,9 +80,9 @@ def against_best(speedups: Mapping[str, float | None]) -> float | None:
 
 
 def of_light(us: float, floor_us: float) -> float:
-    """The fraction of the "speed of light" that a kernel reaches, its speed relative to the roofline floor:
-    `floor_us` (the least time that the GPU's bandwidth and peak rates allow) divided by `us`, the kernel's
-    time. 1 is the limit; 0.5 takes twice as long."""
+    """The fraction of the "speed of light" that a kernel reaches: `floor_us` divided by `us`, the kernel's
+    time. `floor_us` is the roofline floor, the least time that the GPU's bandwidth and peak rates allow. 1 is
+    the limit; a kernel with 0.5 takes twice as long as the floor."""
     return floor_us / us
 
 

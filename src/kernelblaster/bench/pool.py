@@ -71,14 +71,15 @@ def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
 def search_all(
     jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None = None
 ) -> None:
-    """Search all jobs, which must be for the same kind of device; `tell` is called with progress and each
+    """Searches all jobs, which must be for the same kind of device. `tell` is called with progress and each
     result. With a `dispatcher`, the devices of its fleet judge. Jobs that could not be started before the
     pool's time limit are left out.
 
-    A device that is lost is opened again. DeviceLost is raised if it was lost more than twice (RESTARTS)
-    without a job having ended since the last time; with a `dispatcher`, at the first time, because its fleet
-    has no device left then. An error that stopped a worker is raised once the other workers have ended;
-    `ModelError` if a language model cannot be used.
+    A device that is lost is opened again, and the jobs that have not ended are begun again. DeviceLost is
+    raised when it is lost for the third time or later (RESTARTS) and no job has ended since it was opened.
+    With a `dispatcher` it is raised at the first loss, because its fleet then has no device left. An error
+    that stopped a worker is raised once the other workers have ended; `ModelError` if a language model cannot
+    be used.
     """
     for model_use in {job.setup.model_use for job in jobs}:
         if model_use is not None:
@@ -206,10 +207,10 @@ def _say(tell: Tell, words: str) -> None:
 
 
 class Judges:
-    """Opens the judges that jobs need, when they are first needed: one for each kind of device, and for each
-    GPU that an emulated one stands for. They judge over `line` (a connection to the process that owns the
-    devices) or, without it, in this process; they keep evaluations if the pool has `verdicts`. A context
-    manager that closes the judges it opened."""
+    """Opens the judges that jobs need, each when it is first needed. There is one for each kind of device,
+    and for an emulated device one for each GPU that it stands for. With `line`, a connection to the process
+    that owns the devices, that process judges; without it, this one does. Evaluations are kept if the pool
+    has `verdicts`. A context manager, which closes the judges at its end."""
 
     def __init__(self, pool: WorkerPool, line: PipeLine | None = None) -> None:
         self._pool = pool
@@ -224,8 +225,8 @@ class Judges:
         self._open.close()
 
     def of(self, job: Job) -> Judge:
-        """Returns the judge for this job. Several jobs may get the same judge: what it prepared for the task
-        of an earlier job is then freed."""
+        """Returns the judge for this job. Jobs for the same device share one. What the judge has prepared for
+        the task of an earlier job is freed first."""
         where = (job.setup.device, job.setup.gpu)
         judge: Any = self._known.get(where)
         if judge is None:

@@ -59,8 +59,9 @@ class Row:
 
     @property
     def speedups(self) -> dict[str, float | None]:
-        """The speedup over each baseline by its name, without "initial" (the search's first candidate) and
-        without baselines that do not run. None if the candidate was found not correct in that measurement."""
+        """The final speedups of the best candidate, by the name of the baseline. "initial" (the search's
+        first candidate) and baselines that do not run are not among them. None for a baseline against which
+        the candidate was found not correct."""
         return {
             name: one.speedup.estimate if one.speedup else None
             for name, one in self.measured.items()

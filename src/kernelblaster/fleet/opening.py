@@ -1,8 +1,12 @@
-"""Open the fleet that a command names with `--fleet`.
+"""Opens the fleet that a command names with `--fleet`.
 
-with open_machines(FleetChoice(parse_fleet("auto"))) as machines:
-    kind = machines.kind("auto")
-    with machines.dispatcher(kind, PassingLeases(), say) as dispatcher: ...
+    with open_machines(FleetChoice(parse_fleet("auto"))) as machines:
+        kind = machines.kind("auto")  # "cuda" if there is a GPU, else "emulated"
+        with machines.dispatcher(kind, PassingLeases(), print) as dispatcher: ...
+
+The fleet "auto" is the Ray cluster that runs on this machine, or without one this machine alone. The
+dispatcher hands requests to all devices of the chosen kind; a FleetJudge (fleet_judge.py) sends them.
+`PassingLeases` counts lost processes in memory, and `print` gets messages for people.
 """
 
 from collections.abc import Iterator

@@ -40,7 +40,7 @@ class JudgeChoice:
 
 @dataclass(frozen=True)
 class DescribeRequest:
-    """Asks for a description of the device, which is opened for it; the answer is a `DeviceFacts`. With
+    """Asks for a description of the device; the answer is a `DeviceFacts`. The device is opened for it. With
     `healthy`, a device that is not fit for timing (see health.py) is not opened, and the answer is a NoDevice
     error."""
 

@@ -25,8 +25,9 @@ T = TypeVar("T")
 
 
 class AgentDesk:
-    """What the tools of one MCP server work with. `current` has for each task, by name, the run (a recorded
-    search) in which its candidates are recorded if the agent names none."""
+    """What all tools of one MCP server use: tasks by name, the process that judges, and the searches.
+    `current` has, by the name of a task, the name of the run in which the agent's candidates for it are
+    recorded, unless the agent names another one."""
 
     def __init__(self, setup: AgentSetup) -> None:
         self.setup = setup
@@ -61,8 +62,8 @@ class AgentDesk:
         )
 
     def kept(self, name: str, run: str | None) -> str:
-        """Returns the source with the id `name` (32 hexadecimal digits) from `run`. If that is None, from any
-        of the runs in `current`. Raises StoreError if it is in none of them."""
+        """Returns the source with the id `name` (32 hexadecimal digits) from the run named `run`; without a
+        run, from whichever of the runs in `current` has it. Raises StoreError if it is in none of them."""
         for one in [run] if run else [*reversed(self.current.values())]:
             try:
                 return Files(self.searches.folder(one) / "files").get(name)

@@ -107,8 +107,8 @@ def technique_data(
 ) -> dict[str, Any]:
     """Returns a technique in a state as JSON data: the speedup expected of it with its likely range, how
     often it was tried on each GPU architecture according to `entry`, its failures, and notes. For a `recipe`,
-    not the speedup is expected but a share of the floor's speed (the fastest that the GPU allows) to be
-    reached."""
+    the expected value is another one: where it ends, as a share (0 to 1) of the speed at the floor, the
+    fastest that the GPU allows."""
     optimization, prediction = scored.optimization, scored.prediction
     expected = "expected_share_of_floor_speed" if recipe else "expected_speedup"
     data: dict[str, Any] = {

@@ -127,8 +127,8 @@ class Workers:
 
     @property
     def failures(self) -> list[int]:
-        """The exit codes, other than 0, of the worker processes that have ended; a negative one is that of a
-        process which a signal ended."""
+        """The exit codes of those worker processes that have ended with another code than 0. A negative code
+        is the number of the signal that ended the process, like -9."""
         return [process.exitcode for process in self._processes if process.exitcode]
 
 
@@ -139,11 +139,12 @@ def run_with_retry(
     workers: int,
     connect: Callable[[], Closable] | None = None,
 ) -> Iterator[Any]:
-    """Does jobs in up to `workers` worker processes at once, each of which calls `work(pipe, *arguments)`,
-    and yields the messages that they send, as these arrive. A job whose process ends is tried once more at
-    the end, in a process by itself, because another job may have used up the memory. If that process ends
-    too, a `LostJob` is yielded among the messages. If `connect` is given, it is called once for each process,
-    and the object that it returns is passed to `work` before `arguments`."""
+    """Does jobs in up to `workers` processes at once. Each process calls `work(pipe, *arguments)`; the
+    messages that it sends are yielded as they arrive. A job whose process ends is tried once more at the end,
+    in a process by itself, because another job may have used up the memory. If that process ends too, a
+    `LostJob` is yielded among the messages. `connect`, if given, is called once for each process; what it
+    returns is passed to that process as a further argument, before `arguments`, and is then closed in this
+    one."""
     waiting = iter(jobs)
     doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:

@@ -39,11 +39,11 @@ class Costs:
 class Contents:
     """Everything that a report on one subject (a bench or a group of runs) shows.
 
-    `main` is the baseline of the headlines. `overall` is the geometric mean speedup over it, `gained` that
-    over the searches' first candidates; both over valid tasks, None if there are none. `light` are quartiles
-    of the floor (the least time that the GPU allows) divided by the time reached. `summaries` and `charts`
-    cover the searches that have ended. `learned` are the rows of `merge_learned`. `details` has what is shown
-    of each run, by job key.
+    `main` is the baseline of the headlines. Two geometric means over the valid tasks: `overall` is that of
+    the speedups over `main`, `gained` that of the speedups over the searches' first candidates; None if no
+    task is valid. `light` are quartiles of the floor (the least time that the GPU allows) divided by the time
+    reached: 1 is the limit. `summaries` and `charts` cover the searches that have ended. `learned` are the
+    rows of `merge_learned`. `details` has what is shown of each run, by job key.
     """
 
     subject: Subject

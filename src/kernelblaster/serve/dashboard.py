@@ -132,8 +132,8 @@ class Dashboard:
 
 
 class SafeView:
-    """Stands for another `view` (the content of a page). If that one raises an error because a record is
-    damaged, the page shows a sentence about it and the server goes on."""
+    """A view (the content of a page) that shows what `view` shows. If `view` raises an error because a record
+    is damaged, the page shows a sentence about it, and the server goes on."""
 
     def __init__(self, view: View) -> None:
         self.inner: Any = view

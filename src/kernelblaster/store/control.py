@@ -46,13 +46,13 @@ def steer_run(
     by: str,
 ) -> list[SteeringCommand]:
     """Asks the search of the run in `folder` for something; it obeys before its next step. Returns the
-    commands, which are on the disk (fsync) by then. Raises KernelBlasterError for a value that is not
-    allowed.
+    commands, which are on the disk (fsync) by then. `by` says who asks ("cli"). Raises KernelBlasterError for
+    a value that is not allowed.
 
-    `budget`, `seconds` and `gpu_seconds` are new limits in all: candidates judged, wall time, time on the
-    device; None leaves a limit as it is. `pin`: techniques to try first; `forbid`: techniques not to try;
-    `release`: techniques to treat as any other again. `note` is a text for the next questions to a language
-    model, or with `standing` for all further ones. `by` says who asks ("cli").
+    `budget` (candidates judged), `seconds` (wall time) and `gpu_seconds` (time on the device) are new limits;
+    what the search has spent already counts. None leaves a limit as it is. `pin`: techniques to try first.
+    `forbid`: techniques not to try. `release`: techniques that are no longer pinned or forbidden. `note` is a
+    text for the language model: for its next questions or, with `standing`, for all further ones.
     """
     actions: list[SteeringAction] = []
     try:

@@ -124,8 +124,8 @@ class History:
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """What the run changed in the knowledge base, as in learned.json (store/results.py); None until
-        it has ended."""
+        """What the run changed in the knowledge base, as JSON data: the content of learned.json
+        (store/results.py). None until the run has ended."""
         return self._results["learned"] if self._results else None
 
     def source_of(self, judged: JudgedCandidate) -> str:
@@ -150,8 +150,9 @@ def why_of(verdict: dict[str, Any]) -> str:
 
 
 def conclusion(events: Sequence[RunEvent], kind: str) -> dict[str, Any] | None:
-    """Returns the data of the latest event of this `kind`, one by which searches end ("finished"). None if
-    there is no such event, or if the search went on after it."""
+    """Returns the data of the latest event of this `kind`, which is a kind of event by which a search ends,
+    like "finished". None if there is none. None also if the search went on after it, as after its budget was
+    raised."""
     for event in reversed(events):
         if event.kind == kind:
             return event.data

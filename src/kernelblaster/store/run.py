@@ -61,11 +61,11 @@ class ReadableRun(Protocol):
 
 
 class Run:
-    """An open run in a folder: its `events`, and its `files` for large texts. Everything needed to continue
-    it is in its events: what is recorded (`once`) is not done again, so that a run that was killed and
-    continued ends like one that was not. One process at a time may open it for `writing`. `opened` is the
-    time of opening, in seconds since 1970. Raises StoreError if there is no run, it is damaged, or another
-    process is writing."""
+    """An open run in a folder: its `events`, and its `files` for large texts. Its events have everything
+    needed to continue it. What is recorded (`once`) is not done again, so a run that was killed and continued
+    ends like one that was not. One process at a time may open it for `writing`. `opened` is the time of
+    opening, in seconds since 1970. Raises StoreError if there is no run, it is damaged, or another process is
+    writing."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         self.folder = folder
@@ -118,9 +118,9 @@ class Run:
         return event.data
 
     def conclude(self, kind: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The data of the latest event of this kind, if no candidate was judged after it; otherwise calls
-        `compute`, records what it returns as a new event, and returns that. So a run whose budget was raised
-        after its end can end again."""
+        """Records how the search ended. If there is an event of this kind and no candidate was judged after
+        it, returns its data. Otherwise calls `compute`, records what it returns as a new event, and returns
+        that. So a run whose budget was raised after its end can end again."""
         for event in reversed(self.events):
             if event.kind == kind:
                 return event.data
@@ -136,8 +136,9 @@ class Run:
 
     @property
     def caught_up(self) -> bool:
-        """Whether this process, when it continues a run, has repeated all decisions that earlier processes
-        recorded (events of the kinds in DECISIONS), so that whatever it decides from now on is new."""
+        """A run that is continued first repeats the decisions that earlier processes recorded (events of the
+        kinds in DECISIONS), by asking `once` for each. False while it still does so; True once it decides
+        anew. Always True for a new run."""
         return not self._ahead
 
     def _in_store(self, pointer: StorePointer, writing: bool) -> "tuple[DatabaseFiles, DatabaseLog]":

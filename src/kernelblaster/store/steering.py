@@ -1,7 +1,7 @@
 """What people ask of a search while it runs: commands that are appended to a file in the run's folder.
 
-    append_command(folder, SetBudget(evaluations=40), by="dashboard")
-    commands, problems = read_commands(folder)
+    append_command(folder, SetBudget(evaluations=40), by="dashboard")  # judge 40 candidates in all
+    commands, problems = read_commands(folder)  # all that was asked so far; lines that are not valid
 
 Anybody who may write to the folder may append, and need not wait for the search. The search reads the file
 between two steps and records in its log which commands it has obeyed (sessions/steering.py).

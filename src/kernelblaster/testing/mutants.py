@@ -1,7 +1,7 @@
 """Mutants: correct kernels with one planted mistake each, to measure what share of mistakes the judge finds.
 
-    for mutant in mutants_of(source, extents={"x_0": 8192, "x_1": 2048}):
-        print(mutant.kind, mutant.line, mutant.what)
+    for mutant in mutants_of(source, extents={"x_0": 8192, "x_1": 2048}):  # the task's sizes by name
+        print(mutant.kind, mutant.line, mutant.what)  # what was changed; mutant.source has the kernel
 
 Not every mutant is wrong: a barrier may have been redundant. `mutant_truth.py` says which ones are.
 """
