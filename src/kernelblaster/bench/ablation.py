@@ -56,8 +56,9 @@ class AblationPlan(Record):
         return sorted(shuffled[:half], key=_name), sorted(shuffled[half:], key=_name)
 
     def tasks_of(self, study: Study) -> Sequence[Entry]:
-        """The tasks that a study searches: the second half of the tasks if one of its arms (the settings it
-        compares) starts from knowledge trained on the first half, else all."""
+        """The tasks that a study searches: all, or the second half only. It is the second half if one of the
+        study's arms (the ways to search that it compares) starts from knowledge that was trained on the first
+        half."""
         return self.halves[1] if study.trains else self.entries
 
 

@@ -92,8 +92,8 @@ class Job(Record):
 
     @property
     def asks(self) -> str:
-        """A hash of everything that determines the search, which is all but the arm's name: equal for jobs
-        that do the same search, so that one result serves all of them."""
+        """A hash of everything that determines the search: all fields but the arm's name. Two jobs with the
+        same hash do the same search, so one result serves both."""
         return self.digest_without("arm")
 
     @property
@@ -115,10 +115,10 @@ class Job(Record):
 
 
 class Spent(Record):
-    """What a search cost, as it is recorded (`cost` converts it to a `Cost`): candidates judged
-    (`evaluations`), seconds that the device was in use, wall-clock seconds, tokens and dollars of language
-    models; `usd` is None if the price of a model is unknown. `estimated`: tokens were estimated, because no
-    server counted them."""
+    """What a search cost, as it is recorded (`cost` converts it to a `Cost`). `evaluations` is the number of
+    candidates judged, `device_seconds` how long the device was in use, `seconds` the wall-clock time.
+    `tokens` and `usd` (dollars) are for language models; `usd` is None if the price of a model is unknown.
+    `estimated`: tokens were estimated, because no server counted them."""
 
     evaluations: int
     device_seconds: float

@@ -1,6 +1,6 @@
-"""The cache: folders of results (compiled code, builds, emulator objects) named by a hash of all that they
-depend on, which many processes may fill at once. Everything in it can be recomputed, so a damaged result
-counts as missing."""
+"""The cache: folders of results, like compiled code. A result's folder is named by a hash of all that the
+result depends on. Many processes may use the cache at once. Everything in it can be recomputed, so a damaged
+result counts as missing."""
 
 import contextlib
 import fcntl
@@ -65,8 +65,8 @@ def temporary(kind: str = "") -> Scratch:
 
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
-    """A context in which this process keeps results of `kind` in a temporary folder instead of the cache: it
-    finds none of the results that were made before, and those that it makes are deleted at the end."""
+    """A context in which this process keeps results of `kind` in a new temporary folder instead of the cache.
+    Results that were made before are not found in it. The folder is deleted at the end."""
     with temporary(kind) as path:
         _elsewhere[kind] = path
         try:
@@ -77,9 +77,9 @@ def afresh(kind: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(target: Path) -> Iterator[None]:
-    """A context that holds a lock on the result `target`, which only one process has at a time, so that a
-    costly result is computed once: check `is_stored` inside it. Waits for the lock without a limit. Raises
-    Shortage if the lock file cannot be made."""
+    """A context that holds the lock of the result `target`; only one process at a time has it. Use it so that
+    a costly result is computed once: inside, check `is_stored` again before computing. Waits for the lock
+    without a limit. Raises Shortage if the lock file cannot be made."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         file = (target.parent / f".{target.name}.lock").open("a")

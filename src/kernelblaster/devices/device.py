@@ -198,12 +198,11 @@ class Runner(Protocol):
         kept: bool = False,
         limit_s: float | None = None,
     ) -> CallReport:
-        """Run one call and report what it did. `scratch_poison` is the byte that scratch memory is filled
-        with before, so that reads of uninitialized or freed memory show in the results; with -1 the device
+        """Runs one call and reports what it did. `scratch_poison` is the byte that scratch memory is filled
+        with before, so that reads of uninitialized or freed memory show in the results; -1: the device
         chooses one. With `accounting`, the duration of every launch is reported. With `kept`, `__device__`
-        variables have the values that the last call left in them; otherwise they may have been reset to their
-        initial values. CandidateHung is raised after `limit_s` seconds; if that is None, after the usual
-        limit of a call."""
+        variables keep the values that the last call left in them; otherwise they may have been reset. Raises
+        CandidateHung after `limit_s` seconds; None: after the usual limit of a call."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:

@@ -277,8 +277,8 @@ class EmulatedRunner(ReplayRunner):
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """Runs one call and models its time: every time in the report is the sum of the modelled durations of
-        its kernels, copies and fills in us, except `flush_us`, which is 0."""
+        """Runs one call and models its time: the sum of the modelled durations of its kernels, copies and
+        fills in us. All times in the report are equal to it, except `flush_us`, which is 0."""
         called = self.call(arguments, scratch_poison=-1, accounting=True)
         total_us = sum(work.duration_us or 0.0 for work in called.work)
         return TimeReport(called, total_us, total_us, total_us, total_us, flush_us=0.0)

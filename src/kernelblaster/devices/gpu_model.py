@@ -153,8 +153,8 @@ def kernel_time(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any]
 ) -> KernelTime:
     """The modelled time of a launch on the GPU `spec`. `work` describes the launch by its "grid", "block" and
-    "shared_bytes" (dynamic shared memory), `resources` is ptxas' report on the kernel, and `report` has the
-    "costs" and "counts" that the emulator found on a sample of its blocks."""
+    "shared_bytes" (dynamic shared memory). `resources` is ptxas' report on the kernel. `report` is the
+    emulator's, on some of the launch's blocks: its "costs" and "counts"."""
     a = architecture_of(spec)
     costs, counts = report["costs"], report["counts"]
     residency = residency_of(spec, work, resources)

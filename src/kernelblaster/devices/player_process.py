@@ -142,9 +142,9 @@ def ended(code: int) -> str:
 
 
 def start_player(executable: Path, options: Sequence[str], environment: dict[str, str]) -> PlayerProcess:
-    """Starts `executable`, a player (a process that replays recorded launches), with these command-line
-    options and only the variables of `environment`; it takes commands on its standard input, a socket. Does
-    not wait until it is ready."""
+    """Starts a player, a process that replays recorded launches, and does not wait until it is ready.
+    `executable` is its program, `options` its command line; of environment variables it gets only
+    `environment`. It takes commands on its standard input, which is a socket."""
     mine, theirs = socket.socketpair()
     process = subprocess.Popen(
         [str(executable), *options],

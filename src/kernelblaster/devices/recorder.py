@@ -113,8 +113,8 @@ class Recorder:
 
     @property
     def remark(self) -> str:
-        """What is added to the device's name in reports: a remark that host code runs unconfined, if the user
-        allowed that (--unsafe) and this system cannot confine it; otherwise an empty string."""
+        """A remark to add to the device's name in reports: that host code runs unconfined. Empty unless the
+        user allowed that (--unsafe) and this system cannot confine it."""
         return ", host code not confined" if settings().unsafe and self.gaps() else ""
 
     def record(

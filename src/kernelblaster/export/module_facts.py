@@ -23,9 +23,10 @@ class ModuleFacts:
     `result` is a Python expression for what forward returns, in which `out[i]` are its tensors: "(out[0],
     {'h': out[1]})". `changed_buffers` are the names of buffers that forward writes to.
 
-    `modes` are the modes (training or not) in which the module computes the same as in the one that it was
-    built in; each is a list with `training` of the module and all its parts. None if it computes the same in
-    every mode. Only the mode that it was built in, if others could not be tried.
+    `modes` are the modes in which the module computes the same as in the one that it was built in. A mode is
+    a list with the attribute `training` (True or False) of the module and each of its parts. None: it
+    computes the same in every mode. If other modes could not be tried, the one that it was built in is the
+    only entry.
     """
 
     parameters: tuple[str, ...]

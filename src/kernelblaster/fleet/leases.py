@@ -20,8 +20,8 @@ class Leases(Protocol):
         ...
 
     def release(self, work: str) -> None:
-        """Record that nobody works on this any more, because whoever asked for it has stopped: its lease
-        ends, and its count of lost processes stays as it is."""
+        """Records that nobody works on this any more, because whoever asked for it has stopped. Its lease
+        ends; how often processes were lost with it stays recorded."""
         ...
 
     def lose(self, work: str, why: str) -> int:

@@ -261,6 +261,6 @@ class KernelBaseline:
 
 
 def forget_compiled() -> None:
-    """Drops everything that torch.compile has compiled in this process, so that its limit on recompilations
-    is not reached by later tasks."""
+    """Drops everything that torch.compile has compiled in this process. Otherwise later tasks might reach its
+    limit on recompilations."""
     torch._dynamo.reset()

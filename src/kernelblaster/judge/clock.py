@@ -80,8 +80,9 @@ class Clock(Protocol):
 
 
 class MeasuredClock:
-    """Times candidates on a GPU. With `keep_samples`, a timing contains every pair of times (baseline,
-    candidate) in us; otherwise only their medians and the speedup that follows from them."""
+    """Times candidates on a GPU, in pairs of a run of the baseline and one of the candidate. A timing has the
+    medians of both and the speedup. With `keep_samples`, it also has every pair of times (baseline,
+    candidate) in us."""
 
     stage = "timing"
     largest_bytes: int | None = None

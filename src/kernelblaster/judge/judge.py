@@ -79,8 +79,8 @@ class DeviceJudge:
         return tuple(self._tasks.prepare(task).planner.draw(SecretDraw(seed).seeds[0]))
 
     def check(self, task: Task, candidate: Candidate) -> Checked:
-        """Compiles and verifies a candidate without timing it. The result's `outcome` is its `Verification`
-        if it passed, else what is wrong with it."""
+        """Compiles and verifies a candidate without timing it. The result's `outcome` is a `Verification` if
+        the candidate passed, else the outcome that says what is wrong with it."""
         self.options.progress("compiling")
         binary = self.compile(task, candidate)
         if not isinstance(binary, Binary):
@@ -185,10 +185,10 @@ class DeviceJudge:
         started: float | None = None,
         draw: SecretDraw | None = None,
     ) -> Evaluation:
-        """The evaluation of a candidate, given what `compile` returned for it (`binary`): it is verified and
-        timed, or, if compilation failed, that failure is the outcome. `started` (a value of
-        time.perf_counter()) is when the evaluation's `seconds` begin to count, None for now. `draw` repeats
-        the random choices of an earlier evaluation; None draws new ones."""
+        """Judges a candidate that was given to `compile` before; `binary` is what `compile` returned. The
+        candidate is verified and timed; if compilation failed, that failure is its outcome. `started` (a
+        value of time.perf_counter()) is when the evaluation's `seconds` begin to count; None: now. `draw`
+        repeats the random choices of an earlier evaluation; None draws new ones."""
         started = time.perf_counter() if started is None else started
         draw = draw or SecretDraw(secrets.randbits(60))
         if isinstance(binary, Binary):

@@ -30,9 +30,9 @@ def slot_bytes(signature: Signature, workloads: Iterable[Workload]) -> list[int]
 
 
 def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
-    """How many bytes the arena (the memory that candidates work on) needs beyond the slots of its tensors, so
-    that all inputs and parameters of any of these workloads fit in it in float64; 0 if they fit in the
-    slots."""
+    """How many bytes the judge needs in the arena (the memory that candidates work on) beside the slots of
+    the tensors. The float64 reference puts all inputs and parameters, widened to float64, into the whole
+    arena; this must be possible at each of the given workloads. 0 if the slots are large enough for that."""
     known = list(workloads)
     wide = max(
         sum(
@@ -130,9 +130,10 @@ def lay_out(
 
 
 def float64_views(arena: Arena, tensors: list[Tensor], workload: Workload) -> list[torch.Tensor]:
-    """Views of `tensors` at this workload, with floating types widened to float64, packed one after another
-    over the whole arena. The float64 reference uses them for its arguments, so that these need no further
-    memory. They are uninitialized; writing to them destroys what the arena held."""
+    """Views of the arena's memory as tensors: one for each of `tensors`, with its shape at this workload and
+    floating types widened to float64. They are packed one after another over the whole arena. The float64
+    reference uses them for its arguments, so that these need no further memory. They are uninitialized;
+    writing to them destroys what the arena held."""
     views = []
     offset = 0
     for tensor in tensors:

@@ -81,10 +81,10 @@ class OrderCheck:
         )
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate after this check (for races and memory order): with a note
-        that says what was checked, or, if the check found an error, with that error as its outcome and
-        without a timing. An evaluation is returned unchanged if its candidate is not correct, or if it has
-        such a note already."""
+        """Checks a correct candidate for races and memory order, and returns its evaluation with the result.
+        If nothing is wrong, it has one more note, which says what was checked. If an error is found, that is
+        its outcome, and it has no timing. An evaluation is returned unchanged if its candidate is not
+        correct, or if it has such a note already."""
         verification = evaluation.verification
         if not isinstance(evaluation.outcome, CORRECT) or verification is None or looked_at(verification):
             return evaluation

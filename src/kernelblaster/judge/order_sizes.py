@@ -1,6 +1,6 @@
-"""Chooses the sizes at which the order check (the emulator's search for races and stale reads) runs a
-candidate: cheap ones at which the host code launches the same kernels as at the timed sizes, with more than
-one block."""
+"""Chooses the sizes at which the order check runs a candidate. (That is the emulator's search for races and
+stale reads.) They should be cheap, and the host code should launch the same kernels there as at the timed
+sizes, with more than one block each."""
 
 import random
 import re

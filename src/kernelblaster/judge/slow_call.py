@@ -19,9 +19,9 @@ LARGE_SHARE = 0.25  # of the primary workload's activations: workloads from ther
 
 @dataclass(frozen=True)
 class SlowCall:
-    """The timed call of a candidate that was found to be hopelessly slow: its time and the baseline's, both
-    in us and at the primary workload (the sizes that are timed). `work` are its kernels, copies and fills,
-    each with its duration."""
+    """The one timed call of a candidate that was found to be hopelessly slow. `candidate_us` and
+    `baseline_us` are its time and the baseline's in us, at the primary workload (the sizes that are timed).
+    `work` are its kernels, copies and fills, each with its duration."""
 
     baseline_us: float
     candidate_us: float

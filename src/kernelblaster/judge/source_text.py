@@ -225,9 +225,9 @@ def _blank_quoted(match: re.Match[str]) -> str:
 
 
 class HostCode:
-    """The parts of a source that are certainly host code: `offset in host_code` is True if the innermost
-    function around that character offset is marked neither `__device__` nor `__global__`, and the syntax tree
-    has no error there."""
+    """The parts of a source that are certainly host code. `offset in host_code` is True if the character at
+    this offset lies in a function that is neither `__device__` nor `__global__` (the innermost function
+    counts), and the syntax tree has no error there."""
 
     def __init__(self, plain: str, directives: list[re.Match[str]], syntax: Syntax) -> None:
         device = _device_words(directives)

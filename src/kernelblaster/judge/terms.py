@@ -36,8 +36,9 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
         return self.terms * FEW <= self.length
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
-        """Called after each PyTorch operator (`func`) with its arguments and result; if it takes sums, raises
-        `terms` and `length` to the length of its sums if that is larger."""
+        """Called after each PyTorch operator (`func`) with its arguments and result. If the operator takes
+        sums that are longer than all before, `length` is set to the number of their terms; `terms`
+        likewise."""
         super().see(func, args, kwargs, result)
         name = func.overloadpacket.__name__
         count = TERMS.get(name)

@@ -134,9 +134,9 @@ class JudgeDesk:
         self, task: dict[str, Any], source: str, run: str | None, technique: str | None
     ) -> dict[str, Any]:
         """Judges a candidate for `task` and records it in `run`; None makes a new run. `source` is its CUDA
-        source. `technique` is the technique that made it from the best one before: the knowledge base learns
-        what it gained; None: it learns nothing. Returns the verdict, the run, the candidate's id and the best
-        so far."""
+        source. `technique` names the technique by which it was made from the run's best candidate so far; the
+        knowledge base learns what that gained. None: it learns nothing. Returns the verdict, the run, the
+        candidate's id and the best so far."""
         asking, opened, loaded = self._run(task, run)
         before = asking.best
         candidate = load_candidate(_text(source), loaded)

@@ -1,10 +1,10 @@
 """python leash.py PIPE MEMORY_BYTES COMMAND...: run a command; kill it and everything it started when PIPE
 closes.
 
-A standalone program that imports nothing of the package. It runs between this program and a compiler, which
-starts further processes. PIPE is the number of an open file descriptor, one end of a pipe whose other end is
-closed when the process that holds it ends, however that happens. Then this program kills its own process
-group, which it must lead.
+A standalone program that imports nothing of the package. It runs between KernelBlaster and a compiler, which
+starts further processes. PIPE is the number of an open file descriptor: one end of a pipe. The process that
+started this program holds the other end, so the pipe closes when that process ends, however that happens.
+Then this program kills its own process group, which it must lead.
 """
 
 import os

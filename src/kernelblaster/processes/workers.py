@@ -27,8 +27,8 @@ class Closable(Protocol):
 
 @dataclass(frozen=True)
 class LostJob:
-    """A `job` whose worker process ended before finishing it; `code` is that process's exit code (negative:
-    the number of the signal that ended it)."""
+    """A `job` whose worker process ended before finishing it. `code` is the process's exit code; a negative
+    one is the number of the signal that ended it."""
 
     job: Any
     code: int
@@ -54,8 +54,8 @@ class JobPipe:
             yield job
 
     def tell(self, news: object) -> None:
-        """Sends a message from the worker to the parent process, which gets it among those that
-        `Workers.replies` yields. `news` is any object that can be pickled."""
+        """Sends a message from the worker to the parent process, where `Workers.replies` yields it. `news` is
+        any object that can be pickled."""
         self._connection.send((news,))
 
     def disown_job(self) -> None:

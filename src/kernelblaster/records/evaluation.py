@@ -41,10 +41,10 @@ class Errors(Record):
     """How far one output is from the float64 reference, by five measures without a unit; 0 is exact.
 
     `rms` is the root mean square (RMS) of all elements' errors, `worst` the largest error of any element;
-    both are divided by the RMS of the reference. `tile` is the RMS error of 256 neighbouring elements,
-    divided by the RMS of the reference there; the largest such ratio. The last two are about relative errors
-    of single elements: `relative` is the 95th percentile of them, `lost` the share of elements (0 to 1) in
-    which it is above one half.
+    both are divided by the RMS of the reference. `tile` is the same as `rms` for the worst 256 neighbouring
+    elements, divided by the RMS of the reference there. Two measures are about the relative errors of single
+    elements: `relative` is their 95th percentile; `lost` is the share of elements (0 to 1) with a relative
+    error above one half.
     """
 
     rms: float

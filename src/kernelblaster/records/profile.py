@@ -15,9 +15,9 @@ MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 class Metric(Record):
-    """One metric of a kernel. `name` is Nsight Compute's (NCU's) name for it where NCU has it, `section`
-    NCU's section of it, empty if none. `tier` is the method by which it was obtained. `value` is in `unit`;
-    it is text where the profiler reports text."""
+    """One metric of a kernel. `name` is the name that Nsight Compute (NCU) has for it; metrics that NCU lacks
+    have names of their own. `section` is NCU's section with it, empty if none. `tier` is the method by which
+    it was obtained. `value` is in `unit`; it is text where the profiler reports text."""
 
     name: str
     unit: str

@@ -66,8 +66,8 @@ class Access:
         return hmac.new((self.token or "").encode(), b"kernelblaster cookie", hashlib.sha256).hexdigest()
 
     def admits(self, headers: Headers) -> bool:
-        """Whether a request may pass: it has the token in its `Authorization` header, or the cookie that was
-        set for whoever logged in with it; always, if no token is needed."""
+        """Whether a request with these headers may pass: if it has the token in its `Authorization` header,
+        or the cookie that is set when somebody logs in with the token. Always True if no token is needed."""
         if self.token is None:
             return True
         kind, _, token = headers.get("authorization", "").partition(" ")

@@ -1,5 +1,5 @@
-"""Leases that are kept in a database, so that they outlive the process that took them. A lease says what a
-device is working on, and how often the device's process was lost with that work."""
+"""Leases that are kept in a database, so that they survive the end of the process that took them. A lease
+says what a device is working on, and how often a device's process was lost with that work."""
 
 import time
 

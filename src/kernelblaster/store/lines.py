@@ -84,8 +84,8 @@ def decode(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None
 
 
 def later_format(line: bytes) -> int | None:
-    """For the first line of a log: its format number if a later version of this program wrote it, so that it
-    cannot be read; None otherwise."""
+    """Tells whether the first line of a log was written by a later version of KernelBlaster, in a format that
+    this one cannot read. Returns that format's number; None if the line can be read."""
     try:
         version = json.loads(line)["format"]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -50,9 +50,9 @@ def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator
 
 @contextmanager
 def kept_going(where: str) -> Iterator[None]:
-    """A context for running a task's code where the caller handles its exceptions: these pass through, and
-    only what would end the command (SystemExit and the like) becomes a `BadTask`. `where`, the name of the
-    code, begins that error's message. A real Ctrl-C passes through too."""
+    """A context for running a task's code whose exceptions the caller handles itself: they pass through. Only
+    what would end the command (SystemExit and the like) becomes a `BadTask`, whose message begins with
+    `where`, the name of the code. A real Ctrl-C passes through too."""
     with _interrupts() as pressed, quiet():
         try:
             with offline():
@@ -74,8 +74,8 @@ def one_line_of(error: BaseException) -> str:
 
 
 def confinement_hint(error: BaseException) -> str:
-    """The sentence that tells the user which options let a task read more, for a PermissionError while tasks
-    are confined to their own folder; empty for other errors."""
+    """A sentence for the user that tells which options let a task read more files. It is for a
+    PermissionError of a task that is confined to its own folder; empty for other errors."""
     if not (isinstance(error, PermissionError) and settings().confined):
         return ""
     return (

@@ -137,9 +137,10 @@ class ModuleFile:
 
     def build(self) -> torch.nn.Module:
         """A new module, as KernelBench builds it: in the training mode that the file sets, with the present
-        random seed. Inside FakeTensorMode its tensors are fake; a constructor that fails on those is run
-        with real ones, which are then replaced by fake ones. Tensors that it keeps in plain attributes
-        become buffers, so that a candidate receives them. Raises BadTask if the constructor fails."""
+        random seed. Inside FakeTensorMode its tensors are fake. If the constructor fails on fake tensors, it
+        is run with real ones, and these are replaced by fake ones afterwards. Tensors that the module keeps
+        in plain attributes become buffers, so that a candidate receives them. Raises BadTask if the
+        constructor fails."""
 
         def make() -> torch.nn.Module:
             arguments = self._namespace["get_init_inputs"]()
@@ -182,9 +183,8 @@ class ModuleFile:
         return list(values)
 
     def input_names(self, count: int) -> list[str]:
-        """Returns `count` names for the inputs, which are valid C identifiers: the names of forward's
-        positional parameters and, if there are more inputs than these, "input3" and so on, by their positions
-        from 0."""
+        """Returns `count` names for the inputs, all valid C identifiers. They are the names of forward's
+        positional parameters. Inputs beyond these are called by their positions from 0: "input3"."""
         parameters = inspect.signature(self._namespace["Model"].forward).parameters.values()
         named = [
             p.name for p in list(parameters)[1:] if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)

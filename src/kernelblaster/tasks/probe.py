@@ -1,8 +1,6 @@
-"""Finds the sizes that a module accepts, by trying.
-
-A dimension that can be changed alone is a size of its own; one that can only be changed together with others
-shares its size with them; one that cannot be changed is fixed by the module's construction.
-"""
+"""Finds the sizes that a module accepts, by trying. A dimension that can be changed alone is a size of its
+own. Dimensions that can be changed only together share one size. A dimension that cannot be changed is fixed
+by the module's construction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +12,9 @@ Dimension = tuple[int, int]
 
 @dataclass(frozen=True)
 class FreeSize:
-    """A size that can vary: `dimensions` are the input dimensions, as (input tensor, axis), that must be
-    changed together; `value` is their extent in the file's inputs, `other` another extent that the module
-    accepted."""
+    """A size that can vary. `dimensions` are the dimensions of inputs that have this size and must be changed
+    together, each as (number of the input tensor, axis). `value` is their extent in the file's inputs,
+    `other` another extent that the module accepted."""
 
     dimensions: tuple[Dimension, ...]
     value: int
@@ -104,10 +102,10 @@ class Probe:
         return None
 
     def choose(self, sizes: list[FreeSize], wishes: "Wishes") -> Shapes:
-        """Returns input shapes for a workload. The free sizes get their values one after another:
-        `wishes(position, size)` returns the values to try for `size`, number `position` of `sizes`, best
-        first. The size gets the first of these values that the module accepts, given those that earlier sizes
-        have got; it keeps its own value if none is accepted."""
+        """Returns input shapes for a workload. The free sizes get their values one after another.
+        `wishes(position, size)` returns the values to try for one size, best first; `position` is its number
+        in `sizes`. The size gets the first value that the module accepts together with those chosen before.
+        If none is accepted, it keeps its own value."""
         shapes = self.base
         for position, size in enumerate(sizes):
             for value in wishes(position, size):

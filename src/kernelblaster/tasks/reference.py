@@ -164,9 +164,9 @@ class ModuleReference:
         return [tensor.detach() for tensor in state_of(self._module).values()]
 
     def functional(self) -> torch.nn.Module:
-        """A module without parameters of its own that computes the same, for tracing: it takes the tensors of
-        `state`, then the input tensors, and returns what forward() returns; the scalar inputs are fixed at
-        their present values."""
+        """Returns a module for tracing that computes the same but has no parameters of its own. It takes the
+        tensors of `state` and then the input tensors as arguments, and returns what forward() returns. The
+        scalar inputs are fixed at their present values."""
         return _Functional(self._module, list(state_of(self._module)), list(self._scalars))
 
     def _built(self, file: ModuleFile) -> torch.nn.Module:
@@ -215,9 +215,9 @@ class _Functional(torch.nn.Module):
 
 
 def open_reference(task: Task, workload: Workload, device: torch.device) -> ModuleReference:
-    """Returns the task's module, on `device`, in the construction that `workload` is for: as its file builds
-    it, or with the smaller constants for the emulator. Raises BadTask for CUDA-source tasks, which have no
-    module."""
+    """Returns the task's module on `device`, built so that it runs at `workload`: as its file builds it, or
+    for some small workloads with the smaller constants for the emulator. Raises BadTask for CUDA-source
+    tasks, which have no module."""
     if task.kind != "module":
         raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module.")
     return ModuleReference(task, workload.module, device)

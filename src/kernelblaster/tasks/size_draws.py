@@ -361,8 +361,9 @@ class SizeDraws:
 
 
 def most_read_bytes(task: Task) -> int:
-    """The most bytes that all inputs and parameters of a task may take together in any workload that
-    candidates are judged at: more than at the primary one, since drawn sizes may exceed that."""
+    """The most bytes that all inputs and parameters of a task may take together at any workload that
+    candidates are judged at. That is more than they take at the primary one, since drawn sizes may be
+    larger."""
     read = sum(task.primary.bytes(tensor) for tensor in task.signature.read_tensors)
     return int(read * LARGEST_SHARE) + LARGEST_EXTRA_BYTES
 

@@ -1,9 +1,9 @@
 """A kernel's source as a parse tree (tree-sitter), for the mutation operators, which edit it.
 
 Comments and strings are nodes of their own, so an operator that asks for other nodes never touches them.
-Whether an expression is floating-point is guessed: a name that any declaration in the file makes
-floating-point, or a pointer to such numbers, is taken for that everywhere in it. After a wrong guess a mutant
-may not compile, and is of no use.
+Which expressions are floating-point is guessed by name: a name that is declared as a floating-point number,
+or a pointer to such, anywhere in the file counts as that in the whole file. After a wrong guess a mutant may
+not compile, and is of no use.
 """
 
 import re
