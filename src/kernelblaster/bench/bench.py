@@ -40,10 +40,10 @@ class Bench(WorkFolder):
 
     @staticmethod
     def open(folder: Path, plan: BenchPlan | None = None, store: str | None = None) -> "Bench":
-        """Opens the bench in `folder` to continue it, or creates it from `plan`. `store` is the URL of a
-        shared store (database) in which its events, those of its runs and its knowledge base are kept; None:
-        they are in the folder. Raises KernelBlasterError if `plan` differs from the recorded one, or if there
-        is neither a bench nor a plan."""
+        """Opens the bench in `folder` to continue it, or creates it from `plan`. For a new bench, `store` may
+        be the URL of a shared store (database); the bench's events, those of its runs and its knowledge base
+        are then kept there. None: they are in the folder. Raises KernelBlasterError if `plan` differs from
+        the recorded one, or if there is neither a bench nor a plan."""
         if is_bench(folder):
             bench = Bench(folder, writing=True)
             different = _differences(bench.plan, plan) if plan else []

@@ -66,8 +66,9 @@ def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
 
 
 def status_of(error: KernelBlasterError) -> Status:
-    """Returns the status for a task that was loaded but whose search ended with `error`: "uncovered" if the
-    expert has no kernels for its operators, "unfit" if it cannot be judged, "failed" for any other error."""
+    """Returns the status of a task that was loaded, and whose search ended with `error`. "uncovered": the
+    expert has no kernels for its operators. "unfit": candidates for it cannot be judged. "failed": any other
+    error."""
     if isinstance(error, UncoveredOperators | NotUniform):
         return "uncovered"
     return "unfit" if isinstance(error, BadTask) else "failed"

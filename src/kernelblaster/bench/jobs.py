@@ -62,8 +62,8 @@ class Setup(Record):
 
     @property
     def model(self) -> str | None:
-        """The model's name for display. If answers are replayed, "replay:" with the folder they come from; if
-        only single roles have models, these as ROLE=KIND:NAME. None if no model takes part."""
+        """The language models for display, as text. If answers are replayed, "replay:" with the folder they
+        come from. If only some roles have a model, these as ROLE=KIND:NAME. None if no model takes part."""
         if self.policy == "expert":
             return None
         given = self.models

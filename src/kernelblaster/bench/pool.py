@@ -40,10 +40,10 @@ RESTARTS = 2  # of a device that was lost
 @dataclass(frozen=True)
 class WorkerPool:
     """How the jobs of a bench are run: by `workers` processes, with the bench's `folder` for runs and
-    results. No job is started after `until` (a `time.monotonic`, seconds; None for no limit). `verdicts` is a
-    folder or a database's URL where evaluations are kept, so that a candidate that several searches try is
-    judged once; None to keep none. With one worker, jobs run in this process, unless `apart` is set: then
-    code of tasks, which may crash its process, never runs in this one."""
+    results. No job is started after `until` (a `time.monotonic`, in seconds; None: no limit). `verdicts` is a
+    folder or a database's URL where evaluations are kept, so that a candidate which several searches try is
+    judged once; None: they are not kept. With one worker, jobs run in this process. `apart` changes that:
+    code of tasks, which may crash its process, then never runs in this one."""
 
     folder: Path
     workers: int

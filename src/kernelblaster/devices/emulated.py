@@ -225,9 +225,9 @@ class EmulatedRunner(ReplayRunner):
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
         """Prepares a call in the emulating process, if that was not done before: sends its launch list (the
-        recorded launches and copies, as lines), maps its tensors, and tells how many blocks of each launch
-        run at once. Returns the number by which later commands name the call. With `alone`, all other calls
-        are unmapped."""
+        recorded launches and copies, as lines), maps the memory of its tensors, and tells how many blocks of
+        each launch run at once. Returns the number by which later commands name the call. With `alone`, the
+        memory of all other calls is unmapped first."""
         number = super().mapped(arguments, alone=alone)
         if number > self._numbered:
             self._numbered = number
@@ -241,9 +241,9 @@ class EmulatedRunner(ReplayRunner):
         return 1 if self._restored else super()._coin()
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """Makes the report of a call from its launch list (what its host code asked for) and the emulator's
-        `answer`: with the counters of each launch, with findings as lines of text, and with device-side
-        malloc that was not freed as a leak."""
+        """Makes the report of a call. `launches` is what its host code asked for, `answer` is the emulator's.
+        The report has the counters of each launch, findings as lines of text, and as leaks what device-side
+        malloc allocated and nothing freed."""
         report = super().report(launches, answer)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         findings = [finding for one in reports for finding in one.get("findings", [])]

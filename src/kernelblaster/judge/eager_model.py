@@ -1,10 +1,10 @@
 """Models the time of one forward call of a task's module in eager PyTorch, without a GPU. It is a model, not
-a measurement: it gives modelled times of candidates something to be compared with, and proves no speedup.
+a measurement: it is what modelled times of candidates are compared with, and it proves no speedup.
 
-Two times advance side by side, the host's and the GPU's. The host issues operators one by one; the GPU starts
-a kernel when the host has issued it and the previous one has ended. A kernel takes its memory time plus its
-arithmetic time plus the gap to the next, at the fractions of the GPU's peak rates that `eager_rates.toml`
-gives for each family of kernels; `benchmarks/fit_eager.py` fits these to measured times.
+Two times advance side by side, the host's and the GPU's. The host issues operators one by one. The GPU starts
+a kernel when the host has issued it and the previous one has ended. A kernel takes its memory time, plus its
+arithmetic time, plus the gap to the next. Kernels reach only a fraction of the GPU's peak rates;
+`eager_rates.toml` has it for each family of kernels, fitted to measured times by `benchmarks/fit_eager.py`.
 """
 
 import tomllib

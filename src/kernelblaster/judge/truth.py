@@ -121,8 +121,9 @@ class Truth:
         return self._wide(case, seed, shake=True)
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
-        """The float64 reference outputs of a case with the operands of these products rounded to TF32; None
-        if `products` is "none" or there is no float64 reference."""
+        """The float64 reference outputs of a case, computed with operands rounded to TF32. `products` says
+        which operands: those of "convolutions", or of all "products". None if it is "none", or if there is no
+        float64 reference."""
         return None if products == "none" else self._wide(case, seed, seen=RoundedOperands(products))
 
     def demands(

@@ -1,7 +1,7 @@
-"""The process that judges for agents: it holds the device, the tasks and the runs, and answers one request
+"""The process that judges for agents. It holds the device, the tasks and the runs, and answers one request
 after another.
 
-It is a process of its own, so that a request can be ended, and so that a task which crashes it does not end
+It is a process of its own for two reasons: a request can be ended, and a task that crashes it does not end
 the server.
 """
 

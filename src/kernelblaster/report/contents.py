@@ -26,9 +26,9 @@ from kernelblaster.report.trajectory import Detail, detail_of
 
 @dataclass(frozen=True)
 class Costs:
-    """What the searches of one group of tasks (a level or folder) cost. `for_each` says how many doublings of
-    speed were gained over the first candidates for each unit of cost: "evaluation", "device_second",
-    "second", "token", "usd". None for a unit of which none was spent."""
+    """What the searches of one group of tasks (a level or folder) cost. `for_each` says how much was gained
+    over the first candidates for each unit spent, in doublings of speed (a speedup of 4 is two). Units are
+    "evaluation", "device_second", "second", "token" and "usd"; None for a unit of which none was spent."""
 
     group: str
     cost: Cost

@@ -19,9 +19,9 @@ LOW, HIGH = log(0.4), log(6.0)  # of the small plots, in log speedup
 
 @dataclass(frozen=True)
 class Curve:
-    """A small plot of how likely which speedup of a technique is, as SVG paths: `now`, and `before` the first
-    attempt (empty if there was no attempt). `one` is a vertical line at a speedup of 1. `tone` is a CSS
-    class, `tip` the tooltip."""
+    """A small plot of a technique in one state: how likely which speedup is, as a bell-shaped curve. `now` is
+    that curve as an SVG path. `before` is the one from before the first attempt, empty if nothing was tried.
+    `one` is a vertical line at a speedup of 1. `tone` is a CSS class, `tip` the tooltip."""
 
     now: str
     before: str

@@ -1,6 +1,6 @@
-"""Runs a task's own Python code in this process: whatever it raises, even SystemExit, becomes a BadTask, its
-prints are hidden and its network connections refused. Code that ends the process by os._exit or from another
-language is not stopped (docs/security.md)."""
+"""Runs a task's own Python code in this process. Whatever it raises, even SystemExit, becomes a BadTask; what
+it prints is hidden; its network connections are refused. Not stopped is code that ends the process by
+os._exit, or from another language (docs/security.md)."""
 
 import signal
 import threading

@@ -1,5 +1,5 @@
-"""Embeds the local modules that a task's file imports into its text, so that the task is a single text that
-runs without the folder it came from."""
+"""Makes a task a single text that runs without the folder it came from: the local modules that a task's file
+imports are embedded in its text."""
 
 import ast
 import sys

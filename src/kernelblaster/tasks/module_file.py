@@ -302,10 +302,10 @@ def _without_values(module: torch.nn.Module, bare: Bare) -> torch.nn.Module:
 
 
 def execute(source: str, path: str, literals: Mapping[int, int] | None = None) -> Executed:
-    """Runs a Python file (`source`, from `path`) as a new module, with integer literals replaced as in
-    `literals` (old value to new). Local modules that were embedded in its text (tasks/local_modules.py) exist
-    for it alone: those of the same name in this process are restored afterwards, and so is torch's default
-    dtype. Raises BadTask if the file's code fails."""
+    """Runs a Python file as a new module. `source` is its text, `path` its name in messages. `literals` maps
+    integer literals to the values that they get instead. Local modules that were embedded in the text
+    (tasks/local_modules.py) are seen by this file only: modules of the same name in this process are restored
+    afterwards, and so is torch's default dtype. Raises BadTask if the file's code fails."""
     text = path + source + str(sorted((literals or {}).items()))
     name = TASK + sha256(text.encode()).hexdigest()[:12]
     module = types.ModuleType(name)

@@ -47,9 +47,11 @@ class StepRow:
     """One line of the tree of a run's candidates: a candidate, and the step that led to it, as texts.
 
     `id` is unique on the page. `number` is the candidate's place in the order of judging, from 1, None if it
-    was not judged; `parent` is the number of the candidate it was made from. `depth` is the number of steps
-    from the root. A root was made by no step, so it has no gain, prediction and state. `on_way`: the
-    candidate is on the path to the best one; `taken`: the search continued from it.
+    was not judged. `parent` is the number of the candidate it was made from. `depth` is the number of steps
+    from the root. A root was made by no step, so it has no gain, prediction and state. `speed` is the
+    candidate's time and its speedup over the baseline; `gain` is its speedup over the parent; `tone` and
+    `gain_tone` are CSS classes that colour outcome and gain. `on_way`: the candidate is on the path to the
+    best one; `taken`: the search continued from it.
     """
 
     id: str
