@@ -52,9 +52,9 @@ def is_stored(target: Path) -> bool:
 
 
 def temporary(kind: str = "") -> Scratch:
-    """A new temporary folder in the cache (in the folder of results of `kind`, if given), to be used as a
-    context, at whose end it is deleted. If this process is killed before, the next `sweep_cache` deletes it.
-    Raises Shortage if the cache cannot be written."""
+    """A new temporary folder in the cache, to be used as a context; it is deleted at the end. With `kind`, it
+    lies in the folder of results of that kind. If this process is killed before the end, the next
+    `sweep_cache` deletes the folder. Raises Shortage if the cache cannot be written."""
     parent = settings().results / kind if kind else settings().cache
     try:
         parent.mkdir(parents=True, exist_ok=True)

@@ -66,9 +66,9 @@ class StartedTool:
 
 def begin_starting(programs: Sequence[Path]) -> None:
     """Forks the starter, a small process that will start NVIDIA's tools for this process and ends with it.
-    Call it when file access is confined already and before the filter of system calls is installed.
-    `programs` are folders with executables of this program (the players that a tool may be run on), which the
-    code of task files cannot change."""
+    Call it after file access was confined, and before the filter of system calls is installed. `programs` are
+    the folders with the players, the only programs on which the starter runs a tool; the code of task files
+    cannot change them."""
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent = os.getpid()
     if os.fork() == 0:

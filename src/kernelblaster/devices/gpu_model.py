@@ -40,11 +40,11 @@ CARVE_OUTS_KB = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 
 
 class Architecture(Record):
-    """What the timing model knows of one SM of an architecture; the values are in architectures.toml. From
-    `fp32` to `memory`: how many lanes per clock the units for these instructions execute (`multiply`: of
-    integers, `memory`: loads and stores). `tensor`: half-precision multiply-adds per clock, of which mma.sync
-    reaches the fraction `mma_share`. `l1_kb`: KiB of L1 and shared memory together. `l2_bytes`: bytes per
-    clock from L2. The latencies are in clock cycles."""
+    """What the timing model knows of one SM of an architecture; the values are in architectures.toml. The
+    fields from `fp32` to `memory` are about kinds of instructions: how many lanes their units execute per
+    clock. (`multiply` is of integers, `memory` are loads and stores.) `tensor` is half-precision
+    multiply-adds per clock; mma.sync reaches the fraction `mma_share` of it. `l1_kb` is KiB of L1 and shared
+    memory together, `l2_bytes` bytes per clock from L2. The latencies are in clock cycles."""
 
     fp32: float
     integer: float

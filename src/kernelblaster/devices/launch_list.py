@@ -2,8 +2,8 @@
 allocations), as data in stream order.
 
 They come from a process that runs untrusted code, so the form of every line is checked before it is used
-(native/recording.h defines the lines). A list that passes is safe to replay: the player, the process that
-does so, can only touch memory that is mapped for the call.
+(native/recording.h defines the lines). A list that passes is safe to replay. The process that replays it, the
+player, can only touch memory that is mapped for the call.
 """
 
 import re

@@ -13,9 +13,11 @@ class GpuSpec(Record):
     """A GPU's data: how many SMs it has, DRAM bandwidth in GB/s, L2 size in MB, and peak arithmetic rates in
     TFLOPS (dense; a multiply-add counts as two operations). No kernel exceeds the rates, so bytes and
     operations divided by them are lower bounds on time. `title` is the name that the driver reports, `source`
-    says where the numbers come from. `resident_clusters` are pairs: blocks of a thread-block cluster, and how
-    many such clusters run at once with one block on an SM (cudaOccupancyMaxActiveClusters); empty where that
-    was not measured."""
+    says where the numbers come from.
+
+    `resident_clusters` are pairs: the number of blocks in a thread-block cluster, and how many such clusters
+    run at once with one block on an SM (cudaOccupancyMaxActiveClusters). Empty where that was not measured.
+    """
 
     name: str
     title: str

@@ -1,6 +1,6 @@
 """Runs the GPU player, the process that replays a candidate's launches, under ncu or compute-sanitizer. The
-player holds no host code of the candidate, so the tool needs no sandbox. It is reached over a socket with a
-path, because these tools pass no file descriptors on to the process that they start."""
+player holds no host code of the candidate, so the tool needs no sandbox. The player is reached over a socket
+with a path: these tools start it, and pass no file descriptors on to it."""
 
 import contextlib
 import socket

@@ -38,7 +38,7 @@ class Box:
     @property
     def part(self) -> Workload:
         """The box as a workload of its own. Along an independent size, its extent is the number of indices in
-        the box; along any other size, it is that of the whole workload."""
+        the box. Along any other size, its extent is the whole workload's."""
         sizes = self.workload.sizes | {name: len(indices) for name, indices in self.chosen.items()}
         return self.workload.model_copy(update={"sizes": sizes})
 
@@ -110,8 +110,9 @@ def written_box(
 def places_of(
     tensor: Tensor, workload: Workload, independent: tuple[str, ...], flat: torch.Tensor
 ) -> list[dict[str, int]]:
-    """For each element of the output `tensor` that `flat` names by its flat index: a dictionary with its
-    index along each of the `independent` sizes, by the size's name, like {"batch": 7}."""
+    """Where elements of the output `tensor` lie along the `independent` sizes. `flat` has the flat indices of
+    the elements. Returns one dictionary for each, with its index along each of these sizes, by the size's
+    name, like {"batch": 7}."""
     places = []
     for element in flat.tolist():
         place, rest = {}, element

@@ -38,8 +38,9 @@ class VerifiedCandidate:
 
 @dataclass(frozen=True)
 class Timed:
-    """Result of `Clock.time`: the timing, or the outcome of a candidate that failed while being timed.
-    `profile` is set if timing made one (the modelled clock does), else None."""
+    """Result of `Clock.time`. `result` is the timing, or the outcome of a candidate that failed while being
+    timed. `profile` is the profile from which the modelled clock took its time; None by the measured
+    clock."""
 
     result: Timing | Outcome
     profile: Profile | None = None

@@ -1,5 +1,5 @@
-"""Compiles candidates to shared objects with nvcc, without PyTorch's headers. The source is screened before
-and the shared object afterwards. Results are cached by source, flags and compiler version."""
+"""Compiles candidates to shared objects with nvcc, without PyTorch's headers. A candidate's source is
+screened before, the shared object afterwards. Results are cached by source, flags and compiler version."""
 
 import errno
 import hashlib
@@ -195,8 +195,8 @@ def _rejected(findings: list[ScreenFinding]) -> Rejected:
 
 
 def parse_resources(log: str) -> list[Resources]:
-    """Registers, shared memory, stack and spills of each kernel, read from nvcc's output with `-Xptxas -v`
-    (`log`), in the order in which kernels come there."""
+    """Registers, shared memory, stack and spills of each kernel, as ptxas reports them. `log` is nvcc's
+    output with `-Xptxas -v`. In the order in which the log has the kernels."""
     resources = []
     pattern = re.compile(
         r"Compiling entry function '(?P<name>[^']+)'.*?"

@@ -24,10 +24,10 @@ READ_AGAIN = 1.5  # factor on bytes where rows are read twice and do not fit in 
 
 
 class EagerRates(Record):
-    """Parameters of the timing model of eager PyTorch, fitted to measurements. `bandwidth` and `arithmetic`:
-    which fraction of the GPU's peak rate kernels of a family reach, by the family's name. The times in us do
-    not depend on the GPU: `launch_us` is the gap between two kernels, `host_us` what the host takes to issue
-    an operator, `view_us` what it takes for an operator that only makes a view."""
+    """Parameters of the timing model of eager PyTorch, fitted to measurements. `bandwidth` and `arithmetic`
+    have, for each family of kernels by name, the fraction (0 to 1) of the GPU's peak rate that they reach.
+    Three times in us do not depend on the GPU: `launch_us` is the gap between two kernels; `host_us` is what
+    the host takes to issue an operator; `view_us` is the same for an operator that only makes a view."""
 
     bandwidth: dict[str, float]
     arithmetic: dict[str, float]

@@ -73,9 +73,9 @@ class DeviceJudge:
         return self.finish(task, candidate, self.compile(task, candidate), start, draw)
 
     def cases(self, task: Task, seed: int) -> tuple[Case, ...]:
-        """The verification cases (sizes and kinds of values) that an evaluation by this judge with this seed
-        uses. Another judge uses other cases for the same seed, because each judge draws the sizes to choose
-        from by itself."""
+        """The verification cases (sizes and kinds of values) of an evaluation by this judge with this seed.
+        For the same seed, another judge has other cases: each judge draws once, in secret, which sizes its
+        cases may have."""
         return tuple(self._tasks.prepare(task).planner.draw(SecretDraw(seed).seeds[0]))
 
     def check(self, task: Task, candidate: Candidate) -> Checked:

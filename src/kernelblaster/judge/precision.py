@@ -1,9 +1,9 @@
 """How far an output is from the truth (the reference computed in float64), by several measures, and how far
 it may be.
 
-A result is precise enough if it is the exact result for inputs that differ from the given ones by a few
-roundings: as many as a sequential float32 sum may cost. Where PyTorch itself is less precise than that, a
-candidate's error may be five times PyTorch's (OWN).
+A result is precise enough if it would be exact for slightly different inputs: they may differ from the given
+ones by a few roundings, as many as a sequential float32 sum may cost. Where PyTorch itself is less precise
+than that, a candidate's error may be five times PyTorch's (OWN).
 """
 
 import math
@@ -171,8 +171,8 @@ def bound(
 
 
 def share_of(errors: Errors, allowed: Errors) -> float:
-    """The largest ratio of an error to its bound (in `allowed`) over all measures: up to 1 is within bounds;
-    infinite if a bound is zero and its error is not."""
+    """How much of its bound an error takes, as a ratio: the largest of all measures' ratios of `errors` to
+    `allowed`. Up to 1 is within bounds. Infinite if a bound is zero and the error is not."""
     pairs = [(getattr(errors, m), getattr(allowed, m)) for m in MEASURES]
     return max((value / limit if limit else float("inf") for value, limit in pairs if value), default=0.0)
 

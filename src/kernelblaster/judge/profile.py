@@ -87,8 +87,9 @@ def _together(wanted: Sequence[Profiled]) -> Iterator[list[Profiled]]:
 
 
 def with_resources(profile: Profile, resources: Sequence[Resources], architecture: str) -> Profile:
-    """The profile with registers, shared memory, spills and theoretical occupancy from ptxas' reports added
-    to each kernel whose report is known. `architecture` is the GPU's, whose limits determine occupancy."""
+    """A copy of the profile with what ptxas reports added to each kernel: registers, shared memory, spills
+    and theoretical occupancy. Kernels without a report stay as they are. `architecture` is the GPU's, whose
+    limits determine occupancy."""
     kernels = []
     for kernel in profile.kernels:
         known = _resources_of(kernel, resources)

@@ -60,8 +60,8 @@ def worst(found: Sequence[Comparison]) -> Comparison:
 
 
 def share(samples: Sequence[OutputSample]) -> float:
-    """The errors of one output, pooled over all draws of input values (one sample each), divided by the bound
-    on them: the largest ratio of all error measures. Up to 1 passes. Infinite if some draw gave NaN or
+    """How much of their bound the errors of one output take, pooled over all draws of input values (one
+    sample each): the largest ratio of all error measures. Up to 1 passes. Infinite if some draw gave NaN or
     infinity where the reference is finite, or the reverse."""
     errors = [one.errors for one in samples if one.errors is not None]
     return share_of(pooled(errors), allowed(samples)) if len(errors) == len(samples) else float("inf")

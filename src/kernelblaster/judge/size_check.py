@@ -55,7 +55,8 @@ NOTE = "sizes: "
 @dataclass(frozen=True)
 class SizesRun:
     """What a size check (a run at the timed sizes) returns if it found nothing wrong. `note` says what was
-    run; `missing` says why that is too little for the modelled time to count, None if it is enough."""
+    run. If that is too little for the modelled time to count, `missing` says what is missing; None if it is
+    enough."""
 
     note: str
     missing: str | None = None
@@ -74,10 +75,10 @@ class SizeCheck:
     def look(
         self, prepared: Prepared, binary: Binary, profile: Profile | None, seed: int
     ) -> Failure | SizesRun:
-        """Runs a candidate, which passed verification at small sizes, at the sizes that its time was modelled
-        for. Returns the outcome if it is wrong there, else a description of what was run. `profile` is its
-        modelled profile at the primary workload (the timed sizes), None if there is none; `seed`, which the
-        candidate must not know, draws values and blocks."""
+        """Runs a candidate at the sizes that its time was modelled for, after it passed verification at small
+        sizes. Returns the outcome if it is wrong there, else a description of what was run. `profile` is its
+        modelled profile at the primary workload (the timed sizes), None if there is none. `seed` draws values
+        and blocks; the candidate must not know it."""
         where = "at the primary sizes"
         try:
             with one_thread():

@@ -42,8 +42,9 @@ class Leash:
 
     @contextmanager
     def during(self, stage: Literal["verify", "time"]) -> Iterator[None]:
-        """A context around one call, whose time counts towards the limit. Raises Stop (TimedOut in `stage`)
-        at its end if the total exceeds it, unless another exception is under way."""
+        """A context around one call, whose time counts towards the limit. At its end, raises Stop (TimedOut
+        in `stage`) if all calls together have exceeded the limit. Does not raise it if the call has raised
+        another exception."""
         entered = time.monotonic()
         try:
             yield

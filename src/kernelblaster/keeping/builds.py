@@ -1,5 +1,5 @@
-"""Builds this program's C++ executables and libraries in the keeper, the command's trusted process: the
-confined processes, which run the code of task files, may use but not change them."""
+"""Builds KernelBlaster's C++ executables and libraries in the keeper, the command's trusted process. The
+confined processes, which run the code of task files, may use them but not change them."""
 
 import re
 from collections.abc import Callable

@@ -15,9 +15,9 @@ import sys
 
 
 def main() -> int:
-    """Runs the command on this program's command line (described at the top of this file) and returns its
-    exit code, negative for the signal that ended it. MEMORY_BYTES limits the address space of the command (0:
-    no limit)."""
+    """Runs the command on the command line, which is described at the top of this file. Returns the command's
+    exit code; a negative one is the number of the signal that ended it. MEMORY_BYTES limits the address space
+    of the command (0: no limit)."""
     pipe, memory_bytes, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     if memory_bytes:
         _, most = resource.getrlimit(resource.RLIMIT_AS)

@@ -15,10 +15,11 @@ from kernelblaster.records.record import Record
 @total_ordering
 @dataclass(frozen=True)
 class StepId:
-    """The position of a step in a search, all counted from 0: the `iteration` of the search, the `rollout` in
-    it, the `number` of the step in the rollout. `choice` tells the techniques apart that are tried there side
-    by side, `retry` the attempts at one of them: 0, or 1 and more after a failure. As text `0/1/2/0`, or
-    `0/1/2/0.1` for a retry. Ordered by these numbers in this order."""
+    """The position of a step in a search, as numbers from 0: the `iteration` of the search, the `rollout` in
+    it, and the `number` of the step in the rollout. Several techniques may be tried there side by side;
+    `choice` is the number of this one. If it failed, it may be attempted again; `retry` is 0 for the first
+    attempt, then 1 and more. As text `0/1/2/0`, or `0/1/2/0.1` for a retry. Ordered by these numbers in this
+    order."""
 
     iteration: int
     rollout: int

@@ -89,9 +89,8 @@ class Derivation:
 
     @property
     def dtype(self) -> Dtype:
-        """The element type that is shown as the task's: that of its first floating-point input. If it has
-        none, that of the first floating-point parameter, else output; "float32" if nothing is
-        floating-point."""
+        """The element type that is shown as the task's: that of its first floating-point tensor, looked for
+        among the inputs, then the parameters, then the outputs; "float32" if nothing is floating-point."""
         tensors = (*self.signature.read_tensors, *self.signature.outputs)
         return next((tensor.dtype for tensor in tensors if tensor.floating), "float32")
 
@@ -228,9 +227,10 @@ class UnequalSizes(ValueError):
 
 
 def workload_of(name: WorkloadName, signature: Signature, facts: Facts, shapes: Shapes) -> Workload:
-    """Returns the workload `name` that has these input shapes, which the module must accept. The shapes of
-    parameters come from `facts`, and those of outputs from running the module of `facts` on the inputs
-    (`facts.probe`). Raises UnequalSizes if two dimensions that share a size in `signature` differ."""
+    """Returns the workload `name` at which the inputs have the shapes `shapes`; the module must accept these.
+    The shapes of parameters come from `facts`. Those of outputs are found by running the module of `facts` on
+    such inputs (`facts.probe`). Raises UnequalSizes if two dimensions that share a size in `signature`
+    differ."""
     outputs = facts.probe.outputs(shapes)
     assert outputs is not None
     parameters = [shape for _, shape, _ in facts.parameters]

@@ -69,9 +69,9 @@ class Probe:
 
     def free_sizes(self, equal_elsewhere: Shapes | None = None) -> list[FreeSize]:
         """Every free size (dimensions that the module lets vary), in the order of the inputs' dimensions.
-        Dimensions of equal extent are tried together, since they may share a size. `equal_elsewhere` are the
-        input shapes of the same module built with other constants: only dimensions whose extents are equal
-        there too are tried together."""
+        Dimensions of equal extent are tried together, since they may share a size. `equal_elsewhere` can rule
+        that out: it has the input shapes of the same module built with other constants, and dimensions whose
+        extents differ there are not tried together. None: not known."""
         pending = [(t, a) for t, shape in enumerate(self.base) for a in range(len(shape))]
         sizes: list[FreeSize] = []
         while pending:
@@ -138,9 +138,9 @@ def alternatives(value: int) -> list[int]:
 
 def odd_sizes(position: int, size: FreeSize) -> list[int]:
     """Returns values to try for a free size in the "odd" workload, whose sizes are used for verification but
-    not timed; best first. The first ones are odd numbers from about a third of the size's value on, which
-    differ with `position`, the size's number among the free sizes. Then come values that differ from the
-    size's own by multiples of `size.step`."""
+    not timed; best first. First come odd numbers, from about a third of the size's value on. They begin
+    differently for each `position`, the size's number among the free sizes. Then come values that differ from
+    the size's own by multiples of `size.step`."""
     target = max(1, int(size.value * (0.37 - 0.03 * (position % 4)))) | 1
     odd = [target + 2 * k for k in range(8)]
     stepped = [size.value - size.step * k for k in range(1, 1 + size.value // size.step)]
@@ -150,9 +150,9 @@ def odd_sizes(position: int, size: FreeSize) -> list[int]:
 
 def near_sizes(position: int, size: FreeSize) -> list[int]:
     """Returns values to try for a free size in the "near" workload, whose sizes lie just beside the timed
-    ones and serve verification; best first. The first is the size's value minus 1, 3 or 5, by `position`, its
-    number among the free sizes, so that neighbouring sizes differ. Then come other close values, and the
-    value one `size.step` away."""
+    ones and serve verification; best first. The first is the size's value minus 1, 3 or 5. Which of these it
+    is depends on `position`, the size's number among the free sizes, so that neighbouring sizes differ. Then
+    come other close values, and the value one `size.step` away."""
     deltas = (-1 - 2 * (position % 3), -1, 1, -2, 2, -4, 4, -size.step, size.step)
     return [size.value + d for d in deltas if size.value + d > 0]
 

@@ -1,8 +1,8 @@
-"""Draws secret sizes for verification: workloads (values for all sizes of a task) smaller than, next to and
-larger than the task's own, which candidates cannot know.
+"""Draws secret sizes for verification: workloads (values for all sizes of a task) that candidates cannot
+know, smaller than, next to and larger than the task's own.
 
 Which sizes a module accepts is found by trying, which costs milliseconds to seconds. So a pool of up to 24
-accepted draws (POOL) is made once per task and process, with an unpredictable random generator, and every
+accepted draws (POOL) is made once per task and process, with an unpredictable random generator. Every
 evaluation uses some of them.
 """
 
@@ -211,9 +211,9 @@ class SizeDraws:
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """Returns the most bytes that `tensor` takes in any workload that verification may use: those drawn,
-        and all of the task's own. If the draws are around the small workload, only that one of the task's own
-        counts."""
+        """Returns the most bytes that `tensor` takes in any workload that verification may use. These are the
+        drawn ones and all of the task's own; if the draws are around the small workload, the drawn ones and
+        that one."""
         own = [self.base] if self._small else list(self._task.workloads)
         return max(workload.bytes(tensor) for workload in (*own, *(d.workload for d in self.draws)))
 
