@@ -32,9 +32,10 @@ def covered(
     *,
     apart: bool = False,
 ) -> tuple[list[Entry], list[LeftOut]]:
-    """The tasks that can be searched with this setup, and the others, both in the given order. Each task is
-    loaded and checked, by `workers` processes; `tell` is called with the number checked so far. With `apart`,
-    tasks are not loaded in this process, which they could crash. `entries` are the tasks to look at."""
+    """Divides the tasks `entries` into (those that can be searched with this setup, the others with the
+    reason), both in the given order. Each task is loaded and checked, by `workers` processes; `tell` is
+    called with the number checked so far. Loading a task may crash its process; with `apart`, no task is
+    loaded in this one."""
     refused: dict[int, LeftOut | None] = {}
     for index, problem in _refusals(entries, setup, workers, apart):
         refused[index] = problem
@@ -45,9 +46,9 @@ def covered(
 
 
 def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
-    """Returns why the task `entry` cannot be searched with this setup; None if it can. It can if candidates
-    can be judged for the task and, unless a language model may write the first candidate, the expert has
-    kernels for all of its operators."""
+    """Returns why the task `entry` cannot be searched with this setup; None if it can. Two things are needed.
+    Candidates for the task can be judged. And somebody can write the first one: the expert has kernels for
+    all operators of the task, or a language model writes it."""
     try:
         task = load_entry(entry, setup.dtype)
     except BadTask as error:

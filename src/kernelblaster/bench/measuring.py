@@ -1,8 +1,8 @@
 """Final measurements of a bench: the best candidate of each search, judged again against each baseline.
 
-Candidate and baseline alternate within one measurement (judge/timing.py). Only PyTorch can be such a
-baseline, not another candidate. So the gain over the search's first candidate is computed: the first
-candidate is judged against eager PyTorch too, and the best one's speedup divided by the first one's.
+Candidate and baseline alternate within one measurement (judge/timing.py). A baseline is never another
+candidate. So the gain over the search's first candidate is not measured but computed: both candidates are
+judged against eager PyTorch, and the best one's speedup is divided by the first one's.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,8 +42,8 @@ class Measuring:
         self._judges = judges
 
     def measure(self, folder: Path, result: JobResult) -> list[Measured]:
-        """Judge the best candidate of a result's run anew: one measurement for each baseline, and one
-        against the run's first candidate (`initial`). `folder` is the bench's. Frees device memory
+        """Judges the best candidate of a result's run anew. Returns one measurement for each baseline, and
+        one against the run's first candidate (`initial`). `folder` is the bench's. Frees device memory
         afterwards. Raises DeviceLost if the device fails."""
         assert result.run is not None
         with open_run(folder / "runs", result.run) as run:

@@ -60,8 +60,8 @@ class WorkerPool:
 def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
     """Returns how many searches run side by side, each in a process, if the user does not say. On the
     emulated device half of the cores, because each search also compiles. On a GPU the same, but 2 to 8:
-    enough that the GPU need not wait for candidates. On a fleet two for each device, so that one search
-    chooses its next candidate while the other's is judged; at most eight for each core of this machine."""
+    enough that the GPU need not wait for candidates. On a fleet two for each device, at most eight for each
+    core of this machine. With two, one search chooses its next candidate while the other one's is judged."""
     cores = usable_cores()
     if machines is not None:
         return max(1, min(2 * machines.devices(device), 8 * cores))
@@ -194,8 +194,8 @@ def open_fleet(
     machines: Machines | None, kind: OwnedKind, run: Run, tell: Tell
 ) -> AbstractContextManager[Dispatcher | None]:
     """A context that yields a dispatcher for all devices of a `kind` on the `machines` of a fleet; None if
-    `machines` is None. Leases, which say what request each device is working on, are recorded in `run`, the
-    record of a bench. `tell` is called with messages about devices."""
+    `machines` is None. `run` is the record of a bench. Leases, which say what request each device is working
+    on, are kept with it. `tell` is called with messages about devices."""
     if machines is None:
         return nullcontext()
     return machines.dispatcher(kind, leases_of(run), partial(_say, tell))

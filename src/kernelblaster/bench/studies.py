@@ -1,7 +1,5 @@
-"""The ablation studies: which arms are compared, and what the paper claims.
-
-A new study, or a new arm of one, is a new entry here.
-"""
+"""The ablation studies: which arms are compared, and what the paper claims. To add a study, or an arm to one,
+add an entry to STUDIES here."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -16,9 +16,9 @@ START = "(start)"  # stands for what is applied before the first technique
 
 @dataclass
 class Uses:
-    """Counts of attempts, for example at one technique. `paid`: a gain of more than 1 % (a log speedup above
-    PAID). `idle`: correct, without such a gain. `failures`: all others, by the kind of failure. `speedups`
-    are those of the correct attempts."""
+    """Counts of attempts, for example at one technique. `paid` is how many gained more than 1 % (a log
+    speedup above PAID), `idle` how many were correct without such a gain. `failures` counts all others by the
+    kind of failure. `speedups` are those of the correct attempts."""
 
     paid: int = 0
     idle: int = 0

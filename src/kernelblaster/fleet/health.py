@@ -32,9 +32,9 @@ class Health(Record):
 
 
 def look_at(kind: OwnedKind) -> Health:
-    """Returns the health of the first device that this process can see. To be called before the process opens
-    the device: a process found on it is then some other one. No problems are reported for a PTX machine (the
-    emulator), or if the GPU cannot be read."""
+    """Returns the health of the first device that this process can see. Call it before this process opens the
+    device, so that any process found on the device is another one. No problems are reported for a PTX machine
+    (the emulator), or if the GPU cannot be read."""
     uuid = nvml.visible_uuid() if kind == "cuda" else None
     found = nvml.reading(uuid) if uuid is not None else None
     return Health() if found is None else judge_reading(found)

@@ -50,8 +50,9 @@ class DescribeRequest:
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """Asks the owner of a device to prepare a task. The answer is that of `Judge.prepare`: (Fitness, whether
-    candidates can be judged for the task; Floor, the least bytes and operations that it needs)."""
+    """Asks the owner of a device to prepare a task. The answer is that of `Judge.prepare`: (fitness, floor).
+    The fitness says whether candidates can be judged for the task; the floor is the least bytes and
+    operations that it needs."""
 
     choice: JudgeChoice
     task: Task

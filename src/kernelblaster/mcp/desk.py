@@ -1,5 +1,5 @@
-"""`AgentDesk`: what all MCP tools share. It finds tasks by name, has the process that judges and the
-searches, and knows in which run an agent's candidates are recorded."""
+"""`AgentDesk`: what all MCP tools share. It finds tasks by name, and knows in which run an agent's candidates
+are recorded. Through it, tools reach the process that judges and the searches."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -38,8 +38,8 @@ class AgentDesk:
 
     def task(self, name: str) -> dict[str, Any]:
         """Returns the task with this name as JSON data: its name, its file, and whether it comes with
-        KernelBlaster ("shipped"). Requests to the judge's process take this. Raises BadTask if there is no
-        such task."""
+        KernelBlaster ("shipped"). In this form, tasks are passed to the judge's process. Raises BadTask if
+        there is no such task."""
         found = self.names.find(name.strip())
         return {"name": found.name, "path": str(found.path), "shipped": found.shipped}
 

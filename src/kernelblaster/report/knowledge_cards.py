@@ -59,8 +59,8 @@ class TechniqueRow:
 @dataclass(frozen=True)
 class StateCard:
     """What the page of a knowledge base shows of one performance state. `discovered`: a search found this
-    state; it is not one of those shipped. `tried` are the techniques with attempts, or all if none has any;
-    `untried` are the others, which are shown only when the reader unfolds them."""
+    state; it is not one of those shipped. `tried` are the techniques with attempts, or all if none has any.
+    `untried` are the others; the page shows them only when the reader unfolds them."""
 
     anchor: str
     name: str

@@ -107,9 +107,10 @@ class Run:
     def once(
         self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = True
     ) -> dict[str, Any]:
-        """The data recorded for (kind, key); if there is none, call `compute` and record what it returns,
-        which must be JSON data. Either way the result has passed through JSON (tuples become lists).
-        If not `lasting`, a crash of the machine may lose the record, and it is computed again."""
+        """The data recorded for (kind, key). If there is none, calls `compute` and records what it returns,
+        which must be JSON data. The result is what was read back from JSON, so tuples become lists. By
+        default the record is on the disk when this returns; if not `lasting`, a crash of the machine may lose
+        it, and it is then computed again."""
         event = self._known.get((kind, key))
         self._ahead.discard((kind, key))
         if event is None:
@@ -176,8 +177,8 @@ def create_run(root: Path, *, kept: SharedRuns | None = None, **about: Any) -> R
 
 
 def reserve_run(root: Path) -> Path:
-    """Make the folder of a new run under `root`, to be begun later, and remove those that others reserved and
-    never began. Raises StoreError if it cannot be made."""
+    """Makes the folder of a new run under `root`, to be begun later. Folders that others have reserved and
+    never begun are removed. Raises StoreError if the folder cannot be made."""
     folder = _new_folder(root)
     _make(folder)
     for left in root.iterdir():
@@ -246,9 +247,9 @@ def discard_unbegun(run: Run) -> bool:
 
 
 def open_run(root: Path, name: str | Path, *, writing: bool = False) -> Run:
-    """Open a run under `root` by its name, a unique prefix of it, or `last` for the latest; or anywhere by
-    its folder. Raises StoreError if there is none, several match, or it is damaged. `writing`: to continue
-    it; else it is only read."""
+    """Opens a run. `name` is its name under `root`, a unique prefix of that, or `last` for the latest run
+    there; or its folder anywhere. `writing`: to continue it; otherwise it is only read. Raises StoreError if
+    there is none, several match, or it is damaged."""
     return Run(_folder_of(root, str(name)), writing=writing)
 
 

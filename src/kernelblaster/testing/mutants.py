@@ -27,9 +27,9 @@ KINDS: dict[str, Callable[[Code], Iterator[Mutation]]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """The `source` of a kernel with one planted mistake: its `kind` (a key of KINDS), `what` was changed in
-    words, and the `line` of the original, from 1. If `argument` is not empty, it says why the mutant is wrong
-    even if no run shows it."""
+    """A kernel with one planted mistake; `source` is its text. `kind` is the kind of mistake (a key of
+    KINDS), `what` says in words what was changed, and `line` is where in the original, from 1. `argument`, if
+    not empty, says why the mutant is wrong even if no run shows it."""
 
     kind: str
     what: str

@@ -125,10 +125,10 @@ class _Entry:
 
 
 class Tree:
-    """Everything that a run tried, as lines of a tree: each candidate below the one that it was made from,
-    candidates of one parent in the order of judging. Each of `exchanges` (questions to language models with
-    answers) is shown with the candidate that it is about; `others` are those about none. `running`: a process
-    is working on the run, so candidates without a verdict are being judged."""
+    """Everything that a run tried, as lines of a tree. Each candidate is below the one that it was made from;
+    candidates of one parent are in the order of judging. `exchanges` are questions to language models with
+    answers. Each is shown with the candidate that it is about; `others` are those about none. `running`: a
+    process is working on the run, so candidates without a verdict are shown as being judged."""
 
     def __init__(
         self,

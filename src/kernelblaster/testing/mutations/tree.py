@@ -27,10 +27,10 @@ _HANDED_ON = re.compile(r"__(ldg|ldcs|ldcg|shfl\w*)")  # as floating as what the
 
 @dataclass(frozen=True)
 class Mutation:
-    """One mistake to make in a source. `what` says it in words; `at` is the byte where it is. `changes` are
-    (begin, end, new text) in bytes, and do not overlap. If `argument` is not empty, it says why the result is
-    wrong even if no run shows it: a missing fence, for example, may do no harm in a run, and large sizes are
-    not run."""
+    """One mistake to make in a source. `what` says it in words; `at` is the byte offset of the place.
+    `changes` are (begin, end, new text) in bytes, and do not overlap. `argument`, if not empty, says why the
+    result is wrong even if no run shows it. A missing fence, for example, may do no harm in a run; and large
+    sizes are not run."""
 
     at: int
     what: str
