@@ -36,9 +36,9 @@ class ModuleFacts:
 
 
 def module_facts(task: Task) -> ModuleFacts:
-    """Runs the task's module and returns what that shows: on the CPU at its small sizes or, if it cannot be
-    built small, on tensors without values. Raises KernelBlasterError if its result has a type that cannot be
-    exported."""
+    """Runs the task's module and returns what that shows. It is run on the CPU at its small sizes; if it
+    cannot be built small, on tensors without values. Raises KernelBlasterError if its result has a type that
+    cannot be exported."""
     file = ModuleFile(task.source, task.path)
     dtype = cast_of(task)
     small = find_small(file, dtype)

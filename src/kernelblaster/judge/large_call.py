@@ -226,8 +226,8 @@ class LargeCall:
                 raise Stop(Incorrect(reason="unwritten output", evidence=evidence))
 
     def neighbourhood(self, places: Sequence[dict[str, int]]) -> Box:
-        """The part of the workload that contains the output elements at `places` and elements near them.
-        `places` are elements that were written, as `CallCoverage.places` gives them."""
+        """The part of the workload that contains the output elements at `places` and elements near them. Each
+        of `places` is an element's index along every independent size, as `CallCoverage.places` has them."""
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
     def compare(self, part: Box | None = None, *, all_written: bool) -> int:

@@ -46,9 +46,9 @@ class Prepared:
 
 
 class TaskPreparer:
-    """Prepares tasks for one device, each once. `largest_bytes` is None on a GPU; on the emulator, candidates
-    run only at workloads whose tensors take at most that many bytes together. `compile` compiles the original
-    kernels of CUDA tasks."""
+    """Prepares tasks for one device, each once. `compile` compiles the original kernels of CUDA tasks.
+    `largest_bytes` is None on a GPU. On the emulator, candidates run only at workloads whose tensors take at
+    most that many bytes together."""
 
     def __init__(
         self, device: Device, options: EvaluationOptions, compile: Compile, largest_bytes: int | None

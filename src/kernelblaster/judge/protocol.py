@@ -10,8 +10,8 @@ from kernelblaster.records.profile import Depth
 
 
 class JudgedDevice(Protocol):
-    """The description of the device that candidates run on: its name, its specification (architecture, peak
-    rates). `modelled` is True for the emulator, whose times come from a model and not from a clock."""
+    """The description of the device that candidates run on: `name`, and `spec`, the GPU's data (architecture,
+    peak rates). `modelled` is True for the emulator, whose times come from a model and not from a clock."""
 
     @property
     def name(self) -> str: ...

@@ -227,8 +227,9 @@ class JudgeDesk:
             return {"run": run.name}
 
     def export(self, run: str, format: str) -> dict[str, Any]:
-        """Returns a file, as text, with the best candidate of a run, which does not need KernelBlaster.
-        `format` is "cu", "module" or "kernelbench"."""
+        """Returns the best candidate of a run as the text of a file that works without KernelBlaster.
+        `format` is "cu" for a CUDA source, "module" for a Python file with a torch module, or "kernelbench"
+        for one in KernelBench's form."""
         if run in self._asking:
             self._asking[run][0].finish()
         with open_run(self._setup.runs, run) as opened:

@@ -12,9 +12,9 @@ TONES: tuple[Tone, ...] = ("c1", "c2", "c3", "c4", "c5", "c6")
 
 @dataclass(frozen=True)
 class ChartAxis:
-    """An axis of a figure from `low` to `high`, logarithmic if `log`: then both must be positive. `label` is
-    its title. `ticks` are the values with a label, chosen automatically if empty; `format` says how their
-    numbers are written, as in `shown`."""
+    """An axis of a figure from `low` to `high`. If `log`, it is logarithmic, and both must be positive.
+    `label` is its title. `ticks` are the values with a label, chosen automatically if empty. `format` says
+    how their numbers are written: see `shown`."""
 
     label: str
     low: float

@@ -16,8 +16,9 @@ from kernelblaster.store.pointer import POINTER, StorePointer, pointer_of
 
 def point_to(folder: Path, store: str, parent: str | None = None) -> StorePointer:
     """Registers the run in `folder` in the shared store (database) at the address `store`, and writes a
-    pointer to it into the folder. `parent` is the id of the bench that the run is part of, None if of none.
-    If an earlier call was interrupted, completes it. Raises StoreError for an address with a password."""
+    pointer to it into the folder. `parent` is the id of the bench that the run is part of, None if it is part
+    of none. If an earlier call was interrupted, this one completes it. Raises StoreError for an address with
+    a password."""
     database = _open(store)
     pointer = pointer_of(folder)
     if pointer is None:
