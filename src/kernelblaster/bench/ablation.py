@@ -28,12 +28,15 @@ KIND = "ablation"
 
 
 class AblationPlan(Record):
-    """What an ablation compares: `studies` by name, on the tasks `entries`, each arm (one of the ways to
-    search that a study compares) with the same `seeds`; `setup` is what arms have in common. `elsewhere` is
-    the other GPU from whose knowledge base an arm of the study `transfer` starts. `split` seeds the division
-    of the tasks into two halves: a study whose arms start from trained knowledge trains on one and searches
-    the other; all other studies search every task. `left_out` are the tasks of the suites that no arm can
-    search."""
+    """What an ablation compares. `studies` are the names of its studies; each compares several arms, that is
+    ways to search. Every arm searches the tasks `entries` with the same `seeds`; `setup` is what arms have in
+    common. `left_out` are the tasks of the suites that no arm can search.
+
+    `split` seeds the division of the tasks into two halves. A study whose arms start from trained knowledge
+    trains on one half and searches the other; all other studies search every task. `elsewhere` is for the
+    study `transfer`, in which one arm starts from knowledge that was trained for another GPU: the name of
+    that GPU.
+    """
 
     studies: tuple[str, ...]
     suites: tuple[str, ...]
@@ -53,8 +56,9 @@ class AblationPlan(Record):
         return sorted(shuffled[:half], key=_name), sorted(shuffled[half:], key=_name)
 
     def tasks_of(self, study: Study) -> Sequence[Entry]:
-        """The tasks that a study searches: the second half of the tasks if one of its arms (the settings it
-        compares) starts from knowledge trained on the first half, else all."""
+        """The tasks that a study searches: all, or the second half only. It is the second half if one of the
+        study's arms (the ways to search that it compares) starts from knowledge that was trained on the first
+        half."""
         return self.halves[1] if study.trains else self.entries
 
 

@@ -1,8 +1,9 @@
 """A bench: every task of a suite searched, and the results measured. It can be interrupted and continued.
 
-    bench = Bench.open(folder, plan)
-    bench.run(workers=4)
-    for row in bench.rows(): ...
+    bench = Bench.open(folder, plan)  # a BenchPlan: the tasks, how to search them, what to compare with
+    bench.run(workers=4)  # searches and measures what is missing; interrupted, call it again
+    for row in bench.rows():  # one for each task and seed
+        print(row.result.task, row.speedups)  # by baseline: {"eager": 1.8}
 
 A bench is a folder with its event log (the plan, and the result of each task), the run of each task, and the
 knowledge base that the searches share.
@@ -39,10 +40,10 @@ class Bench(WorkFolder):
 
     @staticmethod
     def open(folder: Path, plan: BenchPlan | None = None, store: str | None = None) -> "Bench":
-        """Opens the bench in `folder` to continue it, or creates it from `plan`. `store` is the URL of a
-        shared store (database) in which its events, those of its runs and its knowledge base are kept; None:
-        they are in the folder. Raises KernelBlasterError if `plan` differs from the recorded one, or if there
-        is neither a bench nor a plan."""
+        """Opens the bench in `folder` to continue it, or creates it from `plan`. For a new bench, `store` may
+        be the URL of a shared store (database); the bench's events, those of its runs and its knowledge base
+        are then kept there. None: they are in the folder. Raises KernelBlasterError if `plan` differs from
+        the recorded one, or if there is neither a bench nor a plan."""
         if is_bench(folder):
             bench = Bench(folder, writing=True)
             different = _differences(bench.plan, plan) if plan else []

@@ -32,9 +32,10 @@ def covered(
     *,
     apart: bool = False,
 ) -> tuple[list[Entry], list[LeftOut]]:
-    """The tasks that can be searched with this setup, and the others, both in the given order. Each task is
-    loaded and checked, by `workers` processes; `tell` is called with the number checked so far. With `apart`,
-    tasks are not loaded in this process, which they could crash. `entries` are the tasks to look at."""
+    """Divides the tasks `entries` into (those that can be searched with this setup, the others with the
+    reason), both in the given order. Each task is loaded and checked, by `workers` processes; `tell` is
+    called with the number checked so far. Loading a task may crash its process; with `apart`, no task is
+    loaded in this one."""
     refused: dict[int, LeftOut | None] = {}
     for index, problem in _refusals(entries, setup, workers, apart):
         refused[index] = problem
@@ -45,9 +46,9 @@ def covered(
 
 
 def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
-    """Returns why the task `entry` cannot be searched with this setup; None if it can. It can if candidates
-    can be judged for the task and, unless a language model may write the first candidate, the expert has
-    kernels for all of its operators."""
+    """Returns why the task `entry` cannot be searched with this setup; None if it can. Two things are needed.
+    Candidates for the task can be judged. And somebody can write the first one: the expert has kernels for
+    all operators of the task, or a language model writes it."""
     try:
         task = load_entry(entry, setup.dtype)
     except BadTask as error:
@@ -66,8 +67,9 @@ def refusal(entry: Entry, setup: Setup) -> LeftOut | None:
 
 
 def status_of(error: KernelBlasterError) -> Status:
-    """Returns the status for a task that was loaded but whose search ended with `error`: "uncovered" if the
-    expert has no kernels for its operators, "unfit" if it cannot be judged, "failed" for any other error."""
+    """Returns the status of a task that was loaded, and whose search ended with `error`. "uncovered": the
+    expert has no kernels for its operators. "unfit": candidates for it cannot be judged. "failed": any other
+    error."""
     if isinstance(error, UncoveredOperators | NotUniform):
         return "uncovered"
     return "unfit" if isinstance(error, BadTask) else "failed"

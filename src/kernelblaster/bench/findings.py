@@ -30,12 +30,12 @@ Verdict = Literal["agrees", "contradicts", "undecided", "no claim"]
 @dataclass(frozen=True)
 class ArmFindings:
     """The statistics of one arm of a study, over its `searches` searches of the tasks that all arms have
-    searched. The goal of a task is the largest speedup that any search of it reached, in any arm. None: there
-    is no data.
+    searched. A search is compared with the goal of its task: the largest speedup that any search of the task
+    reached, in any arm. None: there is no data.
 
     `best`: geometric mean of the best speedups over the baseline. `gain`: quartiles of the speedups over the
     search's first candidate. `evaluations`: how many candidates were judged until 95 % of the goal was
-    reached; a search that never got there counts with its whole budget, and `missed` is the number of such
+    reached. A search that never got there counts with its whole budget; `missed` is the number of such
     searches. `tokens`: tokens of a search, None unless every search used some. `curve`: for 1, 2, ...
     evaluations, the best speedup so far as a fraction of the goal.
     """
@@ -52,9 +52,9 @@ class ArmFindings:
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """What the results say about one claim of the paper. A claim compares two arms in one measure; `ratio` is
-    that of the first arm to the second, with its confidence interval (None: nothing to compare). `sentence`
-    tells ratio and verdict."""
+    """What the results say about one claim of the paper. A claim compares two arms in one measure. `ratio` is
+    the first arm's value divided by the second's, with a confidence interval; None if there is nothing to
+    compare. `sentence` tells ratio and verdict."""
 
     claim: Claim
     ratio: Interval | None
@@ -65,9 +65,9 @@ class StudyAnswer:
 @dataclass(frozen=True)
 class StudyFindings:
     """Results of one study so far. `tasks` is the number of tasks that were searched in all arms; `left_out`
-    has the others by name, with the reason. `planned` is the number of seeds of the plan; `seeds` counts
-    those with which enough tasks were searched (80 % of those of the most complete seed), and only these
-    enter the statistics. `budget` is the most candidates that a search may judge."""
+    has the other tasks by name, with the reason. `planned` is the number of seeds of the plan. `seeds` is how
+    many of these enter the statistics: those with which at least 80 % as many tasks were searched as with the
+    most complete seed. `budget` is the most candidates that a search may judge."""
 
     study: Study
     tasks: int
@@ -273,11 +273,11 @@ def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
 
 
 def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
-    """Tells whether the results agree with a claim. `ratio` is that of the claim's first arm to its second,
-    with its confidence interval. For a claim of "more", "agrees" if the whole interval is above 1,
-    "contradicts" if it is below; for "fewer" the other way round. For a claim of "little" difference,
-    "agrees" if the whole interval is below 1.1 (LITTLE), however small, and "contradicts" if it is above.
-    "undecided" if the interval contains that limit; "no claim" if the paper makes none."""
+    """Tells whether the results agree with a claim. `ratio` is the first arm's value divided by the second's,
+    with a confidence interval. For a claim of "more", the result is "agrees" if the whole interval is above
+    1, and "contradicts" if it is below; for "fewer" the other way round. For a claim of "little" difference,
+    it is "agrees" if the whole interval is below 1.1 (LITTLE), and "contradicts" if it is above. In all cases
+    it is "undecided" if the limit (1 or 1.1) lies in the interval, and "no claim" if the paper makes none."""
     if not claim.words:
         return "no claim"
     low, high = _as_claimed(claim, ratio)

@@ -62,8 +62,8 @@ class Setup(Record):
 
     @property
     def model(self) -> str | None:
-        """The model's name for display. If answers are replayed, "replay:" with the folder they come from; if
-        only single roles have models, these as ROLE=KIND:NAME. None if no model takes part."""
+        """The language models for display, as text. If answers are replayed, "replay:" with the folder they
+        come from. If only some roles have a model, these as ROLE=KIND:NAME. None if no model takes part."""
         if self.policy == "expert":
             return None
         given = self.models
@@ -92,8 +92,8 @@ class Job(Record):
 
     @property
     def asks(self) -> str:
-        """A hash of everything that determines the search, which is all but the arm's name: equal for jobs
-        that do the same search, so that one result serves all of them."""
+        """A hash of everything that determines the search: all fields but the arm's name. Two jobs with the
+        same hash do the same search, so one result serves both."""
         return self.digest_without("arm")
 
     @property
@@ -115,10 +115,10 @@ class Job(Record):
 
 
 class Spent(Record):
-    """What a search cost, as it is recorded (`cost` converts it to a `Cost`): candidates judged
-    (`evaluations`), seconds that the device was in use, wall-clock seconds, tokens and dollars of language
-    models; `usd` is None if the price of a model is unknown. `estimated`: tokens were estimated, because no
-    server counted them."""
+    """What a search cost, as it is recorded (`cost` converts it to a `Cost`). `evaluations` is the number of
+    candidates judged, `device_seconds` how long the device was in use, `seconds` the wall-clock time.
+    `tokens` and `usd` (dollars) are for language models; `usd` is None if the price of a model is unknown.
+    `estimated`: tokens were estimated, because no server counted them."""
 
     evaluations: int
     device_seconds: float
@@ -137,16 +137,15 @@ NOTHING = Spent(evaluations=0, device_seconds=0.0, seconds=0.0)
 
 class JobResult(Record):
     """Result of one search. `job` is the job's key, `run` the name of its run, `group` the level or folder of
-    the task.
-
-    `status`: see `Status`. `reason`: for the status "valid", why the search stopped early, empty if it did
-    not; for any other, why there is no result. Times are in microseconds, from a model of the GPU if
-    `modelled`: of the first and the best candidate, of the baseline, and the floor (the least that the GPU's
-    bandwidth and peak rates allow). `gain` is the best candidate's speedup over the first. All of these are
-    None without a valid candidate. `applied` are the techniques on the way to the best. `judged` are the
+    the task. `reason` says why there is no result or, with the `status` "valid", why the search stopped early
+    (empty if it did not). `applied` are the techniques on the way to the best candidate. `judged` are the
     speedups over eager PyTorch in the order of judging, None for a candidate that failed or that a review
-    rejected. `ranked`: (pairs of candidates that the emulator's timing model put in the right order, pairs
-    compared).
+    rejected. `ranked` are two numbers: pairs of candidates that the emulator's timing model put in the right
+    order, and pairs compared.
+
+    Times are in microseconds, from a model of the GPU if `modelled`: those of the first and the best
+    candidate, of the baseline, and of the floor (the least that the GPU's bandwidth and peak rates allow).
+    `gain` is the best candidate's speedup over the first. All of these are None without a valid candidate.
     """
 
     job: str
@@ -171,10 +170,10 @@ class JobResult(Record):
 
 
 class Measured(Record):
-    """The final measurement of a job's best candidate against one `baseline` ("eager", ..., or "initial" for
-    the search's first candidate); times in microseconds. `outcome` is the kind of the judge's verdict, such
-    as "Accepted". `absent`: the baseline does not run. `speedup` is None then, and also if the candidate was
-    not correct; `reason` says why."""
+    """The final measurement of a job's best candidate against one `baseline`: "eager" and so on, or "initial"
+    for the search's first candidate. Times are in microseconds. `outcome` is the kind of the judge's verdict,
+    such as "Accepted". `absent`: the baseline does not run. `speedup` is None if the baseline is absent, or
+    if the candidate was not correct; `reason` says why."""
 
     job: str
     baseline: str

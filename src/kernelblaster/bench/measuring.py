@@ -1,8 +1,8 @@
 """Final measurements of a bench: the best candidate of each search, judged again against each baseline.
 
-Candidate and baseline alternate within one measurement (judge/timing.py). Only PyTorch can be such a
-baseline, not another candidate. So the gain over the search's first candidate is computed: the first
-candidate is judged against eager PyTorch too, and the best one's speedup divided by the first one's.
+Candidate and baseline alternate within one measurement (judge/timing.py). A baseline is never another
+candidate. So the gain over the search's first candidate is not measured but computed: both candidates are
+judged against eager PyTorch, and the best one's speedup is divided by the first one's.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,8 +42,8 @@ class Measuring:
         self._judges = judges
 
     def measure(self, folder: Path, result: JobResult) -> list[Measured]:
-        """Judge the best candidate of a result's run anew: one measurement for each baseline, and one
-        against the run's first candidate (`initial`). `folder` is the bench's. Frees device memory
+        """Judges the best candidate of a result's run anew. Returns one measurement for each baseline, and
+        one against the run's first candidate (`initial`). `folder` is the bench's. Frees device memory
         afterwards. Raises DeviceLost if the device fails."""
         assert result.run is not None
         with open_run(folder / "runs", result.run) as run:
@@ -115,10 +115,10 @@ class Measuring:
 def open_judges(
     job: Job, baselines: Sequence[BaselineName], line: PipeLine | None
 ) -> "Iterator[Mapping[BaselineName, DeviceJudge | FleetJudge]]":
-    """A context that yields one judge for each of `baselines` (eager PyTorch, torch.compile, ...), by the
-    baseline's name; each times candidates against its baseline, on the kind of device that `job` names.
-    `line` is a connection to the process that owns the devices, which the judges then share; None opens a
-    device in this process."""
+    """A context that yields judges by the name of their baseline: one for each of `baselines` (eager PyTorch,
+    torch.compile, ...). A judge times candidates against its baseline, on the kind of device that `job`
+    names. `line` is a connection to the process that owns the devices; all judges share it. None: a device is
+    opened in this process."""
     setup = job.setup
     if line is not None:
         with closing(line):
@@ -146,10 +146,10 @@ def measure_all(
     workers: int = 1,
 ) -> Iterator[list[Measured]]:
     """Judges the best candidate of each result anew, against each of `baselines` (see `Measuring.measure`),
-    on the kind of device that `job` names. With a `dispatcher`, `workers` processes do so on the devices of
-    its fleet, otherwise one result is done after another. With `apart`, they are done by another process than
-    this one, because code of a task may crash it; after two crashes on a result, its measurements have the
-    outcome `Died`. `folder` is the bench's."""
+    on the kind of device that `job` names. Yields one list of measurements for each result. `folder` is the
+    bench's. With a `dispatcher`, `workers` processes work side by side, on the devices of its fleet; without
+    one, results are measured one after another. With `apart`, that is done in another process, since code of
+    a task may crash it. A result that crashed its process twice gets measurements with the outcome `Died`."""
     if dispatcher is None and not apart:
         with open_judges(job, baselines, None) as judges:
             for result in results:
@@ -195,9 +195,9 @@ def _measure(
 
 
 def quotient(one: Speedup, other: Speedup) -> Speedup:
-    """Returns the speedup of one candidate over another: `one` and `other` are their speedups over the same
-    baseline. The interval is as wide as both allow: its low end is that of `one` divided by the high end of
-    `other`, its high end that of `one` divided by the low end of `other`."""
+    """Returns the speedup of one candidate over another. `one` and `other` are their speedups over the same
+    baseline. The interval is the widest that both allow: from `one.low / other.high` to `one.high /
+    other.low`."""
     return Speedup(
         estimate=one.estimate / other.estimate,
         low=one.low / other.high,

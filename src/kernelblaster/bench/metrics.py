@@ -80,9 +80,9 @@ def against_best(speedups: Mapping[str, float | None]) -> float | None:
 
 
 def of_light(us: float, floor_us: float) -> float:
-    """The fraction of the "speed of light" that a kernel reaches, its speed relative to the roofline floor:
-    `floor_us` (the least time that the GPU's bandwidth and peak rates allow) divided by `us`, the kernel's
-    time. 1 is the limit; 0.5 takes twice as long."""
+    """The fraction of the "speed of light" that a kernel reaches: `floor_us` divided by `us`, the kernel's
+    time. `floor_us` is the roofline floor, the least time that the GPU's bandwidth and peak rates allow. 1 is
+    the limit; a kernel with 0.5 takes twice as long as the floor."""
     return floor_us / us
 
 
@@ -164,10 +164,10 @@ def doublings(gains: Sequence[float | None]) -> float:
 
 
 def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float | None]:
-    """Returns what searches gained for each unit that they spent: the sum of log2 of `gains` (their
-    speedups; None counts as no gain) divided by the cost in "evaluation", "device_second", "second",
-    "token" and "usd". 1 means that the speed doubled for one unit. A value is None if nothing was spent or
-    the price is unknown."""
+    """Returns what searches gained for each unit that they spent, by unit: "evaluation", "device_second",
+    "second", "token" and "usd". The gain is the sum of log2 of `gains`, their speedups (None counts as no
+    gain). It is divided by what `cost` says was spent, so 1 means that the speed doubled for one unit. None
+    for a unit of which nothing was spent, or whose price is unknown."""
     total = doublings(gains)
     spent = {
         "evaluation": cost.evaluations,

@@ -40,10 +40,10 @@ RESTARTS = 2  # of a device that was lost
 @dataclass(frozen=True)
 class WorkerPool:
     """How the jobs of a bench are run: by `workers` processes, with the bench's `folder` for runs and
-    results. No job is started after `until` (a `time.monotonic`, seconds; None for no limit). `verdicts` is a
-    folder or a database's URL where evaluations are kept, so that a candidate that several searches try is
-    judged once; None to keep none. With one worker, jobs run in this process, unless `apart` is set: then
-    code of tasks, which may crash its process, never runs in this one."""
+    results. No job is started after `until` (a `time.monotonic`, in seconds; None: no limit). `verdicts` is a
+    folder or a database's URL where evaluations are kept, so that a candidate which several searches try is
+    judged once; None: they are not kept. With one worker, jobs run in this process. `apart` changes that:
+    code of tasks, which may crash its process, then never runs in this one."""
 
     folder: Path
     workers: int
@@ -60,8 +60,8 @@ class WorkerPool:
 def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
     """Returns how many searches run side by side, each in a process, if the user does not say. On the
     emulated device half of the cores, because each search also compiles. On a GPU the same, but 2 to 8:
-    enough that the GPU need not wait for candidates. On a fleet two for each device, so that one search
-    chooses its next candidate while the other's is judged; at most eight for each core of this machine."""
+    enough that the GPU need not wait for candidates. On a fleet two for each device, at most eight for each
+    core of this machine. With two, one search chooses its next candidate while the other one's is judged."""
     cores = usable_cores()
     if machines is not None:
         return max(1, min(2 * machines.devices(device), 8 * cores))
@@ -71,14 +71,15 @@ def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
 def search_all(
     jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None = None
 ) -> None:
-    """Search all jobs, which must be for the same kind of device; `tell` is called with progress and each
+    """Searches all jobs, which must be for the same kind of device. `tell` is called with progress and each
     result. With a `dispatcher`, the devices of its fleet judge. Jobs that could not be started before the
     pool's time limit are left out.
 
-    A device that is lost is opened again. DeviceLost is raised if it was lost more than twice (RESTARTS)
-    without a job having ended since the last time; with a `dispatcher`, at the first time, because its fleet
-    has no device left then. An error that stopped a worker is raised once the other workers have ended;
-    `ModelError` if a language model cannot be used.
+    A device that is lost is opened again, and the jobs that have not ended are begun again. DeviceLost is
+    raised when it is lost for the third time or later (RESTARTS) and no job has ended since it was opened.
+    With a `dispatcher` it is raised at the first loss, because its fleet then has no device left. An error
+    that stopped a worker is raised once the other workers have ended; `ModelError` if a language model cannot
+    be used.
     """
     for model_use in {job.setup.model_use for job in jobs}:
         if model_use is not None:
@@ -193,8 +194,8 @@ def open_fleet(
     machines: Machines | None, kind: OwnedKind, run: Run, tell: Tell
 ) -> AbstractContextManager[Dispatcher | None]:
     """A context that yields a dispatcher for all devices of a `kind` on the `machines` of a fleet; None if
-    `machines` is None. Leases, which say what request each device is working on, are recorded in `run`, the
-    record of a bench. `tell` is called with messages about devices."""
+    `machines` is None. `run` is the record of a bench. Leases, which say what request each device is working
+    on, are kept with it. `tell` is called with messages about devices."""
     if machines is None:
         return nullcontext()
     return machines.dispatcher(kind, leases_of(run), partial(_say, tell))
@@ -206,10 +207,10 @@ def _say(tell: Tell, words: str) -> None:
 
 
 class Judges:
-    """Opens the judges that jobs need, when they are first needed: one for each kind of device, and for each
-    GPU that an emulated one stands for. They judge over `line` (a connection to the process that owns the
-    devices) or, without it, in this process; they keep evaluations if the pool has `verdicts`. A context
-    manager that closes the judges it opened."""
+    """Opens the judges that jobs need, each when it is first needed. There is one for each kind of device,
+    and for an emulated device one for each GPU that it stands for. With `line`, a connection to the process
+    that owns the devices, that process judges; without it, this one does. Evaluations are kept if the pool
+    has `verdicts`. A context manager, which closes the judges at its end."""
 
     def __init__(self, pool: WorkerPool, line: PipeLine | None = None) -> None:
         self._pool = pool
@@ -224,8 +225,8 @@ class Judges:
         self._open.close()
 
     def of(self, job: Job) -> Judge:
-        """Returns the judge for this job. Several jobs may get the same judge: what it prepared for the task
-        of an earlier job is then freed."""
+        """Returns the judge for this job. Jobs for the same device share one. What the judge has prepared for
+        the task of an earlier job is freed first."""
         where = (job.setup.device, job.setup.gpu)
         judge: Any = self._known.get(where)
         if judge is None:

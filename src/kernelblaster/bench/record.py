@@ -50,17 +50,18 @@ class BenchPlan(Record):
 
 @dataclass(frozen=True)
 class Row:
-    """One planned search, that is one task with one seed: its result, and the final measurements of its best
-    candidate by the name of the baseline. One of these is "initial", the search's first candidate. No
-    measurements yet: empty."""
+    """One planned search: one task with one seed. `result` is what came of it. `measured` has the final
+    measurements of its best candidate by the name of the baseline, where "initial" is the search's first
+    candidate; empty if nothing was measured yet."""
 
     result: JobResult
     measured: dict[str, Measured]
 
     @property
     def speedups(self) -> dict[str, float | None]:
-        """The speedup over each baseline by its name, without "initial" (the search's first candidate) and
-        without baselines that do not run. None if the candidate was found not correct in that measurement."""
+        """The final speedups of the best candidate, by the name of the baseline. "initial" (the search's
+        first candidate) and baselines that do not run are not among them. None for a baseline against which
+        the candidate was found not correct."""
         return {
             name: one.speedup.estimate if one.speedup else None
             for name, one in self.measured.items()
@@ -99,10 +100,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Pace:
-    """Throughput of a bench's searches: `evaluations` candidates were judged in `seconds` of wall-clock time.
-    `busy` says for each kind of work ("evaluate", "profile", ...) for which fraction of the time the device
-    was occupied by it; the mean, if there are several devices. `ranking` says how often the emulator's timing
-    model put candidates in the order that measurement then showed."""
+    """Throughput of a bench's searches. `evaluations` candidates were judged in `seconds` of wall-clock time.
+    `busy` has for each kind of work ("evaluate", "profile", ...) the fraction of the time in which the device
+    did it; of several devices, the mean. `ranking` says how often the emulator's timing model put candidates
+    in the order that measurement then showed."""
 
     evaluations: int
     seconds: float

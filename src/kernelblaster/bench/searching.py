@@ -48,11 +48,11 @@ BROKEN = (DeviceLost, NoDevice, NoCompiler, Shortage, KnowledgeError, StoreError
 
 @dataclass(frozen=True)
 class News:
-    """A progress message about the job with the key `job`. By `kind`: "began", also when an earlier run is
-    continued, with its evaluations so far; "stepped": a candidate was tried; "says": `words` for a person;
-    "ended", with `result`. Two kinds are about no single job: "lost": a device or a process was lost; "busy":
-    for how many seconds a shared device did each kind of work since the last such message. Times are in
-    microseconds, None until something was timed."""
+    """A progress message about the job with the key `job`. Its `kind` says what happened. "began": the search
+    began or was continued, and has had `evaluations` so far. "stepped": a candidate was tried. "says":
+    `words` are for a person. "ended": with `result`. Two kinds are about no single job. "lost": a device or a
+    process was lost. "busy": for how many seconds a shared device did each kind of work since the last such
+    message. Times are in microseconds, None until something was timed."""
 
     kind: Literal["began", "stepped", "says", "ended", "lost", "busy"]
     job: str

@@ -1,7 +1,5 @@
-"""The ablation studies: which arms are compared, and what the paper claims.
-
-A new study, or a new arm of one, is a new entry here.
-"""
+"""The ablation studies: which arms are compared, and what the paper claims. To add a study, or an arm to one,
+add an entry to STUDIES here."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,9 +18,12 @@ LITTLE = 1.1  # a smaller factor between two arms counts as little
 class Arm:
     """One way to search, to be compared with others. `settings` are the fields of `Search` (the options of a
     search) that differ from the common setup. With `budget_each`, every rollout of a search may judge as many
-    candidates as a whole search of another arm. `start` is the knowledge base that it begins with: "empty",
-    the one that is shipped ("seed"), one trained on the first half of the tasks ("trained"), or the same for
-    another GPU ("trained elsewhere"); a strategy without memory ignores it."""
+    candidates as a whole search of another arm.
+
+    `start` is the knowledge base that it begins with. "empty": one that knows nothing. "seed": the one that
+    is shipped. "trained": one that learned from searches of half of the tasks. "trained elsewhere": the same,
+    on another GPU. A strategy without memory ignores it.
+    """
 
     name: str
     start: Start = "seed"

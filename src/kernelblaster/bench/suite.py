@@ -22,9 +22,9 @@ NUMBER = re.compile(r"(\d+)_")
 
 
 class Entry(Record):
-    """A task of a suite: its name, the path of its file, and the `group` (level or folder) that statistics
-    are made for. `number` is what the option `--problems` names it by: KernelBench's own number or, in other
-    suites, its place in the group."""
+    """A task of a suite. `path` is its file. `group` is the level or folder that it belongs to; statistics
+    are made for each group. `number` is its number in the option `--problems`: KernelBench's own, or in other
+    suites its place in the group."""
 
     name: str
     path: str
@@ -39,9 +39,10 @@ def entries_of(
     subset: int | None = None,
     seed: int = 0,
 ) -> list[Entry]:
-    """The tasks of these suites (a name, a folder, `kernelbench:PATH`), filtered: by KernelBench `levels`
-    (empty: all); by number (`problems`, such as `1-20,33`); to `subset` tasks of each group, drawn by the
-    seed. Raises BadTask if a name stands for two tasks or none is left."""
+    """The tasks of these suites; each is a name, a folder, or `kernelbench:PATH`. Three filters are applied.
+    `levels` are those of KernelBench to keep (empty: all). `problems` are the numbers to keep, such as
+    `1-20,33` (empty: all). `subset` is how many tasks of each group are kept, drawn by the seed (None: all).
+    Raises BadTask if a name stands for two tasks or none is left."""
     entries = [entry for suite in suites for entry in _numbered(_named(suite))]
     twice = {entry.name for entry in entries if sum(entry.name == other.name for other in entries) > 1}
     if twice:

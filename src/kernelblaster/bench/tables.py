@@ -24,9 +24,9 @@ class GroupSummary:
 
 
 def baselines_of(plan: BenchPlan) -> list[str]:
-    """Returns the names of what this bench's speedups are over, in the order of the tables' columns: "best"
-    (for each task its fastest baseline) if there are several baselines, the baselines, and "initial" (the
-    search's first candidate)."""
+    """Returns the columns of this bench's tables, as names of what speedups are over. "best" comes first if
+    there are several baselines: for each task the fastest one. The baselines follow, then "initial", the
+    search's first candidate."""
     return [*([BEST] if len(plan.baselines) > 1 else []), *plan.baselines, INITIAL]
 
 

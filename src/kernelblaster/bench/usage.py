@@ -16,9 +16,9 @@ START = "(start)"  # stands for what is applied before the first technique
 
 @dataclass
 class Uses:
-    """Counts of attempts, for example at one technique. `paid`: a gain of more than 1 % (a log speedup above
-    PAID). `idle`: correct, without such a gain. `failures`: all others, by the kind of failure. `speedups`
-    are those of the correct attempts."""
+    """Counts of attempts, for example at one technique. `paid` is how many gained more than 1 % (a log
+    speedup above PAID), `idle` how many were correct without such a gain. `failures` counts all others by the
+    kind of failure. `speedups` are those of the correct attempts."""
 
     paid: int = 0
     idle: int = 0
@@ -63,10 +63,11 @@ class Uses:
 
 @dataclass(frozen=True)
 class Transition:
-    """What came of applying `technique` directly after the technique `before` (START: as the first one).
-    `paid` is the fraction of these `attempts` that gained more than 1 %; `median_speedup` is the median over
-    those that gave a correct candidate. `median_anywhere` is the median over all uses of `technique`,
-    whatever came before. A median is None if no candidate was correct."""
+    """What came of applying `technique` directly after the technique `before`; `before` is START if it was
+    the first one. `attempts` is how often that was tried. `paid` is the fraction of the attempts (0 to 1)
+    that gained more than 1 %. `median_speedup` is over the attempts that gave a correct candidate.
+    `median_anywhere` is the same over all uses of `technique`, whatever came before. A median is None if no
+    candidate was correct."""
 
     before: str
     technique: str
@@ -113,9 +114,9 @@ class TechniqueUsage:
 
 
 def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
-    """Statistics from the steps that were tried for each task. A step whose failure says nothing of its
-    technique (the device could not judge it) is ignored; the same technique between the same two candidates
-    counts once, even if several rollouts (chains of steps) tried it."""
+    """Statistics from the steps that were tried; `steps` has them by task. A step whose failure says nothing
+    of its technique (the device could not judge it) is ignored. If several rollouts (walks of one search)
+    applied the same technique between the same two candidates, it counts once."""
     techniques: defaultdict[str, Uses] = defaultdict(Uses)
     states: defaultdict[str, Uses] = defaultdict(Uses)
     pairs: defaultdict[tuple[str, str], Uses] = defaultdict(Uses)

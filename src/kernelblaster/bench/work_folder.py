@@ -11,9 +11,9 @@ from kernelblaster.store.run import Run, SharedRuns, begin_run, holds_run
 
 
 class WorkFolder:
-    """An open bench or ablation in its folder, whose progress is recorded in an event log of the same form as
-    that of a run. One process at a time may write; others may read. `kind` is the name under which the log's
-    first event has the plan: "plan" for a bench, "ablation" for an ablation. `title` is for messages. Raises
+    """An open bench or ablation in its folder. Its progress is recorded in an event log, of the same form as
+    that of a run. One process at a time may write; others may read. The log's first event has the plan under
+    the name `kind`: "plan" for a bench, "ablation" for an ablation. `title` is for messages. Raises
     KernelBlasterError if the folder holds something else, StoreError if another process is writing."""
 
     def __init__(self, folder: Path, kind: str, title: str, *, writing: bool) -> None:
@@ -57,8 +57,9 @@ class WorkFolder:
 
 
 def create_work(folder: Path, kind: str, plan: dict[str, Any], store: str | None = None) -> None:
-    """Create the folder with an event log whose first event has the plan under `kind`; with `store`, the log
-    is in a shared store."""
+    """Creates the folder of a new bench or ablation, with an event log. The log's first event has `plan`
+    under the name `kind` ("plan" or "ablation"). `store` is the URL of a shared store to keep the log in;
+    None: it is in the folder."""
     begin_run(folder, kept=None if store is None else SharedRuns(store), **{kind: plan}).close()
 
 

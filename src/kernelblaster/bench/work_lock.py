@@ -1,5 +1,6 @@
-"""The lock of a bench folder. All processes that work on the bench hold it together. So a new command can
-wait until all processes of a command that was killed have ended."""
+"""The lock of a bench folder. All processes that work on the bench hold it together, the main one and its
+workers. After a command was killed, its workers may live a little longer; the next command waits for the lock
+until they have ended."""
 
 import fcntl
 import os
@@ -46,8 +47,8 @@ def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
 @contextmanager
 def share_work_lock(folder: Path) -> Iterator[None]:
     """A context in which this worker process holds the lock of a bench's `folder`, together with its main
-    process. If the main process ends, this one is ended at once; also if it had ended before, as another
-    command may have begun."""
+    process. From its begin on, this process is killed when the main process ends. If that has ended already,
+    this process ends at once, since another command may be at work by now."""
     with _opened(folder) as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         die_with_parent()

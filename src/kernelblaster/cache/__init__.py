@@ -1,6 +1,6 @@
-"""The cache: folders of results (compiled code, builds, emulator objects) named by a hash of all that they
-depend on, which many processes may fill at once. Everything in it can be recomputed, so a damaged result
-counts as missing."""
+"""The cache: folders of results, like compiled code. A result's folder is named by a hash of all that the
+result depends on. Many processes may use the cache at once. Everything in it can be recomputed, so a damaged
+result counts as missing."""
 
 import contextlib
 import fcntl
@@ -34,9 +34,9 @@ def entry(kind: str, digest: str) -> Path:
 
 def is_stored(target: Path) -> bool:
     """True if the result in the folder `target` (from `entry`) exists and is intact; it is then marked as
-    used now, for eviction. A damaged result is deleted, so that it will be made again. A confined process
-    neither marks nor deletes parts that this program has built of itself, which it may not change. Raises
-    Shortage if deleting fails."""
+    used now, so that it is not evicted soon. A damaged result is deleted, so that it will be made again.
+    Parts that KernelBlaster has built of itself are neither marked nor deleted by a confined process, which
+    may not change them. Raises Shortage if deleting fails."""
     if not target.is_dir():
         return False
     if settings().confined and target.parts[-3] in OWN:
@@ -52,9 +52,9 @@ def is_stored(target: Path) -> bool:
 
 
 def temporary(kind: str = "") -> Scratch:
-    """A new temporary folder in the cache (in the folder of results of `kind`, if given), to be used as a
-    context, at whose end it is deleted. If this process is killed before, the next `sweep_cache` deletes it.
-    Raises Shortage if the cache cannot be written."""
+    """A new temporary folder in the cache, to be used as a context; it is deleted at the end. With `kind`, it
+    lies in the folder of results of that kind. If this process is killed before the end, the next
+    `sweep_cache` deletes the folder. Raises Shortage if the cache cannot be written."""
     parent = settings().results / kind if kind else settings().cache
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -65,8 +65,8 @@ def temporary(kind: str = "") -> Scratch:
 
 @contextlib.contextmanager
 def afresh(kind: str) -> Iterator[None]:
-    """A context in which this process keeps results of `kind` in a temporary folder instead of the cache: it
-    finds none of the results that were made before, and those that it makes are deleted at the end."""
+    """A context in which this process keeps results of `kind` in a new temporary folder instead of the cache.
+    Results that were made before are not found in it. The folder is deleted at the end."""
     with temporary(kind) as path:
         _elsewhere[kind] = path
         try:
@@ -77,9 +77,9 @@ def afresh(kind: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(target: Path) -> Iterator[None]:
-    """A context that holds a lock on the result `target`, which only one process has at a time, so that a
-    costly result is computed once: check `is_stored` inside it. Waits for the lock without a limit. Raises
-    Shortage if the lock file cannot be made."""
+    """A context that holds the lock of the result `target`; only one process at a time has it. Use it so that
+    a costly result is computed once: inside, check `is_stored` again before computing. Waits for the lock
+    without a limit. Raises Shortage if the lock file cannot be made."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         file = (target.parent / f".{target.name}.lock").open("a")
@@ -118,9 +118,9 @@ def filling(target: Path) -> Iterator[Path]:
 
 
 def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
-    """The path of a file that `find()` checks or makes. In this process, the path is remembered by `kind` and
-    `about` (everything that the file depends on), so `find` is called at the first time, and again only if
-    the file is gone."""
+    """The path of a file that `find()` checks or makes. The first call with this `kind` and `about`
+    (everything that the file depends on) calls `find`. Later calls in this process return the same path, and
+    call `find` again only if the file is gone."""
     key = (entry(kind, ""), *about)
     path = _known_files.get(key)
     if path is None or not path.is_file():

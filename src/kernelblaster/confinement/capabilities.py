@@ -33,9 +33,10 @@ class _Sets(ctypes.Structure):
 
 
 def give_up(*, tools: bool) -> None:
-    """Give up Linux capabilities (single rights of root) in this process and in whatever it starts, except
-    the seven (KEPT) with which the sandbox of candidates is set up; `tools` also keeps those that NVIDIA's
-    profiling tools need. Does nothing if the process has none. Raises OSError if the kernel refuses."""
+    """Gives up Linux capabilities (single rights of root) in this process and in whatever it starts. Seven
+    are kept (KEPT), with which the sandbox of candidates is set up. With `tools`, those that NVIDIA's
+    profiling tools need are kept, too. Does nothing if the process has no capabilities. Raises OSError if the
+    kernel refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     kept = {*KEPT, *(FOR_TOOLS if tools else ())}
     header, sets = _Header(VERSION_3, 0), (_Sets * 2)()

@@ -61,8 +61,8 @@ def limits() -> str:
 def confine(needs: Needs, *, partly: bool = False) -> None:
     """Confines this process and all that it will start, for good: they can use only what `needs` names and
     the system's own parts (docs/security.md). Raises KernelBlasterError if the process has more than one
-    thread, or if the system lacks Landlock or seccomp. With `partly`, a system that lacks these confines as
-    far as it can instead."""
+    thread. Raises it also if the system lacks Landlock or seccomp; with `partly`, the process is then
+    confined by what the system has."""
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
         raise KernelBlasterError(

@@ -21,8 +21,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileAccess(IntFlag):
-    """Rights on files and folders that Landlock can grant, as flags with the kernel's values, and the
-    combinations of these that are granted here."""
+    """Rights on files and folders, as flags with the values that Linux gives them. The last four (READ, RUN,
+    USE_DEVICE, FILL) are combinations for uses here."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1

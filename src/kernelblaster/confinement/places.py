@@ -48,9 +48,9 @@ TASK_LIKE = (".py", ".cu", ".cuh", ".h", ".pt2")
 
 
 def grant_system(rules: Ruleset, *, gpu: bool) -> None:
-    """Grant in `rules` what PyTorch, the compilers and this program read, and devices without content
-    (/dev/null, /dev/urandom). With `gpu`, also NVIDIA's devices, all of /proc (the driver looks at each
-    process of its own) and /dev/shm."""
+    """Grants in `rules` reading what PyTorch, the compilers and KernelBlaster read, and using devices without
+    content (/dev/null, /dev/urandom). With `gpu`, also NVIDIA's devices, /dev/shm, and all of /proc, since
+    the driver looks at each process of its own."""
     rules.grant(PROGRAMS, FileAccess.RUN)
     rules.grant((Path("/etc", name) for name in CONFIGURATION), FileAccess.READ)
     rules.grant((Path("/proc", name) for name in ABOUT_KERNEL), FileAccess.READ)

@@ -1,7 +1,7 @@
-"""Starts NVIDIA's tools (ncu, compute-sanitizer) for a confined process: they talk to the profiled program
-over sockets, which a process that runs the code of task files may not connect. A small process, confined to
-the same files but without the filter of system calls, starts them; it starts nothing else, and checks their
-options."""
+"""Starts NVIDIA's tools (ncu, compute-sanitizer) for a confined process. These tools talk to the profiled
+program over sockets, which a process that runs the code of task files may not connect. So a small process
+starts them: the starter, confined to the same files but without the filter of system calls. It starts nothing
+else, and checks the tools' options."""
 
 import json
 import os
@@ -66,9 +66,9 @@ class StartedTool:
 
 def begin_starting(programs: Sequence[Path]) -> None:
     """Forks the starter, a small process that will start NVIDIA's tools for this process and ends with it.
-    Call it when file access is confined already and before the filter of system calls is installed.
-    `programs` are folders with executables of this program (the players that a tool may be run on), which the
-    code of task files cannot change."""
+    Call it after file access was confined, and before the filter of system calls is installed. `programs` are
+    the folders with the players, the only programs on which the starter runs a tool; the code of task files
+    cannot change them."""
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent = os.getpid()
     if os.fork() == 0:
@@ -79,9 +79,10 @@ def begin_starting(programs: Sequence[Path]) -> None:
 
 
 def start_tool(command: Sequence[str], folder: Path, output: int) -> "StartedTool | subprocess.Popen[bytes]":
-    """Start ncu or compute-sanitizer on one of this program's players (executables that replay a candidate's
-    launches): `command` is the tool, its options, the player and its arguments; `folder` is for temporary
-    files, `output` a descriptor for what is printed. Raises DeviceLost if it cannot be started."""
+    """Starts ncu or compute-sanitizer on a player, an executable of KernelBlaster that replays a candidate's
+    launches. `command` is the whole command line: the tool, its options, the player and its arguments.
+    `folder` is for temporary files, `output` a file descriptor for what is printed. Raises DeviceLost if the
+    tool cannot be started."""
     if not settings().confined:
         return _start(command, folder, output)
     if _started.line is None:

@@ -1,6 +1,6 @@
 """Migrations of databases with Alembic, from one revision (schema version) to the next. Each set of tables
-has a folder with its revisions, and a database table of its own in which the database records which revision
-it has, so that several sets can share a database."""
+has a folder with its revisions. The revision that a database has is recorded in the database itself, in a
+table for each set; so several sets can share a database."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,10 +1,10 @@
 """GPU memory for the judge's arena (the tensors that candidates work on), which other processes can map at
 addresses of their choice.
 
-Each slot, the memory of one tensor, is a physical allocation (`cuMemCreate`) with a file descriptor, which is
+Each tensor has a slot: a physical allocation (`cuMemCreate`) with a file descriptor. The descriptors are
 passed over a local socket to the players, the processes that replay launches. The judge maps all slots
-contiguously and writable; a player maps each at the address that the call's layout gives, read-only unless it
-is an output.
+contiguously and writable. A player maps each slot at the address that the call's layout gives, read-only
+unless it is an output's.
 """
 
 import contextlib

@@ -2,8 +2,9 @@
 devices: a GPU, and the PTX machine, which emulates one.
 
 A device owns an `Arena`: memory that the judge sees as a torch tensor and that a candidate's kernels work on.
-A `Runner` records which launches a candidate's host code makes, in a process without a GPU, and replays them
-in another process, the player, which holds nothing of the candidate but its device code.
+A `Runner` has one candidate loaded. It runs the candidate's host code in a process without a GPU, to record
+which launches it makes. Another process, the player, replays these launches on the device; it holds nothing
+of the candidate but its device code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -81,10 +82,10 @@ class LaunchedWork:
 
 @dataclass(frozen=True)
 class CallReport:
-    """The result of one call of a candidate. `error` is CUDA's error, empty if none; `violations` are
-    breaches of the rules for candidates, in words; `live_bytes` is scratch memory (cudaMallocAsync) that was
-    not freed, `leaks` describes it by allocation. `work` is what was launched, in order. `findings` are
-    faults in words, from a device that checks every access; empty on a GPU."""
+    """What one call of a candidate did. `error` is CUDA's error in words, empty if none. `violations` are
+    breaches of the rules for candidates, in words. `work` is what was launched, in order. `live_bytes` is how
+    much scratch memory (cudaMallocAsync) was not freed; `leaks` has a sentence for each such allocation.
+    `findings` are faults in words, found by a device that checks every access; empty on a GPU."""
 
     error: str
     violations: tuple[str, ...]
@@ -172,16 +173,16 @@ class Runner(Protocol):
         ...
 
     def record(self, calls: "Sequence[Sequence[Argument]]") -> None:
-        """Records the launches of all these calls (each a list of arguments) together, before they are
-        needed. It need not be called: `call`, `time` and `again` record what is missing, but one call at a
-        time, which is slower."""
+        """Records the launches of all these calls (each a list of arguments) at once, before they are needed.
+        Calling this is optional and saves time: `call`, `time` and `again` record what is missing one call at
+        a time."""
         ...
 
     def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
-        """Executes the host code of one call instruction by instruction, in two processes that differ in
-        their addresses only, and reports whether it computes or decides anything by addresses (its own or
-        those of tensors). Before that, each process makes `earlier` calls with the same arguments, which are
-        not watched."""
+        """Checks the host code of one call for the use of addresses, instruction by instruction. The call is
+        executed in two processes that differ in their addresses only. Returns whether the host code computes
+        or decides anything by addresses, its own or those of tensors. Before the call, each process makes
+        `earlier` calls with the same arguments, which are not watched."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:
@@ -197,12 +198,11 @@ class Runner(Protocol):
         kept: bool = False,
         limit_s: float | None = None,
     ) -> CallReport:
-        """Run one call and report what it did. `scratch_poison` is the byte that scratch memory is filled
-        with before, so that reads of uninitialized or freed memory show in the results; with -1 the device
+        """Runs one call and reports what it did. `scratch_poison` is the byte that scratch memory is filled
+        with before, so that reads of uninitialized or freed memory show in the results; -1: the device
         chooses one. With `accounting`, the duration of every launch is reported. With `kept`, `__device__`
-        variables have the values that the last call left in them; otherwise they may have been reset to their
-        initial values. CandidateHung is raised after `limit_s` seconds; if that is None, after the usual
-        limit of a call."""
+        variables keep the values that the last call left in them; otherwise they may have been reset. Raises
+        CandidateHung after `limit_s` seconds; None: after the usual limit of a call."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
@@ -210,7 +210,8 @@ class Runner(Protocol):
         ...
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
-        """Times `count` calls with the same arguments, one right after the other, so with warm caches."""
+        """Times `count` calls with the same arguments, one right after the other, and returns the time of all
+        together. Caches are warm from the second call on."""
         ...
 
     def close(self) -> None: ...
@@ -288,8 +289,8 @@ class Device(Protocol):
         ...
 
     def findings(self, job: "ProfileJob") -> list[str]:
-        """What compute-sanitizer or the emulator finds wrong in one call (memory errors, races), one line
-        each; empty if nothing."""
+        """Checks one call of a candidate for memory errors and races, by compute-sanitizer or by the
+        emulator. Returns one line for each error; empty if there are none."""
         ...
 
     def close(self) -> None: ...
@@ -301,10 +302,10 @@ class ProfileJob:
     pointers into the arena. `workload` is a name to record. `depth` ("quick", "usual" or "detailed") says how
     much is collected. `limit_s` is the time allowed in seconds, not counting the start of the profiler.
 
-    The other two fields are for a modelled device, which runs only some blocks of a launch. With `shift`, it
-    runs fewer blocks than usual, moved by this fraction (0 to 1) of the grid; None for the usual ones. With
-    `model_limit_s`, CandidateHung is raised if the call takes more seconds; None for the usual limit of a
-    call.
+    Two fields are for a modelled device, which runs only some blocks of a launch. `shift` (0 to 1) chooses
+    others than usual: it moves the blocks by this fraction of the grid, and fewer are run; None: the usual
+    ones. `model_limit_s` is the most seconds that modelling the call may take, after which CandidateHung is
+    raised; None: the usual limit of a call.
     """
 
     binary: Path

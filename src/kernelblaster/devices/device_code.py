@@ -69,7 +69,7 @@ def resources_in(folder: Path) -> dict[str, Resources]:
 
 def parse(text: str, resources: Mapping[str, Resources] | None = None) -> DeviceCode:
     """The kernels and global variables that a PTX text declares. `resources` are ptxas' reports by mangled
-    name; where a kernel has one, its registers limit `max_threads`."""
+    name. The number of registers in a kernel's report limits its `max_threads`."""
     known = resources or {}
     kernels = {}
     entries = list(ENTRY.finditer(text))

@@ -163,12 +163,15 @@ class EmulatedDevice:
 
 
 class EmulatedRunner(ReplayRunner):
-    """A candidate loaded in the PTX machine, the emulator. Three functions are given: `model(arguments)`
-    returns the modelled profile of a call, from which times are taken; `resident(launch)` says how many
-    clusters (or blocks, where there are none) of a launch the GPU runs at once; `answer(question)` answers a
-    question that host code asks about the GPU. After a call, `doubtful` is True if some volatile or relaxed
-    read might have returned an older value on real hardware, `exhausted` if the call was ended because it
-    took more work than `Draws.most_work`."""
+    """A candidate loaded in the PTX machine, the emulator. It is given three functions. `model(arguments)`
+    returns the modelled profile of a call, from which times are taken. `resident(launch)` says how many
+    clusters of a launch the GPU runs at once (blocks, if the launch has no clusters). `answer(question)`
+    answers a question that host code asks about the GPU.
+
+    Two attributes describe the last call. `doubtful`: some volatile or relaxed read might have returned an
+    older value on real hardware. `exhausted`: the call was ended because it took more work than
+    `Draws.most_work`.
+    """
 
     doubtful = False
     exhausted = False
@@ -191,9 +194,10 @@ class EmulatedRunner(ReplayRunner):
         self._restored = False
 
     def draw(self, draws: Draws, *, restored: bool = False) -> None:
-        """Sets how the emulator behaves in later calls where hardware leaves it open, by the fields of
-        `draws`. The SM and warp counts in `draws` are ignored: those of the GPU that the device stands for
-        are used. With `restored`, global variables are reset to their initial values before every call."""
+        """Sets how the emulator behaves in later calls, by the fields of `draws`: its random choices, where
+        hardware leaves something open, and its limits. The SM and warp counts in `draws` are ignored; those
+        of the device's GPU are used. With `restored`, global variables are reset to their initial values
+        before every call."""
         known = self._candidate.gpu.attributes
         drawn = replace(draws, multiprocessors=known[16], warp_slots=known[39] // WARP)
         self.ask(" ".join(["draws", *(str(word) for word in drawn.words)]))
@@ -201,9 +205,9 @@ class EmulatedRunner(ReplayRunner):
 
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
         """Sends a command to the emulating process and returns its answer. The time limit is `limit_s`
-        seconds; if that is None, six times (PATIENCE) the usual limit of a call. Raises NotEmulated if the
-        emulator lacks an instruction and found no error in the launch before; DeviceLost if the emulator
-        itself fails; CandidateDied or CandidateHung."""
+        seconds; None: six times (PATIENCE) the usual limit of a call. Raises NotEmulated if the emulator
+        lacks an instruction, unless it has found an error in the same call, which is then in the answer.
+        Raises DeviceLost if the emulator itself fails; CandidateDied or CandidateHung."""
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)
@@ -221,9 +225,9 @@ class EmulatedRunner(ReplayRunner):
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
         """Prepares a call in the emulating process, if that was not done before: sends its launch list (the
-        recorded launches and copies, as lines), maps its tensors, and tells how many blocks of each launch
-        run at once. Returns the number by which later commands name the call. With `alone`, all other calls
-        are unmapped."""
+        recorded launches and copies, as lines), maps the memory of its tensors, and tells how many blocks of
+        each launch run at once. Returns the number by which later commands name the call. With `alone`, the
+        memory of all other calls is unmapped first."""
         number = super().mapped(arguments, alone=alone)
         if number > self._numbered:
             self._numbered = number
@@ -237,9 +241,9 @@ class EmulatedRunner(ReplayRunner):
         return 1 if self._restored else super()._coin()
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """Makes the report of a call from its launch list (what its host code asked for) and the emulator's
-        `answer`: with the counters of each launch, with findings as lines of text, and with device-side
-        malloc that was not freed as a leak."""
+        """Makes the report of a call. `launches` is what its host code asked for, `answer` is the emulator's.
+        The report has the counters of each launch, findings as lines of text, and as leaks what device-side
+        malloc allocated and nothing freed."""
         report = super().report(launches, answer)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         findings = [finding for one in reports for finding in one.get("findings", [])]
@@ -273,8 +277,8 @@ class EmulatedRunner(ReplayRunner):
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """Runs one call and models its time: every time in the report is the sum of the modelled durations of
-        its kernels, copies and fills in us, except `flush_us`, which is 0."""
+        """Runs one call and models its time: the sum of the modelled durations of its kernels, copies and
+        fills in us. All times in the report are equal to it, except `flush_us`, which is 0."""
         called = self.call(arguments, scratch_poison=-1, accounting=True)
         total_us = sum(work.duration_us or 0.0 for work in called.work)
         return TimeReport(called, total_us, total_us, total_us, total_us, flush_us=0.0)

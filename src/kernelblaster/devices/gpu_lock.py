@@ -34,9 +34,9 @@ def lock_gpu(uuid: str, tell: Callable[[str], None]) -> "IO[str] | socket.socket
 
 
 def locked_file(uuid: str, tell: Callable[[str], None]) -> IO[str]:
-    """The lock file of the GPU with this UUID, open and locked; closing it unlocks. Waits while another
-    process has it, after `tell` was called once with a text. Raises KernelBlasterError if `uuid` is malformed
-    or the file cannot be used."""
+    """Opens and locks the lock file of the GPU with this UUID, and returns it; closing it unlocks. While
+    another process has the lock, calls `tell` once with a text and waits. Raises KernelBlasterError if `uuid`
+    is malformed or the file cannot be used."""
     if not UUID.fullmatch(uuid):
         raise KernelBlasterError(f"{uuid!r} is no GPU.")
     file = _opened(Path(tempfile.gettempdir()) / f"kernelblaster-{uuid}.lock")

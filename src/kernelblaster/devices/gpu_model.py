@@ -1,10 +1,10 @@
 """The timing model: computes the time of a launch on a GPU from what the PTX machine, the emulator, counted
 on some of its blocks.
 
-The time of a launch is the largest of three bounds: its device memory traffic, its L2 traffic, and the SMs.
-The bound of an SM is its busiest pipe, or the latency of a block's dependent instructions divided by the
-number of resident blocks that hide it. Where bounds are close to each other, the time is a little more than
-the largest.
+Several bounds on the time are computed: by device memory traffic, by L2 traffic and atomics, by the start of
+blocks, and by the SMs. The bound of an SM is its busiest pipe, or the latency of a block's dependent
+instructions divided by the number of resident blocks that hide it. The time of a launch is the largest bound,
+a little more if others are close to it, and a constant for the launch.
 """
 
 import tomllib
@@ -40,11 +40,11 @@ CARVE_OUTS_KB = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 
 
 class Architecture(Record):
-    """What the timing model knows of one SM of an architecture; the values are in architectures.toml. From
-    `fp32` to `memory`: how many lanes per clock the units for these instructions execute (`multiply`: of
-    integers, `memory`: loads and stores). `tensor`: half-precision multiply-adds per clock, of which mma.sync
-    reaches the fraction `mma_share`. `l1_kb`: KiB of L1 and shared memory together. `l2_bytes`: bytes per
-    clock from L2. The latencies are in clock cycles."""
+    """What the timing model knows of one SM of an architecture; the values are in architectures.toml. The
+    fields from `fp32` to `memory` are about kinds of instructions: how many lanes their units execute per
+    clock. (`multiply` is of integers, `memory` are loads and stores.) `tensor` is half-precision
+    multiply-adds per clock; mma.sync reaches the fraction `mma_share` of it. `l1_kb` is KiB of L1 and shared
+    memory together, `l2_bytes` bytes per clock from L2. The latencies are in clock cycles."""
 
     fp32: float
     integer: float
@@ -112,9 +112,9 @@ def model_values(
     spec: GpuSpec, residency: Residency, most_blocks: int, most_instructions: int, sampled: SampledBlocks
 ) -> list[float]:
     """The numbers that the emulator needs to run some blocks of a launch for the timing model of the GPU
-    `spec`, in the order of `Model` in ptx/native/timing.h. At most `most_blocks` blocks are run, chosen by
-    `sampled`, and none is begun after `most_instructions` warp instructions; `residency` says how many are
-    resident at once."""
+    `spec`, in the order of `Model` in ptx/native/timing.h. `sampled` says which blocks are run: at most
+    `most_blocks`, and none is begun after `most_instructions` warp instructions in all. `residency` says how
+    many blocks the GPU runs at once."""
     a = architecture_of(spec)
     return [
         residency.l1_bytes,
@@ -153,8 +153,8 @@ def kernel_time(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any]
 ) -> KernelTime:
     """The modelled time of a launch on the GPU `spec`. `work` describes the launch by its "grid", "block" and
-    "shared_bytes" (dynamic shared memory), `resources` is ptxas' report on the kernel, and `report` has the
-    "costs" and "counts" that the emulator found on a sample of its blocks."""
+    "shared_bytes" (dynamic shared memory). `resources` is ptxas' report on the kernel. `report` is the
+    emulator's, on some of the launch's blocks: its "costs" and "counts"."""
     a = architecture_of(spec)
     costs, counts = report["costs"], report["counts"]
     residency = residency_of(spec, work, resources)

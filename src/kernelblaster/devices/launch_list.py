@@ -2,8 +2,8 @@
 allocations), as data in stream order.
 
 They come from a process that runs untrusted code, so the form of every line is checked before it is used
-(native/recording.h defines the lines). A list that passes is safe to replay: the player, the process that
-does so, can only touch memory that is mapped for the call.
+(native/recording.h defines the lines). A list that passes is safe to replay. The process that replays it, the
+player, can only touch memory that is mapped for the call.
 """
 
 import re
@@ -60,10 +60,10 @@ class RecordedLaunch:
 @dataclass(frozen=True)
 class LaunchList:
     """What one call of a candidate's host code asked of the GPU. `operations` are the lines to replay, in
-    stream order. `errors` are the errors that CUDA calls returned; `violations` are breaches of the rules for
-    candidates, in words. If the host code asked a `question` about the GPU whose answer was not known, the
-    list ends there, and the call is to be recorded again with the answer; otherwise it is None. `unloadable`:
-    why the shared object could not be loaded; None if it could."""
+    stream order. `errors` are the errors that CUDA calls returned. `violations` are breaches of the rules for
+    candidates, in words. `question` is something that the host code asked about the GPU and that was not
+    known: the list ends there, and the call must be recorded again with the answer. It is None if the list is
+    complete. `unloadable` says why the shared object could not be loaded; None if it could."""
 
     operations: tuple[str, ...]
     errors: tuple[str, ...] = ()
@@ -126,9 +126,9 @@ class LaunchList:
         return replace(self, operations=tuple(line(op) for op in self.operations))
 
     def outside(self, ranges: Sequence[tuple[int, int]]) -> list[str]:
-        """A sentence for each fill or copy that touches memory outside of what a call may use: the address
-        ranges (begin, end) that are given, and the scratch memory that the call itself allocated. Empty if
-        there is none."""
+        """Checks the list's fills and copies. A call may touch the address ranges (begin, end) in `ranges`,
+        and scratch memory that it allocated itself. Returns a sentence for each fill or copy that touches
+        anything else; empty if none does."""
         known = [*ranges, *((a, a + size) for a, size in self.scratch.items())]
 
         def held(begin: int, size: int) -> bool:

@@ -18,8 +18,9 @@ def kernel_profile(
     spec: GpuSpec, work: Mapping[str, Any], resources: Resources, report: Mapping[str, Any], time: KernelTime
 ) -> KernelProfile:
     """The profile of one modelled launch, with Nsight Compute's metric names. `work` describes the launch by
-    its "name", "grid", "block" and "shared_bytes"; `resources` is ptxas' report on the kernel; `report` has
-    the emulator's counters of the blocks that were run, `time` is what `kernel_time` made of them."""
+    its "name", "grid", "block" and "shared_bytes". `resources` is ptxas' report on the kernel. `report` has
+    the emulator's counters of the blocks that were run. `time` is the result of `kernel_time` for this
+    launch."""
     values = (*_speed(spec, time), *_counters(work, report, time), *_launch(spec, work, resources, time))
     metrics = tuple(
         Metric(name=name, unit=unit, value=float(value), tier="modelled", section=section)

@@ -1,6 +1,6 @@
-"""Builds this program's native executables with nvcc; afterwards they come from the cache: the recorder (runs
-a candidate's host code and records its launches) and the two players, which replay them on a GPU or on the
-emulator."""
+"""Builds KernelBlaster's own executables with nvcc; afterwards they come from the cache. These are the
+recorder, which runs a candidate's host code and records its launches, and two players, which replay them on a
+GPU or on the emulator."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -53,8 +53,9 @@ class CallToRecord:
 
     @property
     def text(self) -> str:
-        """This call as one line of text, in which the recorder's executable reads it: the addresses, then for
-        each call of `before`, and last for this one, how often it is made and its arguments."""
+        """This call as one line of text, the form in which the recorder's executable reads it. First come the
+        fields from `scratch` to `filling`, as numbers. Then come the calls of `before` and at last this call,
+        each as: how often it is made, the number of its arguments, the arguments."""
         words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]
@@ -112,8 +113,8 @@ class Recorder:
 
     @property
     def remark(self) -> str:
-        """What is added to the device's name in reports: a remark that host code runs unconfined, if the user
-        allowed that (--unsafe) and this system cannot confine it; otherwise an empty string."""
+        """A remark to add to the device's name in reports: that host code runs unconfined. Empty unless the
+        user allowed that (--unsafe) and this system cannot confine it."""
         return ", host code not confined" if settings().unsafe and self.gaps() else ""
 
     def record(
@@ -121,9 +122,9 @@ class Recorder:
     ) -> "list[LaunchList | CandidateDied | CandidateHung]":
         """Runs the candidate's host code once for each of `calls` and writes down its launches, without
         executing them. Each call has a process of its own and at most `limit_s` seconds; all calls together
-        have `all_s`. Returns for each call its launch list, or the exception that says how its process ended.
-        After a failure, the remaining calls may be skipped; they get the same exception. Raises NoDevice
-        where host code cannot be confined, DeviceLost if the recorder itself fails."""
+        have at most `all_s`. Returns for each call its launch list, or the exception that says how its
+        process ended. After a failure, the remaining calls may be left out; the same exception stands for
+        them. Raises NoDevice where host code cannot be confined, DeviceLost if the recorder itself fails."""
         process = self._confining()
         rounds = -(-len(calls) // 2)  # at least two run side by side
         deadline = time.monotonic() + min(limit_s * rounds + MARGIN_S, all_s)
@@ -152,7 +153,7 @@ class Recorder:
         limit_s: float,
     ) -> SteppedCall:
         """Executes one call of the candidate's host code instruction by instruction, in two processes that
-        are loaded at different addresses (native/stepping.h): `call` in one, `moved` in the other, which is
+        are loaded at different addresses (native/stepping.h). One process makes `call`, the other `moved`:
         the same call with all tensors `away` bytes further on. `seed` (64 bits) draws where in its page the
         stack begins. If it takes more than `limit_s` seconds, the result has a finding that says so. Raises
         NoDevice and DeviceLost as `record` does."""

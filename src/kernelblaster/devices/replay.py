@@ -1,5 +1,5 @@
-"""Runs a candidate on a device: records the launches that its host code makes, and has a player, a process
-that holds only its device code, replay them."""
+"""Runs a candidate on a device. A recorder runs its host code and records the launches that this makes. A
+player, which is a process that holds only the device code, replays them."""
 
 import random
 import secrets
@@ -55,10 +55,10 @@ class _Mapped:
 
 
 class ReplayRunner:
-    """Implements `Runner` for both kinds of device: `recorder` records the launches of host code, `player`
-    replays them. `binary` is the candidate's shared object, `gpu` what its host code is told when it queries
-    the GPU. `answer` answers a question about the GPU that is not in `gpu` (the text of
-    `LaunchList.question`) with a number. `limit_s` is the time limit of one command to the player in
+    """Implements `Runner` for both kinds of device. `recorder` records the launches of host code, `player`
+    replays them. `binary` is the candidate's shared object. When its host code queries the GPU, it is told
+    the properties `gpu`. For anything else that it asks, `answer` gets the question as text
+    (`LaunchList.question`) and returns a number. `limit_s` is the time limit of one command to the player in
     seconds."""
 
     def __init__(
@@ -301,9 +301,9 @@ class ReplayRunner:
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
         """Prepares a call in the player (the process that replays launches), if that was not done before:
-        maps its tensors and sends its launch list (the recorded launches and copies, as lines). Returns the
-        number by which later commands name the call. With `alone`, all other calls are unmapped, so that a
-        stray access to their memory faults."""
+        maps the memory of its tensors, and sends its launch list (the recorded launches and copies, as
+        lines). Returns the number by which later commands name the call. With `alone`, the memory of all
+        other calls is unmapped first, so that a stray access to it faults."""
         key = _key(arguments)
         for other in [k for k in self._mapped if alone and k != key]:
             self.ask(f"drop {self._mapped.pop(other).number}")
@@ -346,14 +346,14 @@ class ReplayRunner:
         return [self._mapping(pointer) for pointer in pointers] + scratch
 
     def drop_all(self) -> None:
-        """Unmap all calls, so that another candidate may use the same player, the process that replays
-        launches."""
+        """Has the player (the process that replays launches) forget all calls and unmap their memory, so that
+        it can serve another candidate."""
         while self._mapped:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """Makes the report of a call from its launch list (what its host code asked for) and `answer`, the
-        player's answer to the command that replayed it; `answer` is {} if the call was not replayed."""
+        """Makes the report of a call. `launches` is what its host code asked for. `answer` is the player's,
+        to the command that replayed the call; {} if it was not replayed."""
         kept = launches.kept_scratch
         return CallReport(
             error=launches.errors[0] if launches.errors else str(answer.get("error", "")),

@@ -35,8 +35,8 @@ def findings(toolbox: Toolbox, job: ProfileJob) -> list[str]:
 
 
 def parse(tool: str, output: str) -> list[str]:
-    """The first three (SHOWN) errors in `output` of the compute-sanitizer tool named `tool`, one line each
-    ("memcheck: ..."), without those about this program's own kernels; empty if there are none."""
+    """The errors in `output` of the compute-sanitizer tool named `tool`, one line each ("memcheck: ..."), at
+    most three (SHOWN). Errors in KernelBlaster's own kernels are left out. Empty if there are none."""
     blocks = re.split(r"^={9} (?=\S)", output, flags=re.MULTILINE)
     lines = []
     for block in blocks:

@@ -13,9 +13,11 @@ class GpuSpec(Record):
     """A GPU's data: how many SMs it has, DRAM bandwidth in GB/s, L2 size in MB, and peak arithmetic rates in
     TFLOPS (dense; a multiply-add counts as two operations). No kernel exceeds the rates, so bytes and
     operations divided by them are lower bounds on time. `title` is the name that the driver reports, `source`
-    says where the numbers come from. `resident_clusters` are pairs: blocks of a thread-block cluster, and how
-    many such clusters run at once with one block on an SM (cudaOccupancyMaxActiveClusters); empty where that
-    was not measured."""
+    says where the numbers come from.
+
+    `resident_clusters` are pairs: the number of blocks in a thread-block cluster, and how many such clusters
+    run at once with one block on an SM (cudaOccupancyMaxActiveClusters). Empty where that was not measured.
+    """
 
     name: str
     title: str
@@ -46,9 +48,9 @@ class GpuSpec(Record):
         return max(bytes_ / (self.dram_gb_s * 1e3), operations / (tflops * 1e6))
 
     def impossible_us(self, certain_bytes: int) -> float:
-        """A lower bound in us on the time of any run that begins with a cold cache and must read
-        `certain_bytes` from memory: these bytes at full DRAM bandwidth, less 1.25 times the L2 size, which
-        might still be cached. 0 for fewer bytes than that."""
+        """A lower bound in us on the time of any run that must read `certain_bytes` from memory, even if part
+        of them is still in the L2 cache. It is the time for these bytes at full DRAM bandwidth, after 1.25
+        times the L2 size is taken off them; 0 if nothing is left."""
         return max(0.0, certain_bytes - self.l2_mb * 1.25e6) / (self.dram_gb_s * 1e3)
 
 

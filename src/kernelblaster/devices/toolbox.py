@@ -1,6 +1,6 @@
 """Runs the GPU player, the process that replays a candidate's launches, under ncu or compute-sanitizer. The
-player holds no host code of the candidate, so the tool needs no sandbox. It is reached over a socket with a
-path, because these tools pass no file descriptors on to the process that they start."""
+player holds no host code of the candidate, so the tool needs no sandbox. The player is reached over a socket
+with a path: these tools start it, and pass no file descriptors on to it."""
 
 import contextlib
 import socket
@@ -37,10 +37,10 @@ class Toolbox:
     def run(
         self, tool: list[str], jobs: Sequence[ProfileJob], *, again: bool = False
     ) -> tuple[str, list[CallReport]]:
-        """Runs all jobs (one call of a candidate each) under one start of `tool`, which is a command line.
-        Returns (the tool's output, a report for each job); there are fewer reports if a job failed, which
-        ends the run. With `again`, the same tool is started anew at once, in the background, because it will
-        be wanted soon."""
+        """Runs all jobs (one call of a candidate each) under one start of `tool`, a command line like that of
+        ncu. Returns (the tool's output, a report for each job). A job that fails ends the run; it and those
+        after it have no report. With `again`, the same tool is started anew in the background for its next
+        use."""
         started = self._ahead.pop(tuple(tool), None)
         if started is None or started.ended:
             if started is not None:

@@ -30,15 +30,16 @@ NO_GRADIENTS = "no gradients flow to the parameters through the kernel: it is fo
 class ExportedKernel:
     """A CUDA source with a launch function, compiled by nvcc once for each machine. `outputs`, `inputs` and
     `parameters` describe the function's arguments in order: a tensor is (name, type, sizes), a number is
-    (name, type). `sizes` says where each size by name comes from: a number is its value, which the module's
-    construction fixes; "free": the inputs have it; "derived": it is known only after running forward of
-    `model`, the original module's class.
+    (name, type). `sizes` has every size by name. A number is the size's value, fixed by the module's
+    construction. "free": the inputs have it. "derived": it is known only after running forward of `model`,
+    the original module's class.
 
-    `built_with` are the arguments that the module was built with when the kernel was judged. `modes` are the
-    modes that the kernel is for, each a list with `training` of the module and all its parts; None if the
-    module computes the same in every mode. `most_bytes`: inputs and parameters with more bytes in all are not
-    given to the kernel. `call` makes a call of forward from the kernel's inputs: it returns the positional
-    and the named arguments; None if the inputs are forward's positional arguments.
+    The kernel is used only for calls like those it was judged for. `built_with` are the arguments that the
+    module was built with then. `modes` are the modes of the module that the kernel is for: each is a list
+    with `training` of the module and all its parts; None if the module computes the same in every mode.
+    Inputs and parameters of more than `most_bytes` bytes in all are not given to it. `call` returns the
+    positional and the named arguments of forward for the kernel's inputs; None if these are the positional
+    arguments.
     """
 
     alignment = 256
@@ -137,9 +138,9 @@ class ExportedKernel:
     def flat_inputs(
         self, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], str | None]:
-        """Returns (the inputs of a call of the module, in the order in which the kernel takes them; None).
-        `inputs` are the call's positional arguments, `named` the others. If the call is not of the form that
-        was judged, returns ((), the reason)."""
+        """Returns the inputs of a call of the module in the order in which the kernel takes them, as (inputs,
+        None). `inputs` are the call's positional arguments, `named` the others. If the call is not of the
+        form that was judged, returns ((), the reason)."""
         if self.call is None and not named and len(inputs) == len(self.inputs):
             return inputs, None
         try:

@@ -1,5 +1,5 @@
-"""Finds out, by running a module, what an exported file must know about it beyond the signature: its modes,
-the form of its result, and the buffers that it changes."""
+"""Runs a module to find out what an exported file must know about it and the signature does not tell: its
+modes, the form of its result, and which buffers it changes."""
 
 import sys
 from contextlib import nullcontext
@@ -23,9 +23,10 @@ class ModuleFacts:
     `result` is a Python expression for what forward returns, in which `out[i]` are its tensors: "(out[0],
     {'h': out[1]})". `changed_buffers` are the names of buffers that forward writes to.
 
-    `modes` are the modes (training or not) in which the module computes the same as in the one that it was
-    built in; each is a list with `training` of the module and all its parts. None if it computes the same in
-    every mode. Only the mode that it was built in, if others could not be tried.
+    `modes` are the modes in which the module computes the same as in the one that it was built in. A mode is
+    a list with the attribute `training` (True or False) of the module and each of its parts. None: it
+    computes the same in every mode. If other modes could not be tried, the one that it was built in is the
+    only entry.
     """
 
     parameters: tuple[str, ...]
@@ -35,9 +36,9 @@ class ModuleFacts:
 
 
 def module_facts(task: Task) -> ModuleFacts:
-    """Runs the task's module and returns what that shows: on the CPU at its small sizes or, if it cannot be
-    built small, on tensors without values. Raises KernelBlasterError if its result has a type that cannot be
-    exported."""
+    """Runs the task's module and returns what that shows. It is run on the CPU at its small sizes; if it
+    cannot be built small, on tensors without values. Raises KernelBlasterError if its result has a type that
+    cannot be exported."""
     file = ModuleFile(task.source, task.path)
     dtype = cast_of(task)
     small = find_small(file, dtype)

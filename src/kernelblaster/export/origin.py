@@ -10,8 +10,9 @@ from kernelblaster.records.outcome import CORRECT, Speedup
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an exported kernel comes from: the best candidate of a run with its evaluation, the techniques
-    that led to it, and the architecture that it was compiled for, such as `sm_90a`."""
+    """Where an exported kernel comes from. `run` is the name of the run, whose best candidate is `candidate`;
+    `evaluation` is the verdict on it. `applied` are the techniques that led to it. `architecture` is what it
+    was compiled for, such as `sm_90a`."""
 
     run: str
     candidate: Candidate

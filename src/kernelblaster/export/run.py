@@ -28,9 +28,9 @@ def shortfall(run: Run) -> str:
 
 
 def export_run(run: Run, form: Format = "cu") -> str:
-    """The text of a file with the run's best candidate that does not need KernelBlaster: a `.cu`, or a Python
-    file (see `python_file`). Raises StoreError if the run has nothing to export, KernelBlasterError if it
-    cannot be exported in this form."""
+    """Returns the best candidate of a run as the text of a file that works without KernelBlaster. `form` is
+    "cu" for a CUDA source; for the forms of a Python file see `python_file`. Raises StoreError if the run has
+    nothing to export, KernelBlasterError if it cannot be exported in this form."""
     history = History(run)
     candidate, evaluation = history.best_candidate()
     if evaluation.compilation is None:

@@ -14,10 +14,10 @@ from kernelblaster.records import Abandoned, Evaluation
 
 
 def abandoned_answer(request: Request, why: str) -> object:
-    """The answer to a request that is given up, for the reason `why`. Evaluations and checks of a candidate
-    get an evaluation with the outcome `Abandoned`; profiles get that outcome for each candidate, estimates
-    None for each. The preparation of a task gets a BadTask, anything else a DeviceLost; these two are raised
-    at whoever sent the request."""
+    """The answer to a request that is given up, for the reason `why`. For evaluations and checks of a
+    candidate it is an evaluation with the outcome `Abandoned`; for profiles, that outcome for each candidate;
+    for estimates, None for each. For the preparation of a task it is a BadTask, for anything else a
+    DeviceLost; whoever sent the request gets these raised as exceptions."""
     outcome = Abandoned(reason=why)
     match request:
         case EvaluateRequest():

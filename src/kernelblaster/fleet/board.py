@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class DeviceEntry:
-    """A device of a fleet that a command uses. `name` is that of its owner (the process that has it), `node`
-    the machine that it is on, `user` the person whose command it is. It has worked on `about` since the time
-    `since` (seconds since 1970); empty: on nothing. `refused` says why the device is not used; empty if it is
-    used."""
+    """A device of a fleet that a command uses. `name` is the name of its owner (the process that has the
+    device), `node` the machine with the device, `user` the person who gave the command. `about` says in words
+    what the device works on, empty if on nothing; it has done so since the time `since` (seconds since 1970).
+    `refused` says why the device is not used; empty if it is used."""
 
     name: str
     node: str

@@ -14,9 +14,9 @@ from kernelblaster.records import Compilation
 
 @dataclass(frozen=True)
 class CompiledObject:
-    """A compiled candidate with all files that belong to it, as a value. `key` is its name in the compile
-    cache, a hash of source and options that it was compiled from. `files` are (name, permissions, content),
-    sorted by name; `digest` is a hash of them."""
+    """A compiled candidate with all files that belong to it, as a value that can be sent to another machine.
+    `key` is its name in the compile cache: a hash of its source and of the options of the compiler. `files`
+    are (name, permissions, content), sorted by name; `digest` is a hash of them."""
 
     key: str
     digest: str

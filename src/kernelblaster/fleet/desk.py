@@ -24,11 +24,11 @@ AHEAD = 16  # candidates that are compiled, or being compiled, before the device
 
 @dataclass(eq=False)
 class Pending:
-    """A request of a client that waits for its answer. `work` identifies what is to be done (`work_of` in
-    requests.py); `compiled` is its compiled candidate, if it needs one. `alone`: it is not to be combined
-    with others, because a device's process was lost before while it worked on this request. `since` is when
-    it was made (a `time.monotonic`, seconds). `search` is the one that it belongs to, as (client, hash of the
-    task): one client searches one task after another."""
+    """A request that waits for its answer. `client` is who asks; `search` is (client, hash of the task), since
+    one client searches one task after another. `work` is the hash of what is to be done (`work_of` in
+    requests.py). `compiled` is the compiled candidate, None if there is none yet or none is needed. `since`
+    is when the request was made (a `time.monotonic`, in seconds). `alone` is set if a device's process was
+    lost while it worked on this request: it is then sent to a device without other requests."""
 
     request: Request
     client: Hashable
@@ -87,11 +87,11 @@ class Waiting:
 
 
 class Desk:
-    """The queue of one device, in front of `owner`, the process that has the device. A request is in one of
-    four places: `waiting` to be compiled, `compiling`, `ready` for the device, or `at_work` on it, since the
-    time `began` (a `time.monotonic`, in seconds). `clients` are the searches whose present task is judged on
-    this device. `answered` is the number of requests answered; `used` has the seconds of device time that
-    each search (`Pending.search`) has had."""
+    """The queue of one device, in front of `owner`, the process that has the device. A request moves through
+    four places: `waiting` to be compiled, `compiling`, `ready` for the device, and `at_work` on it. `began`
+    is when the device began with what is at work (a `time.monotonic`, in seconds). `clients` are the searches
+    whose present task is judged on this device. `answered` is the number of requests answered. `used` has the
+    seconds of device time by search (`Pending.search`)."""
 
     def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
         self.owner = owner
@@ -126,10 +126,9 @@ class Desk:
             self.ready.append(pending)
 
     def next_to_compile(self) -> Pending | None:
-        """Takes the request whose candidate is compiled next out of those waiting. So that no client holds up
-        the others, it is of the client that has the fewest candidates compiled or compiling for this device,
-        and the oldest one of that client. None if none waits, or if 16 candidates (AHEAD) are compiled or
-        compiling already."""
+        """Takes the next request to compile out of those waiting: the oldest one of the client that has the
+        fewest candidates compiled or compiling for this device. So no client holds up the others. None if
+        none waits, or if 16 candidates (AHEAD) are compiled or compiling already."""
         ahead = [*self.compiling, *(one for one in self.ready if one.compiled is not None)]
         if not self.waiting or len(ahead) >= AHEAD:
             return None
@@ -181,9 +180,9 @@ class Desk:
         return self.owner.kind == "emulated" and len(self.waiting) + len(self.ready) >= 2
 
     def spare_evaluation(self) -> Pending | None:
-        """Take an evaluation from the queue that another emulated device may make instead; its result is the
-        same, since times are modelled. It is the newest one that is not to be answered alone, if at least two
-        requests wait here. None if there is none, or this device is a GPU."""
+        """Takes an evaluation out of this queue, so that another emulated device can make it; times are
+        modelled, so the result is the same there. It is the newest evaluation that need not be sent `alone`.
+        None if there is none, if this device is a GPU, or if fewer than two requests wait."""
         if not self.could_spare:
             return None
         newest = self.waiting.take_newest()

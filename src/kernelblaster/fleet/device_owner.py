@@ -36,9 +36,9 @@ Compiled = Binary | CompiledObject | Outcome
 
 class DeviceOwner:
     """Owns the GPU of this process, or a PTX machine (an emulator on the CPU), and answers requests one at a
-    time. Judges are opened when they are first needed, and stay open. What they prepare for a task, such as
-    its reference module, is kept for up to six tasks (PREPARED); before a seventh is prepared, that of the
-    other six is freed."""
+    time. Judges are opened when they are first needed, and stay open. They keep what they prepare for a task,
+    such as its reference module, for up to six tasks (PREPARED), one of which may have a compiled baseline.
+    Before another task is prepared, everything that they keep is freed."""
 
     def __init__(self) -> None:
         self._open = ExitStack()

@@ -44,10 +44,11 @@ Say = Callable[[str], None]
 
 
 class Dispatcher:
-    """Takes the requests of many searches and has the owners of a fleet's devices (the processes that have
-    them) answer these. It starts the fleet when it is made, and ends it when it is closed. `leases` count how
-    often work was lost with its process; `say` is called with messages for people; `busy` are the seconds
-    that devices were in use, by kind of request. Methods may be called from any thread."""
+    """Takes the requests of many searches, and has them answered by the owners of a fleet's devices (the
+    processes that have them). It starts the fleet when it is made, and ends it when it is closed. `leases`
+    count how often a device's process was lost with a piece of work. `say` is called with messages for
+    people. `busy` has the seconds that devices were in use, by kind of request. Methods may be called from
+    any thread."""
 
     def __init__(self, fleet: Fleet, leases: Leases, say: Say = lambda words: None) -> None:
         self._fleet = fleet

@@ -1,7 +1,12 @@
 """A judge whose device is in another process: of this machine, or of a fleet.
 
-with closing(Dispatcher(LocalFleet(gpus=["0", "1"]), PassingLeases())) as dispatcher:
-    judge = FleetJudge.open(DirectLine(dispatcher), JudgeChoice("cuda"))
+    with closing(Dispatcher(LocalFleet(gpus=["0", "1"]), PassingLeases())) as dispatcher:
+        judge = FleetJudge.open(DirectLine(dispatcher), JudgeChoice("cuda"))
+        fitness, floor = judge.prepare(task)
+
+`LocalFleet` starts a process for each of two GPUs. The dispatcher hands requests to these processes.
+`PassingLeases` counts processes that were lost, in memory only. `DirectLine` connects the judge to the
+dispatcher; `JudgeChoice` asks for a GPU. The judge is then used like any other.
 """
 
 from collections import deque

@@ -9,10 +9,10 @@ HOT_C = 90.0  # degrees Celsius: GPUs slow down from about here on
 
 
 class Health(Record):
-    """The health of a device at one moment. `problems` say in words why it must not be used for timing;
-    empty if it may. For a GPU, the others are its SM clock and the highest that it can have (MHz), its
-    temperature (degrees Celsius) and the number of other processes that use it. None: not a GPU, or it
-    could not be read."""
+    """The health of a device at one moment. `problems` say in words why it must not be used for timing; empty
+    if it may be. The other fields are for a GPU: `clock_mhz` is its SM clock, `most_mhz` the highest that it
+    can have, `temperature_c` its temperature in degrees Celsius, and `others` the number of other processes
+    that use it. None for an emulator, or if a value could not be read."""
 
     problems: tuple[str, ...] = ()
     clock_mhz: float | None = None
@@ -32,9 +32,9 @@ class Health(Record):
 
 
 def look_at(kind: OwnedKind) -> Health:
-    """Returns the health of the first device that this process can see. To be called before the process opens
-    the device: a process found on it is then some other one. No problems are reported for a PTX machine (the
-    emulator), or if the GPU cannot be read."""
+    """Returns the health of the first device that this process can see. Call it before this process opens the
+    device, so that any process found on the device is another one. No problems are reported for a PTX machine
+    (the emulator), or if the GPU cannot be read."""
     uuid = nvml.visible_uuid() if kind == "cuda" else None
     found = nvml.reading(uuid) if uuid is not None else None
     return Health() if found is None else judge_reading(found)

@@ -1,5 +1,5 @@
-"""Leases: a lease records that a device works on a request. They count how often the device's process was
-lost meanwhile, so that a candidate that crashes devices is given up."""
+"""Leases: a lease records that a device works on a request. Leases also count how often a device's process
+was lost with the same work, so that a candidate that crashes devices is given up."""
 
 from collections import Counter
 from typing import Protocol
@@ -7,7 +7,7 @@ from typing import Protocol
 
 class Leases(Protocol):
     """Interface: counts how often the process of a device was lost while it worked on something. `work` is a
-    hash of what a request asks for (`work_of`), equal for requests that ask for the same."""
+    hash (`work_of`) that is equal for requests that ask for the same."""
 
     def begin(self, work: str, about: str, owner: str) -> int:
         """Records that the device `owner` begins with `work`, which `about` describes in words. Returns how
@@ -20,8 +20,8 @@ class Leases(Protocol):
         ...
 
     def release(self, work: str) -> None:
-        """Record that nobody works on this any more, because whoever asked for it has stopped: its lease
-        ends, and its count of lost processes stays as it is."""
+        """Records that nobody works on this any more, because whoever asked for it has stopped. Its lease
+        ends; how often processes were lost with it stays recorded."""
         ...
 
     def lose(self, work: str, why: str) -> int:

@@ -68,11 +68,14 @@ class PipeLine:
 
 
 class LineServer:
-    """Passes requests that come over pipes on to a dispatcher, and the answers back, in a thread of its own
-    until it is closed. A context manager.
+    """Passes requests that come over pipes on to a dispatcher, and the answers back. It does so in a thread
+    of its own until it is closed. A context manager.
 
-    with LineServer(dispatcher) as server:
-        for news in run_with_retry(work, (), jobs, workers=4, connect=server.connect): ...
+        with LineServer(dispatcher) as server:
+            for news in run_with_retry(work, (), jobs, workers=4, connect=server.connect): ...
+
+    Here four worker processes call `work(pipe, line)`; each gets a line of its own from `server.connect`, by
+    which its requests reach the dispatcher.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:

@@ -30,11 +30,11 @@ STARTED = "Ray runtime started"
 
 @dataclass(frozen=True)
 class NodePlan:
-    """The node to start on this machine: one that joins the fleet whose head is at `join` (HOST:PORT), or the
-    head of a new fleet if that is None. `host` is the address of this machine under which others reach it;
-    `port` is for other nodes, `client_port` for commands. `token` is the file of the fleet's token (None: the
-    user's own). `machines` is how many PTX machines (emulators) the node offers (None: one for every two
-    cores), `cores` how many cores compilers may use (None: all)."""
+    """The node to start on this machine. `join` is the head (HOST:PORT) of the fleet that it joins; None: it
+    becomes the head of a new fleet. `host` is the address of this machine under which others reach it; `port`
+    is for other nodes, `client_port` for commands. `token` is the file of the fleet's token (None: the user's
+    own). `machines` is how many PTX machines (emulators) the node offers (None: one for every two cores),
+    `cores` how many cores compilers may use (None: all)."""
 
     join: str | None = None
     host: str = "127.0.0.1"

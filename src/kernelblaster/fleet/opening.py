@@ -1,8 +1,12 @@
-"""Open the fleet that a command names with `--fleet`.
+"""Opens the fleet that a command names with `--fleet`.
 
-with open_machines(FleetChoice(parse_fleet("auto"))) as machines:
-    kind = machines.kind("auto")
-    with machines.dispatcher(kind, PassingLeases(), say) as dispatcher: ...
+    with open_machines(FleetChoice(parse_fleet("auto"))) as machines:
+        kind = machines.kind("auto")  # "cuda" if there is a GPU, else "emulated"
+        with machines.dispatcher(kind, PassingLeases(), print) as dispatcher: ...
+
+The fleet "auto" is the Ray cluster that runs on this machine, or without one this machine alone. The
+dispatcher hands requests to all devices of the chosen kind; a FleetJudge (fleet_judge.py) sends them.
+`PassingLeases` counts lost processes in memory, and `print` gets messages for people.
 """
 
 from collections.abc import Iterator
@@ -121,8 +125,8 @@ def _dispatching(fleet: Fleet, leases: Leases, say: Say) -> AbstractContextManag
 
 
 def machines_of(choice: FleetChoice | None) -> "AbstractContextManager[Machines | None]":
-    """A context that is connected to the machines of a fleet, which it yields; for None it yields None. It
-    disconnects at its end."""
+    """A context that yields the machines of the fleet `choice`, to which this process is connected until its
+    end. If `choice` is None, it yields None."""
     return nullcontext() if choice is None else open_machines(choice)
 
 
@@ -147,10 +151,10 @@ def open_machines(choice: FleetChoice) -> Iterator[Machines]:
 
 
 def token_for(choice: FleetChoice, node: NodeFile | None = None) -> str | None:
-    """Returns the fleet's secret token, None if there is none. It is the one in the file that `choice` names;
-    if it names none, the one in the environment (as on Kubernetes), else that in the file that this machine's
-    `node` was started with, or without a node in the user's own file. Raises KernelBlasterError if `choice`
-    names a file that does not exist."""
+    """Returns the fleet's secret token, None if there is none. It is taken from the first of these places
+    that applies: the file that `choice` names; the environment (as on Kubernetes); the file that this
+    machine's `node` was started with; the user's own file, if there is no node. Raises KernelBlasterError if
+    `choice` names a file that does not exist."""
     if choice.token is not None:
         given = read_token(choice.token)
         if given is None:

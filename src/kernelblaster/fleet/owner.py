@@ -71,14 +71,15 @@ class Fleet(Protocol):
     def compilers(self) -> Compilers: ...
 
     def start(self, join: Callable[[Owner], None]) -> None:
-        """Start the processes that own the devices. `join` is called with each owner as soon as it can be
-        asked, also later and from other threads. Called once, by a thread that lives as long as the fleet."""
+        """Starts the processes that own the devices. `join` is called with each owner as soon as it can be
+        asked. This may also happen after this call has returned, and in other threads. Called once, by a
+        thread that lives as long as the fleet."""
         ...
 
     def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
-        """Starts another owner for the device whose owner `lost` has ended, for the reason `why`; not if the
-        device is gone, or if its owners were lost too often in a row. `fruitful`: the lost owner had answered
-        at least one request. Called by the thread that called `start`."""
+        """Starts another owner for the device whose owner `lost` has ended, for the reason `why`. Does
+        nothing if the device is gone, or if its owners were lost too often in a row. `fruitful`: the lost
+        owner had answered at least one request. Called by the thread that called `start`."""
         ...
 
     def refuse(self, owner: Owner, why: str) -> None:

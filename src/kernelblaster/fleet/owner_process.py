@@ -18,9 +18,8 @@ ENDING_S = 5.0  # seconds that a process may take to end by itself
 
 
 class ProcessOwner:
-    """An `Owner` in a process of this machine, started at once. `gpus` is what that process has as
-    CUDA_VISIBLE_DEVICES: one GPU, or nothing for a PTX machine. If it is None, the process has the same
-    value as this one."""
+    """An `Owner` in a process of this machine, started at once. `gpus` becomes that process's
+    CUDA_VISIBLE_DEVICES: one GPU, or "" for a PTX machine. None: it has the same value as in this process."""
 
     def __init__(self, kind: OwnedKind, name: str, gpus: str | None) -> None:
         self.kind = kind

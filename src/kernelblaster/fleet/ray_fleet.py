@@ -87,8 +87,8 @@ class RayFleet:
         self._board.note.remote(owner.name, about)
 
     def hopeless(self) -> str | None:
-        """Returns the reason why no device can be expected any more, if every device of the cluster was
-        refused: that of the last refusal. None otherwise, since a device may still join."""
+        """If every device of the cluster was refused, returns the reason of the last refusal, since no device
+        can be expected any more. None otherwise: a device may still join."""
         with self._lock:
             refused = self._refused and set(self._owners) <= set(self._refused)
         return self._why if refused else None

@@ -86,9 +86,10 @@ class ActorOwner:
 
 
 class TaskCompilers:
-    """`Compilers` that are Ray tasks, each with one core of any machine of the cluster. `compile` gives a
-    reference to the compiled candidate; its files go directly from that machine to the one with the device.
-    `slots`, the number of tasks at a time, is set by the fleet as machines come and go."""
+    """`Compilers` that are Ray tasks: each compiles one candidate, with one core of any machine of the
+    cluster. `compile` gives a reference to the compiled candidate, whose files go directly from that machine
+    to the one with the device. `slots` is the number of tasks at a time; the fleet sets it as machines come
+    and go."""
 
     def __init__(self) -> None:
         self.slots = 1

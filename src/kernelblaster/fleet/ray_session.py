@@ -18,9 +18,9 @@ PROBES = ("/ray.rpc.NodeInfoGcsService/CheckAlive", "/ray.rpc.RayletDriver/Clust
 
 @contextmanager
 def ray_session(address: str, token: str | None) -> Iterator[None]:
-    """A context in which this process is connected to the Ray cluster at `address`: HOST:PORT of the head
-    node from a machine of the cluster, ray://HOST:PORT from outside. Call `use_fleet_token` with the same
-    `token` before this module is imported, because Ray reads the token when it is imported. Raises
+    """A context in which this process is connected to the Ray cluster at `address`. From a machine of the
+    cluster, that is HOST:PORT of the head node; from outside, ray://HOST:PORT. Call `use_fleet_token` with
+    the same `token` before this module is imported, because Ray reads the token when it is imported. Raises
     KernelBlasterError if nobody answers at the address, or the token is refused."""
     check_cluster(address, token)
     try:
@@ -40,8 +40,8 @@ def ray_session(address: str, token: str | None) -> Iterator[None]:
 
 
 def check_cluster(address: str, token: str | None) -> None:
-    """Raises KernelBlasterError if no cluster answers at this address, or if it refuses the token. To be
-    called before Ray connects, which would try for long and not say why it fails."""
+    """Raises KernelBlasterError if no cluster answers at this address, or if it refuses the token. Call it
+    before Ray connects: Ray itself would try for a long time, and not say why it fails."""
     client = address.startswith("ray://")
     headers = () if token is None else (("authorization", f"Bearer {token}"),)
     with grpc.insecure_channel(address.removeprefix("ray://")) as channel:

@@ -26,9 +26,9 @@ class DeviceFacts:
 class JudgeChoice:
     """Which judge answers a request. `kind` is its device: a GPU ("cuda") or the PTX machine ("emulated").
     `gpu` is the short name of the GPU that is wanted (None: any), or that the PTX machine stands for (None:
-    the default one). Candidates are timed against `baseline`. `searching`: evaluations include a profile if
-    that costs no extra time. `filter` "emulated": the emulator checks a candidate before a GPU runs it.
-    `sanitize`: compute-sanitizer is run too."""
+    the default one). Candidates are timed against `baseline`. `searching`: on a PTX machine, evaluations
+    include a profile, which costs no extra time there. `filter` "emulated": the emulator checks a candidate
+    before a GPU runs it. `sanitize`: compute-sanitizer is run too."""
 
     kind: OwnedKind
     gpu: str | None = None
@@ -40,7 +40,7 @@ class JudgeChoice:
 
 @dataclass(frozen=True)
 class DescribeRequest:
-    """Asks for a description of the device, which is opened for it; the answer is a `DeviceFacts`. With
+    """Asks for a description of the device; the answer is a `DeviceFacts`. The device is opened for it. With
     `healthy`, a device that is not fit for timing (see health.py) is not opened, and the answer is a NoDevice
     error."""
 
@@ -50,8 +50,9 @@ class DescribeRequest:
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """Asks the owner of a device to prepare a task. The answer is that of `Judge.prepare`: (Fitness, whether
-    candidates can be judged for the task; Floor, the least bytes and operations that it needs)."""
+    """Asks the owner of a device to prepare a task. The answer is that of `Judge.prepare`: (fitness, floor).
+    The fitness says whether candidates can be judged for the task; the floor is the least bytes and
+    operations that it needs."""
 
     choice: JudgeChoice
     task: Task

@@ -27,9 +27,9 @@ COMPILED: tuple[BaselineName, ...] = ("compile", "max-autotune")
 class Baseline(Protocol):
     """What candidates are compared with and timed against: the task's PyTorch module, or the user's own
     kernel. It works on tensors in the arena, the memory that candidates work on too. `title` names it in
-    reports. `pools` has one entry for each input tensor: the sample of values that the tensor is filled from.
-    `parameters` are the module's own parameter values, `scalars` the scalar arguments (numbers among the
-    module's inputs) that it is called with."""
+    reports ("eager"). `pools` has one entry for each input tensor: the sample of values that the tensor is
+    filled from. `parameters` are the values of the weights and buffers. `scalars` are the numbers among the
+    inputs that it is called with at present."""
 
     title: str
     pools: list[ValuePool]
@@ -51,8 +51,9 @@ class Baseline(Protocol):
 
     def at(self, workload: Workload) -> "Baseline":
         """Returns the baseline to use at `workload` (a choice of all sizes); call all other methods on the
-        result. It is this baseline, or another one where the task's small workload needs the module built
-        with smaller constructor arguments; that one is built at the first such call."""
+        result. Usually it is this object. It is another one if the module must be built with smaller
+        constructor arguments to run at `workload`, as at the small workload of some tasks. That other one is
+        made at the first such call, and returned again by later calls."""
         ...
 
     def outputs(self, layout: Layout) -> list[torch.Tensor]:
@@ -124,10 +125,10 @@ class ModuleBaseline:
         return self._other
 
     def large(self, scalars: Sequence[Any]) -> "ModuleBaseline":
-        """A copy of this baseline whose module is built for the primary workload (the timed sizes), even if
-        this one was built for the small workload, and is called with these scalar arguments. It draws inputs
-        and parameters from the same pools of values, so the task's file need not make tensors of that
-        size."""
+        """Returns a new baseline whose module is built for the primary workload (the timed sizes) and called
+        with these scalar arguments. It is used where this baseline was built for the small workload. It draws
+        inputs and parameters from the same pools of values as this one, so the task's file need not make
+        tensors of that size."""
         made = copy(self)
         made._reference = self._reference.at_primary(scalars)
         made._construction, made._other = "primary", None
@@ -196,8 +197,10 @@ class KernelBaseline:
         self._runner: Runner | None = None
 
     def at(self, workload: Workload) -> "KernelBaseline":
-        """This baseline itself, whatever the workload. Sets `parameters` to random values in the shapes that
-        parameters have at `workload`; they are drawn once for each set of shapes."""
+        """Returns this same object, whatever the workload, after setting its attribute `parameters` for
+        `workload`. The task's file has no values for parameters: they are drawn at random from the
+        distributions that it declares, in the shapes that parameters have at `workload`. For the same shapes,
+        a later call sets the same values again. A call with other shapes replaces `parameters`."""
         shapes = tuple(workload.shape(tensor) for tensor in self._task.signature.parameters)
         if shapes not in self._drawn:
             self._drawn[shapes] = [
@@ -258,6 +261,6 @@ class KernelBaseline:
 
 
 def forget_compiled() -> None:
-    """Drops everything that torch.compile has compiled in this process, so that its limit on recompilations
-    is not reached by later tasks."""
+    """Drops everything that torch.compile has compiled in this process. Otherwise later tasks might reach its
+    limit on recompilations."""
     torch._dynamo.reset()

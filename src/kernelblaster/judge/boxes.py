@@ -1,10 +1,11 @@
-"""Boxes: parts of a workload too large to check whole, each chosen so that the reference's outputs for it can
-be computed from a few rows of the inputs.
+"""Boxes: parts of a workload that is too large to check whole. The reference's outputs for a box are computed
+from a few rows of the inputs.
 
-This is possible along an independent size, one along which outputs do not depend on each other (a batch);
-tasks/independence.py finds these. A box is a list of indices along each independent size; the reference's
-outputs there are computed from the inputs at the same indices, however large the rest is. Each row may be
-filled with another kind of values (zeros, large, negated), so that one run tests several kinds.
+This works along independent sizes: those along which outputs do not depend on each other, like a batch
+(tasks/independence.py finds them). A box is a list of indices along each independent size. The reference's
+outputs at these indices are computed from the inputs at the same indices, however large the whole workload
+is. Each row may be filled with another kind of values (zeros, large, negated), so one run tests several
+kinds.
 """
 
 from dataclasses import dataclass
@@ -24,10 +25,11 @@ MOST_READ = 1 << 23  # input elements of a box that depend on it
 
 @dataclass(frozen=True)
 class Box:
-    """A part of a workload that is compared with the reference by itself. For each independent size (one
-    along which outputs do not depend on each other, like a batch), `chosen` has the indices that belong to
-    it, by the size's name; along all other sizes, every index does. `split` is the size along which `slabs`
-    cuts the box into pieces; None for a box that is the whole workload, which is one piece."""
+    """A part of a workload that is compared with the reference by itself. Independent sizes are those along
+    which outputs do not depend on each other, like a batch. For each of these, `chosen` has the indices that
+    belong to the box, by the size's name; along all other sizes, every index does. `split` is the size along
+    which `slabs` cuts the box into pieces. It is None if the box is the whole workload: such a box is not
+    cut."""
 
     workload: Workload
     chosen: dict[str, torch.Tensor]
@@ -36,7 +38,7 @@ class Box:
     @property
     def part(self) -> Workload:
         """The box as a workload of its own. Along an independent size, its extent is the number of indices in
-        the box; along any other size, it is that of the whole workload."""
+        the box. Along any other size, its extent is the whole workload's."""
         sizes = self.workload.sizes | {name: len(indices) for name, indices in self.chosen.items()}
         return self.workload.model_copy(update={"sizes": sizes})
 
@@ -68,9 +70,10 @@ def whole_box(workload: Workload) -> Box:
 
 
 def drawn_box(signature: Signature, workload: Workload, independent: tuple[str, ...], rng: Random) -> Box:
-    """A box that has, along each of the `independent` sizes, the first index, the last one and four others
-    drawn by `rng`, each with a run of neighbouring indices (up to 96). If `independent` is empty, the box is
-    the whole workload."""
+    """A box at random places. Along each of the `independent` sizes these are the first index, the last one,
+    and four that `rng` draws. Around each place, the box has a run of neighbouring indices: 4 to 96 of them
+    along the largest independent size (fewer if its rows are very large), 64 along the others. If
+    `independent` is empty, the box is the whole workload."""
     if not independent:
         return whole_box(workload)
     split = _split(workload, independent)
@@ -88,9 +91,10 @@ def written_box(
     independent: tuple[str, ...],
     places: list[dict[str, int]],
 ) -> Box:
-    """A box that contains the output elements at `places`, which a candidate wrote, and along each of the
-    `independent` sizes a run of neighbouring indices around each. `places` gives for each element its index
-    along every independent size, by the size's name."""
+    """A box around the output elements at `places`, which a candidate wrote. Each of `places` is one element:
+    its index along every independent size, by the size's name, like {"batch": 7}. Along each of the
+    `independent` sizes, the box has a run of neighbouring indices around each place, as long as in
+    `drawn_box`."""
     split = _split(workload, independent)
     chosen = {
         name: _around(
@@ -106,8 +110,9 @@ def written_box(
 def places_of(
     tensor: Tensor, workload: Workload, independent: tuple[str, ...], flat: torch.Tensor
 ) -> list[dict[str, int]]:
-    """For each element of the output `tensor` that `flat` names by its flat index: a dictionary with its
-    index along each of the `independent` sizes, by the size's name, like {"batch": 7}."""
+    """Where elements of the output `tensor` lie along the `independent` sizes. `flat` has the flat indices of
+    the elements. Returns one dictionary for each, with its index along each of these sizes, by the size's
+    name, like {"batch": 7}."""
     places = []
     for element in flat.tolist():
         place, rest = {}, element

@@ -22,16 +22,18 @@ SEQUENTIAL = 1536
 @dataclass(frozen=True)
 class Case:
     """One verification case: a kind of values at one workload (a choice of all sizes). The candidate is
-    called `runs` times on the same values.
+    called `runs` times on the same values. `distribution` is the kind of values of all inputs; if `inputs` is
+    set, it has one kind for each input tensor instead.
 
-    `distribution` is the kind of values; `inputs`, if set, has one kind for each input tensor instead.
-    `moved`: parameters get random values near the module's own. `focus` names the one input or parameter that
-    is changed strongly, while all others keep the task file's own values. `scalars` replace the scalar
-    arguments in the task's file. `shuffled` names integer parameters whose elements are permuted. `twins`:
-    inputs of equal shape hold equal values. `stays`: tensors get the same addresses in all cases of the plan
-    that have this set, which exposes candidates that keep results by address. `patched`: after a first call,
-    a small part of every tensor that is read is changed in place, and the next call is judged, which exposes
-    candidates that look at a few elements to decide whether a kept result still holds.
+    `moved`: parameters get random values near the module's own. `focus` is the name of the one input or
+    parameter that is changed, while all others keep the task file's own values. `scalars` replace the scalar
+    arguments of the task's file. `shuffled` names integer parameters whose elements are permuted. `twins`:
+    inputs of equal shape hold equal values.
+
+    Two fields expose candidates that keep results from call to call. `stays`: tensors get the same addresses
+    as in all other cases with `stays`, so results kept by address are wrong. `patched`: after a first call, a
+    small part of every tensor that is read is changed in place, and the second call is judged, so it is wrong
+    to look at a few elements only to see whether anything changed.
     """
 
     workload: Workload
@@ -70,8 +72,8 @@ class Case:
     @property
     def lenience(self) -> float:
         """The factor by which error bounds are multiplied in this case. It is 1 for values like the task
-        file's own. It is at least 3 for rearranged ones (repeated, sorted, mostly zero), which are to find
-        gross errors without rejecting a legitimate order of summation."""
+        file's own. For rearranged values (repeated, sorted, mostly zero) it is at least 3: these are to find
+        gross errors, and another order of summation must pass."""
         if self.distribution in STRICT:
             return 1.0
         if self.distribution in (*REPEATING, *FEW_TERMS):

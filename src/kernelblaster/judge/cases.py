@@ -79,9 +79,8 @@ ROUNDS = 4  # on a device without a clock: last calls, with new values at the sa
 
 @dataclass(frozen=True)
 class SecretDraw:
-    """The random choices of one evaluation, which a candidate cannot know: all follow from `seed`. `cases`,
-    if set, is the verification plan of an earlier evaluation; it is then run again instead of a newly drawn
-    one."""
+    """The random choices of one evaluation, which a candidate cannot know. All of them follow from `seed`.
+    `cases` is the verification plan of an earlier evaluation, to be run again; None: a new plan is drawn."""
 
     seed: int
     cases: tuple[Case, ...] | None = None
@@ -95,11 +94,11 @@ class SecretDraw:
 
 
 class CasePlanner:
-    """Draws verification plans (lists of cases) for one task. The sizes to choose from are drawn once, by
-    `rng` (None: by a secret seed), when the planner is made. With `small`, for the emulator, they are all
-    near the task's small workload; `most_bytes` is the most bytes that all tensors may take together at a
-    drawn size (None: no limit of its own). The domain (which kinds of values inputs accept) is found once,
-    too."""
+    """Draws verification plans (lists of cases) for one task. When the planner is made, `rng` draws the sizes
+    that its plans choose from (None: a secret seed is used). `small` is for the emulator: all these sizes are
+    near the task's small workload, otherwise near the primary one. `most_bytes` is the most that all tensors
+    may take together at a drawn size; None: somewhat above what they take at the workload that sizes are
+    drawn around."""
 
     def __init__(
         self,
@@ -136,9 +135,9 @@ class CasePlanner:
 
     @cached_property
     def domain(self) -> Domain:
-        """Which kinds of values the inputs accept, found by running the reference: at the task's small
-        workload if the scalars are the same there, otherwise at the smallest workload that plans may
-        contain."""
+        """Which kinds of values the inputs accept. At the first use, the reference is run to find out, at the
+        task's small workload. If the task has none, or its module has other scalar inputs there, it is run at
+        the smallest workload that plans may contain. Remembered after that."""
         base = self.sizes.base
         small = self._task.small
         if small is not None and self._baseline.at(small).scalars == self._baseline.at(base).scalars:

@@ -26,8 +26,8 @@ BASELINE_CALLS = 3  # of which the fastest counts, where a slow candidate is hel
 @dataclass(frozen=True)
 class VerifiedCandidate:
     """A candidate that passed verification and is still loaded in `runner`, ready to be timed. `prepared` is
-    its task with the reference, `binary` the compiled candidate, `verifier` the object that verified it,
-    which knows the error bounds of its outputs. `draw` holds the secret seeds."""
+    its task with the reference, `binary` the compiled candidate. `verifier` has verified it, and knows the
+    error bounds of its outputs. `draw` holds the secret seeds."""
 
     prepared: Prepared
     binary: Binary
@@ -38,8 +38,9 @@ class VerifiedCandidate:
 
 @dataclass(frozen=True)
 class Timed:
-    """Result of `Clock.time`: the timing, or the outcome of a candidate that failed while being timed.
-    `profile` is set if timing made one (the modelled clock does), else None."""
+    """Result of `Clock.time`. `result` is the timing, or the outcome of a candidate that failed while being
+    timed. `profile` is the profile from which the modelled clock took its time; None by the measured
+    clock."""
 
     result: Timing | Outcome
     profile: Profile | None = None
@@ -60,9 +61,10 @@ class Clock(Protocol):
         ...
 
     def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
-        """On a GPU, a function that takes a layout of the primary workload (the timed sizes) whose tensors
-        are filled with values, and returns the baseline's time on them in us. It measures at its first call
-        for a task and returns the same number later. None where times are modelled."""
+        """On a GPU, returns a function that measures the task's baseline. Its argument is a layout of the
+        primary workload (the timed sizes) whose tensors are filled with values. It returns the baseline's
+        time on these values in us: measured at the first call for a task, the same number at later calls.
+        None where times are modelled."""
         ...
 
     def profiles(
@@ -79,8 +81,9 @@ class Clock(Protocol):
 
 
 class MeasuredClock:
-    """Times candidates on a GPU. With `keep_samples`, a timing contains every pair of times (baseline,
-    candidate) in us; otherwise only their medians and the speedup that follows from them."""
+    """Times candidates on a GPU, in pairs of a run of the baseline and one of the candidate. A timing has the
+    medians of both and the speedup. With `keep_samples`, it also has every pair of times (baseline,
+    candidate) in us."""
 
     stage = "timing"
     largest_bytes: int | None = None
@@ -142,9 +145,9 @@ class ModelledClock:
 
     def time(self, verified: VerifiedCandidate) -> Timed:
         """Models a candidate's time at the primary workload and compares it with the baseline's. If the
-        candidate seems faster, its time is modelled again from other blocks, which are drawn in secret (16
-        times if its kernels read clocks), and the longest time counts. The result is an outcome instead of a
-        timing if the candidate fails or cannot be emulated."""
+        candidate seems faster, its time is modelled once more from other blocks, drawn in secret (16 times if
+        its kernels read clocks). If that gives more than 1.2 times the first time, the longest time counts.
+        Where the candidate fails or cannot be emulated, the result has an outcome instead of a timing."""
         timer, floor = self._timer(verified.prepared), verified.prepared.floor
         try:
             profile = timer.profiles([verified.binary])[0]

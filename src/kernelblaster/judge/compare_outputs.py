@@ -35,10 +35,11 @@ USELESS, USELESS_ROUNDINGS = 0.01, 32.0  # above this RMS error of PyTorch's own
 
 
 class OutputComparer:
-    """Compares outputs of one task with `truth`, which computes the float64 reference. `rounding` says
+    """Compares outputs of one task with the float64 reference, which `truth` computes. `rounding` says
     whether the baseline (PyTorch) rounds operands of products, as to TF32. With `conditioned`, error bounds
-    allow for what one rounding of the inputs changes, which takes a second run of the reference. `results`
-    gets one entry for each output that was judged, `notes` what could not be compared and why."""
+    allow for the effect of rounding every input once; to find that effect, the reference is run a second
+    time. `judge` adds an entry to `results` for each output of a case. `notes` are sentences on what could
+    not be compared and why."""
 
     def __init__(
         self, task: Task, truth: Truth, rounding: OperandRounding, *, conditioned: bool = True
@@ -58,11 +59,12 @@ class OutputComparer:
         outputs: list[list[torch.Tensor]],
         parts: Sequence[torch.Tensor] | None = None,
     ) -> list[OutputSample]:
-        """Compares the outputs of one case. Returns for each output of the task one sample, which says how
-        far the candidate and PyTorch are from the float64 reference, or, without one, how far the candidate
-        is from PyTorch. `outputs` has a list of the candidate's outputs for each of its runs; `right` are
-        PyTorch's outputs; both were computed on the input values that `case` and `seed` determine. `parts`,
-        if given, has for each output the flat indices of the elements to compare."""
+        """Compares the outputs of one case; decides nothing. Returns one sample for each output of the task.
+        It says how far the candidate and PyTorch are from the float64 reference; where there is no such
+        reference, how far the candidate is from PyTorch. `outputs` has a list of the candidate's outputs for
+        each of its runs, `right` are PyTorch's outputs. All of them were computed on the values that `case`
+        and `seed` determine. `parts` has for each output the flat indices of the elements to compare; None:
+        all."""
         truth, seen = self._truth.outputs(case, seed)
         if truth is None:
             self.notes.append("no float64 reference: compared with the baseline's own output")
@@ -173,10 +175,9 @@ class OutputComparer:
         return None
 
     def judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
-        """Decides on one output in one case. The errors in `samples` (one for each draw of input values) are
-        pooled and added to `results`; Stop (Incorrect) is raised if they exceed the bound. Excused samples,
-        on whose values PyTorch's own result is of no use, are left out; if all are excused, nothing
-        happens."""
+        """Decides on one output in one case. `samples` has this output's errors, one sample for each draw of
+        input values. Samples marked as excused are left out; if none is left, nothing happens. The errors of
+        the others are pooled and added to `results`. Raises Stop (Incorrect) if they exceed the bound."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return

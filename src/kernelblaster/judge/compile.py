@@ -1,5 +1,5 @@
-"""Compiles candidates to shared objects with nvcc, without PyTorch's headers. The source is screened before
-and the shared object afterwards. Results are cached by source, flags and compiler version."""
+"""Compiles candidates to shared objects with nvcc, without PyTorch's headers. A candidate's source is
+screened before, the shared object afterwards. Results are cached by source, flags and compiler version."""
 
 import errno
 import hashlib
@@ -48,8 +48,9 @@ FORMAT = 5  # of a cache entry: what its folder holds
 
 @dataclass(frozen=True)
 class Binary:
-    """A compiled and screened candidate. `path` is its shared object; PTX, cubin and source lie in the same
-    folder of the cache. `compilation` is the compiler's report (resources of each kernel)."""
+    """A compiled and screened candidate. `path` is its shared object in the cache; PTX, cubin and source lie
+    in the same folder. `compilation` says how it was compiled, with ptxas' report on each kernel (registers,
+    shared memory)."""
 
     path: Path
     compilation: Compilation
@@ -194,8 +195,8 @@ def _rejected(findings: list[ScreenFinding]) -> Rejected:
 
 
 def parse_resources(log: str) -> list[Resources]:
-    """Registers, shared memory, stack and spills of each kernel, read from nvcc's output with `-Xptxas -v`
-    (`log`), in the order in which kernels come there."""
+    """Registers, shared memory, stack and spills of each kernel, as ptxas reports them. `log` is nvcc's
+    output with `-Xptxas -v`. In the order in which the log has the kernels."""
     resources = []
     pattern = re.compile(
         r"Compiling entry function '(?P<name>[^']+)'.*?"

@@ -1,9 +1,9 @@
 """Which GPU kernels eager PyTorch launches for an operator, and the bytes and operations of each. Used by the
 timing model of eager PyTorch (eager_model.py).
 
-Taken from PyTorch's CUDA sources: which operators are several kernels, which read their input more than once,
-where cuDNN changes the memory layout. An unknown operator counts as one kernel that moves its arguments and
-results, in the family `other`.
+What is written here was read from PyTorch's CUDA sources. Some operators are several kernels, some read their
+input more than once, and cuDNN changes the memory layout for some. An unknown operator counts as one kernel
+that moves its arguments and results, in the family `other`.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +25,12 @@ INDEXING = 4  # cost of index computation for a pooled element, in elements of i
 class EagerLaunch:
     """What the timing model knows of one GPU kernel that eager PyTorch launches.
 
-    `family` is the kind of kernel, which selects the share of the GPU's peak rates that it reaches
-    (eager_rates.toml). `bytes` are read from and written to device memory; `operations` are floating-point
-    operations, executed by `unit` (like "fp32"). `blocks`: thread blocks of the grid, None if enough to fill
-    the GPU. `steps`: how many such kernels, one after the other, this entry stands for. `row_bytes`: bytes
-    that each block reads a second time, from the cache if they fit; 0 if none."""
+    `family` is the kind of kernel; eager_rates.toml has the fraction of the GPU's peak rates that each family
+    reaches. `bytes` are read from and written to device memory. `operations` are floating-point operations,
+    executed by `unit` (like "fp32"). `blocks` is the number of thread blocks, None if they are enough to fill
+    the GPU. `steps` is how many such kernels, one after the other, this entry stands for. `row_bytes` are
+    bytes that each block reads a second time: from the cache if they fit, else from memory; 0 if none.
+    """
 
     family: str
     bytes: int
@@ -91,10 +92,10 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, causa
 
 
 def recurrent(data: torch.Tensor, weights: Sequence[torch.Tensor], steps: int) -> EagerLaunch:
-    """A whole RNN layer stack on cuDNN (torch.lstm and the like) as one entry of the timing model. `data` is
-    the input sequence, its last axis the features; `weights` are all weight matrices and biases; `steps` is
-    time steps times layers times directions, each of which is two kernels, a matrix product and a pointwise
-    one."""
+    """A whole stack of RNN layers on cuDNN (torch.lstm and the like) as one entry of the timing model. `data`
+    is the input sequence, its last axis the features. `weights` are all weight matrices and biases. `steps`
+    is time steps times layers times directions; for each of these, two kernels are launched, a matrix product
+    and a pointwise one."""
     tokens = data.numel() // data.shape[-1]
     operations = 2.0 * tokens * sum(w.numel() for w in weights if w.dim() == 2)
     moved = 2 * data.nbytes + sum(w.nbytes for w in weights)

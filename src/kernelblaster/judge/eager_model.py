@@ -1,10 +1,10 @@
 """Models the time of one forward call of a task's module in eager PyTorch, without a GPU. It is a model, not
-a measurement: it gives modelled times of candidates something to be compared with, and proves no speedup.
+a measurement: it is what modelled times of candidates are compared with, and it proves no speedup.
 
-Two times advance side by side, the host's and the GPU's. The host issues operators one by one; the GPU starts
-a kernel when the host has issued it and the previous one has ended. A kernel takes its memory time plus its
-arithmetic time plus the gap to the next, at the fractions of the GPU's peak rates that `eager_rates.toml`
-gives for each family of kernels; `benchmarks/fit_eager.py` fits these to measured times.
+Two times advance side by side, the host's and the GPU's. The host issues operators one by one. The GPU starts
+a kernel when the host has issued it and the previous one has ended. A kernel takes its memory time, plus its
+arithmetic time, plus the gap to the next. Kernels reach only a fraction of the GPU's peak rates;
+`eager_rates.toml` has it for each family of kernels, fitted to measured times by `benchmarks/fit_eager.py`.
 """
 
 import tomllib
@@ -24,10 +24,10 @@ READ_AGAIN = 1.5  # factor on bytes where rows are read twice and do not fit in 
 
 
 class EagerRates(Record):
-    """Parameters of the timing model of eager PyTorch, fitted to measurements. `bandwidth` and `arithmetic`:
-    which fraction of the GPU's peak rate kernels of a family reach, by the family's name. The times in us do
-    not depend on the GPU: `launch_us` is the gap between two kernels, `host_us` what the host takes to issue
-    an operator, `view_us` what it takes for an operator that only makes a view."""
+    """Parameters of the timing model of eager PyTorch, fitted to measurements. `bandwidth` and `arithmetic`
+    have, for each family of kernels by name, the fraction (0 to 1) of the GPU's peak rate that they reach.
+    Three times in us do not depend on the GPU: `launch_us` is the gap between two kernels; `host_us` is what
+    the host takes to issue an operator; `view_us` is the same for an operator that only makes a view."""
 
     bandwidth: dict[str, float]
     arithmetic: dict[str, float]
@@ -52,10 +52,10 @@ def eager_us(task: Task, workload: Workload, spec: GpuSpec) -> float:
 
 
 def steps_us(steps: Iterable[Step], spec: GpuSpec, rates: EagerRates) -> float:
-    """Modelled time in us of one forward call, whose kernels are `steps` (None for a view), on the GPU
-    `spec`. It counts from the end of the cache flush before the call until the last kernel ends. The host
-    issues kernels while the flush is still running, so the first ones may already wait in the GPU's queue
-    then. `rates` are the model's fitted parameters."""
+    """Modelled time in us of one forward call on the GPU `spec`. `steps` has the call's kernels in order, and
+    None for each operator that only makes a view. The time begins at the end of the cache flush that precedes
+    the call, and ends with the last kernel. The host issues kernels while the flush is still running, so the
+    first ones may already wait in the GPU's queue. `rates` are the model's fitted parameters."""
     host_us = -2 * FLUSH_BYTES / (spec.dram_gb_s * 1e3)
     gpu_us = 0.0
     for step in steps:

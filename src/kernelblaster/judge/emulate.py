@@ -28,8 +28,8 @@ def small_workload(task: Task) -> Workload:
 
 
 def counters(device: str, workload: str, work: Sequence[LaunchedWork]) -> Profile | None:
-    """The emulator's counts of one call as a profile, kernel by kernel; `device` and `workload` are names to
-    record. None if `work` has no counts, as on a GPU."""
+    """Makes a profile of the emulator's counts of one call, kernel by kernel. `work` is what the call put on
+    the device. `device` and `workload` are names to record. None if `work` has no counts, as on a GPU."""
     kernels = [
         KernelProfile(name=w.name, grid=w.grid, block=w.block, metrics=_metrics(w.counts))
         for w in work

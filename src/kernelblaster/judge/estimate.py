@@ -29,9 +29,9 @@ def estimates(
 
 
 class Estimator:
-    """Models how long candidates take on the GPU `spec`, with profiles that show why, in an emulator of its
-    own and without verifying them. `facts()` gives the device attributes that host code sees; if it gives
-    None, those that follow from `spec` are used."""
+    """Models how long candidates take on the GPU `spec`, and makes profiles that show why. It uses an
+    emulator of its own, and verifies nothing. `facts()` gives the device attributes that host code sees; if
+    it gives None, those that follow from `spec` are used."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec
@@ -41,9 +41,9 @@ class Estimator:
 
     def microseconds(self, task: Task, binary: Binary) -> float | None:
         """Modelled time in us of a compiled candidate at the task's primary workload (the sizes that are
-        timed). None if the candidate fails, if modelling it takes longer than six seconds (LIMIT_S), if it
-        has an instruction that is not emulated, or if the task has no workload small enough to be emulated.
-        Raises DeviceLost if the emulator fails."""
+        timed). None if it cannot be modelled: if the candidate fails, takes longer than six seconds (LIMIT_S)
+        to model, or has an instruction that is not emulated, or if the task has no workload small enough for
+        the emulator. Raises DeviceLost if the emulator fails."""
         try:
             found = self.profile(task, binary)
             return None if found is None else total_us(found)

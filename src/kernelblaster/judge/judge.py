@@ -73,14 +73,14 @@ class DeviceJudge:
         return self.finish(task, candidate, self.compile(task, candidate), start, draw)
 
     def cases(self, task: Task, seed: int) -> tuple[Case, ...]:
-        """The verification cases (sizes and kinds of values) that an evaluation by this judge with this seed
-        uses. Another judge uses other cases for the same seed, because each judge draws the sizes to choose
-        from by itself."""
+        """The verification cases (sizes and kinds of values) of an evaluation by this judge with this seed.
+        For the same seed, another judge has other cases: each judge draws once, in secret, which sizes its
+        cases may have."""
         return tuple(self._tasks.prepare(task).planner.draw(SecretDraw(seed).seeds[0]))
 
     def check(self, task: Task, candidate: Candidate) -> Checked:
-        """Compiles and verifies a candidate without timing it. The result's `outcome` is its `Verification`
-        if it passed, else what is wrong with it."""
+        """Compiles and verifies a candidate without timing it. The result's `outcome` is a `Verification` if
+        the candidate passed, else the outcome that says what is wrong with it."""
         self.options.progress("compiling")
         binary = self.compile(task, candidate)
         if not isinstance(binary, Binary):
@@ -121,9 +121,9 @@ class DeviceJudge:
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
         """For each candidate its profile at the primary workload (the timed sizes), or its outcome if it does
-        not compile or fails verification. All are profiled in one start of the profiler. A candidate that
-        this judge has found correct before is not verified again. `depth` ("quick", "usual" or "detailed")
-        says how much is collected."""
+        not compile or fails verification. Candidates that this judge has found correct before are not
+        verified again. All are profiled in one start of the profiler. `depth` ("quick", "usual" or
+        "detailed") says how much is collected."""
         return self.profile_many([(task, candidates)], depth=depth)[0]
 
     def profile_many(
@@ -155,12 +155,11 @@ class DeviceJudge:
         return prepared.fitness, prepared.floor
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate after the checks that are too costly to make for every
-        candidate: the emulator's search for races and memory-order errors and, if times are modelled, a run
-        at the sizes that the time was modelled for. A check that left its note in the evaluation before is
-        not made again. The result has one more note for each check that passed, or, if a check found an
-        error, that error as its outcome. An evaluation of a candidate that is not correct is returned
-        unchanged."""
+        """Makes the checks that are too costly for every candidate, and returns the evaluation with their
+        results. They are the emulator's search for races and memory-order errors and, if times are modelled,
+        a run at the sizes that the time was modelled for. Each check that passes adds a note; one that finds
+        an error replaces the outcome by that error. A check is left out if the evaluation already has its
+        note. The evaluation of a candidate that is not correct is returned unchanged."""
         if self.device.modelled:
             evaluation = self._confirmed_at_size(task, candidate, evaluation)
         return self._order_check.confirmed(task, candidate, evaluation)
@@ -186,10 +185,10 @@ class DeviceJudge:
         started: float | None = None,
         draw: SecretDraw | None = None,
     ) -> Evaluation:
-        """The evaluation of a candidate, given what `compile` returned for it (`binary`): it is verified and
-        timed, or, if compilation failed, that failure is the outcome. `started` (a value of
-        time.perf_counter()) is when the evaluation's `seconds` begin to count, None for now. `draw` repeats
-        the random choices of an earlier evaluation; None draws new ones."""
+        """Judges a candidate that was given to `compile` before; `binary` is what `compile` returned. The
+        candidate is verified and timed; if compilation failed, that failure is its outcome. `started` (a
+        value of time.perf_counter()) is when the evaluation's `seconds` begin to count; None: now. `draw`
+        repeats the random choices of an earlier evaluation; None draws new ones."""
         started = time.perf_counter() if started is None else started
         draw = draw or SecretDraw(secrets.randbits(60))
         if isinstance(binary, Binary):

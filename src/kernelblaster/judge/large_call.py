@@ -1,10 +1,10 @@
 """One call of a candidate at a large workload on the PTX machine (the emulator), and the comparison of what
 it wrote with the reference.
 
-Most of the inputs hold values like the task file's own; each of some slabs (slices of the workload, boxes.py)
-holds another kind of values. If the call is a single launch whose blocks are independent, only some of its
-blocks are run, drawn in secret, and the elements that they wrote are compared. Their number shows whether all
-blocks together would write every element.
+Most of the inputs hold values like the task file's own. Some slabs (slices of the workload, boxes.py) hold
+another kind of values each. If the call is a single launch whose blocks are independent, only some of its
+blocks are run, drawn in secret, and the elements that they wrote are compared. How many these are, for so
+many blocks, shows whether all blocks together would write every element.
 """
 
 import random
@@ -53,10 +53,11 @@ class LargeTask:
 @dataclass(frozen=True)
 class CallCoverage:
     """What a large call ran and wrote. `share` is the fraction (0 to 1) of the thread blocks that were run:
-    less than 1 only for a call with a single launch. `covered` is the fraction of an output's elements that
-    was written; of several outputs, that of the one with the smallest fraction. `places` are positions of
-    some written elements, as indices by size name; empty if all blocks ran. `work` is how much the emulator
-    did: the number of warp instructions, plus 12 (ACCESS_WORK) for each access to memory."""
+    less than 1 only for a call with a single launch. `covered` is the fraction (0 to 1) of an output's
+    elements that was written; of several outputs, the smallest. `places` are some of the written elements,
+    each as its index along every independent size, like {"batch": 7}; empty if all blocks ran. `work` is what
+    the call cost the emulator: the number of warp instructions, plus 12 (ACCESS_WORK) for each access to
+    memory."""
 
     share: float
     covered: float
@@ -82,11 +83,11 @@ class _Slab:
 
 
 class LargeCall:
-    """One call of a candidate at `workload`: filled, run on the emulator, and compared. `known` is what is
-    known of the task, `runner` has the candidate loaded and shares `arena`, the memory that holds the
-    workload. The reference is computed on `device` afterwards, for the compared parts (slabs) only; `rng`
-    draws values. Methods raise Stop for what is wrong with the candidate, CandidateDied or CandidateHung if
-    its process ends."""
+    """One call of a candidate at `workload`. Call `fill`, then `run`, then `compare`. `known` is what is
+    known of the task. `runner` has the candidate loaded; it shares `arena`, the memory in which the
+    workload's tensors lie. The reference is computed on `device`, for the compared parts (slabs) only. `rng`
+    draws values. Methods raise Stop if the candidate is wrong, CandidateDied or CandidateHung if its process
+    ends."""
 
     def __init__(
         self,
@@ -111,10 +112,10 @@ class LargeCall:
         self._poison = rng.choice(OUTPUT_POISONS)
 
     def fill(self, slabs: Sequence[tuple[Box, Case]]) -> None:
-        """Write values to all inputs and parameters: in each slab (part of the workload) the kind of values
-        that its case names, elsewhere values like the task file's own. Scalars and parameters must be the
-        same in all cases. If the only slab is the whole workload, only some of its rows get the case's kind
-        of values."""
+        """Writes values to all inputs and parameters. Each slab (a part of the workload) gets the kind of
+        values that its case names; everything else gets values like the task file's own. Scalars and
+        parameters must be the same in all cases. If there is one slab only and it is the whole workload, some
+        rows of each input get the case's kind of values, and the others do not."""
         pools = self._known.baseline.at(self._workload).pools
         self._scalars = slabs[0][1].scalars
         for position, tensor in enumerate(self._signature.input_tensors):
@@ -181,10 +182,11 @@ class LargeCall:
             return self._layout.arguments(self._signature, baseline.scalars)
 
     def run(self, draws: Draws, *, kept: bool = False) -> CallCoverage:
-        """Runs the call on the emulator, with the random choices and limits in `draws`, and reports how much
-        was run and written. With `kept`, `__device__` variables have the values that the call before left in
-        them; otherwise their initial ones. Raises TooMuchWorkError if the call takes more work than
-        `draws.most_work`, Stop if it fails, or if all blocks ran and some output element was not written."""
+        """Runs the call on the emulator, with the random choices and limits in `draws`. Returns how much was
+        run and written. With `kept`, `__device__` variables keep the values that the call before left in
+        them; otherwise they are reset to their initial ones. Raises TooMuchWorkError if the call takes more
+        work than `draws.most_work`. Raises Stop if the call fails, or if all blocks ran and did not write
+        every output element."""
         report = self._called(draws, kept)
         for slab in self._slabs:
             slab.outputs = [
@@ -224,15 +226,15 @@ class LargeCall:
                 raise Stop(Incorrect(reason="unwritten output", evidence=evidence))
 
     def neighbourhood(self, places: Sequence[dict[str, int]]) -> Box:
-        """The part of the workload that contains the output elements at `places` and elements near them.
-        `places` are elements that were written, as `CallCoverage.places` gives them."""
+        """The part of the workload that contains the output elements at `places` and elements near them. Each
+        of `places` is an element's index along every independent size, as `CallCoverage.places` has them."""
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
     def compare(self, part: Box | None = None, *, all_written: bool) -> int:
-        """Compare with the reference every slab (part of the workload with its own kind of values) and, if
+        """Compares with the reference every slab (a part of the workload with its own kind of values) and, if
         given, `part`, a box with values like the task file's own. With `all_written`, every element of these
-        is compared; otherwise only those that the candidate wrote, because only some of its blocks ran.
-        Returns how many output elements were compared; raises Stop if they are wrong."""
+        is compared. Without it, as after a run of only some blocks, those elements are compared that the
+        candidate wrote. Returns how many output elements were compared; raises Stop if they are wrong."""
         slabs = list(self._slabs)
         if part is not None:
             read = [taken(self._layout.view(t), t.dims, part.chosen) for t in self._signature.read_tensors]

@@ -30,9 +30,9 @@ def slot_bytes(signature: Signature, workloads: Iterable[Workload]) -> list[int]
 
 
 def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
-    """How many bytes the arena (the memory that candidates work on) needs beyond the slots of its tensors, so
-    that all inputs and parameters of any of these workloads fit in it in float64; 0 if they fit in the
-    slots."""
+    """How many bytes the judge needs in the arena (the memory that candidates work on) beside the slots of
+    the tensors. The float64 reference puts all inputs and parameters, widened to float64, into the whole
+    arena; this must be possible at each of the given workloads. 0 if the slots are large enough for that."""
     known = list(workloads)
     wide = max(
         sum(
@@ -46,9 +46,10 @@ def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the tensors of one workload lie in the arena, the memory that candidates work on: `pointers` has
-    the place of each, by the tensor's name. `guards` are the unused parts of the outputs' slots, as (begin,
-    end) byte offsets in the arena; they are filled with the byte `guard` to detect out-of-bounds writes."""
+    """Where the tensors of one workload lie in the arena, the memory that candidates work on. `pointers` has
+    the place of each by the tensor's name. `guards` are the unused parts of the outputs' slots, as (begin,
+    end) byte offsets in the arena. They are filled with the byte `guard`; a changed one shows an
+    out-of-bounds write."""
 
     arena: Arena
     workload: Workload
@@ -108,9 +109,9 @@ class Layout:
 def lay_out(
     arena: Arena, signature: Signature, workload: Workload, rng: random.Random, first: int = 0
 ) -> Layout:
-    """Chooses where the tensors of a workload lie, at random: each gets the next of the arena's slots, from
-    slot number `first` on, lies at the begin or at the end of it, and has the slot mapped at an address that
-    is drawn. Nothing is written."""
+    """Chooses at random where the tensors of a workload lie, in the signature's order. The first tensor gets
+    slot number `first` of the arena, the next one the slot after it, and so on. A tensor lies at the begin or
+    at the end of its slot, and each slot is mapped at an address that is drawn. Nothing is written."""
     tensors = signature.tensors
     slots = arena.slots[first : first + len(tensors)]
     addresses = window.draw_mappings([slot.bytes for slot in slots], rng)
@@ -129,9 +130,10 @@ def lay_out(
 
 
 def float64_views(arena: Arena, tensors: list[Tensor], workload: Workload) -> list[torch.Tensor]:
-    """Views of `tensors` at this workload, with floating types widened to float64, packed one after another
-    over the whole arena. The float64 reference uses them for its arguments, so that these need no further
-    memory. They are uninitialized; writing to them destroys what the arena held."""
+    """Views of the arena's memory as tensors: one for each of `tensors`, with its shape at this workload and
+    floating types widened to float64. They are packed one after another over the whole arena. The float64
+    reference uses them for its arguments, so that these need no further memory. They are uninitialized;
+    writing to them destroys what the arena held."""
     views = []
     offset = 0
     for tensor in tensors:

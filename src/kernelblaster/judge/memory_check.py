@@ -13,10 +13,10 @@ PIECE = 1 << 25  # words that are hashed at once
 
 
 class MemoryCheck:
-    """Checks that a candidate's call wrote to nothing but its outputs: compares hashes of inputs and
-    parameters from before the call, which are taken when this object is made, with those after it. `key` goes
-    into the hashes and must be unknown to the candidate. With `protected`, the device maps inputs and
-    parameters read-only, so they are not hashed, and only the guard bytes around outputs are checked."""
+    """Checks that a candidate's call wrote to nothing but its outputs. Make this object before the call, and
+    call `stop_if_touched` after it: hashes of inputs and parameters must be the same. `key` goes into the
+    hashes and must be unknown to the candidate. With `protected`, the device maps inputs and parameters
+    read-only, so they are not hashed, and only the guard bytes around outputs are checked."""
 
     def __init__(self, layout: Layout, signature: Signature, key: int, *, protected: bool) -> None:
         self._layout = layout
@@ -44,9 +44,9 @@ class MemoryCheck:
 
 
 def keyed_hash(raw: torch.Tensor, key: int) -> torch.Tensor:
-    """A 64-bit hash (a tensor of one int64) of the bytes in `raw`, whose address is a multiple of 8. Every
-    8-byte word is mixed with `key` and its index before all are added up, so that nobody who does not know
-    the key can make two changes that cancel."""
+    """A 64-bit hash of the bytes in `raw`, as a tensor with one int64. The address of `raw` must be a
+    multiple of 8. Every 8-byte word is mixed with `key` and with its index, then all are added up. So nobody
+    can make two changes that cancel without knowing the key."""
     whole = raw.numel() // 8 * 8
     words = raw[:whole].view(torch.int64)
     total = torch.zeros((), dtype=torch.int64, device=raw.device)

@@ -38,10 +38,10 @@ KEPT_BYTES = 64 << 20  # of drawn values, from one candidate of a task to the ne
 
 
 class ModelledTimer:
-    """Models how long candidates of one task take at the primary workload, the sizes that a GPU would be
-    timed at, on a device without a GPU. `baseline` runs what candidates are compared with (PyTorch, or the
-    user's kernel); it supplies the values for inputs and parameters. Only the first bytes of each tensor are
-    filled with values, so large workloads need little memory."""
+    """Models how long candidates of one task take on a GPU, where there is none. The times are those at the
+    primary workload, at which a GPU would be timed. `baseline` is what candidates are compared with (PyTorch,
+    or the user's kernel); it supplies the values for inputs and parameters too. Only the beginning of each
+    tensor is filled with values, so large workloads need little memory."""
 
     def __init__(self, device: Device, task: Task, baseline: Baseline) -> None:
         self._device = device
@@ -65,11 +65,11 @@ class ModelledTimer:
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
 
     def slowest(self, binary: Binary, profile: Profile, rng: random.Random) -> Profile:
-        """Model a candidate's time again, and return the longest of the new profiles if it takes more than
-        1.2 times (AGREE) as long as `profile`, the one at hand; otherwise `profile`. Each new profile is
-        modelled from other blocks, with other values of the GPU's clocks and other contents of fresh memory:
-        one profile, or 32 (AGAIN_BY_CLOCK) if the device code reads a clock, since it might do less work at
-        some times than at others. Raises CandidateDied, CandidateHung or NotEmulated."""
+        """Models a candidate's time again, to see whether that in `profile` holds. Returns the longest new
+        profile if it takes more than 1.2 times (AGREE) as long as `profile`, otherwise `profile`. One new
+        profile is made; 32 (AGAIN_BY_CLOCK) if the device code reads a clock, by which it might do less work
+        at some times. Each is made from other blocks, with other values of clocks and of uninitialized
+        memory. Raises CandidateDied, CandidateHung or NotEmulated."""
         text = (binary.path.parent / PTX).read_text()
         times = AGAIN_BY_CLOCK if READS_CLOCK.search(text) else 1
         jobs = [replace(job, shift=rng.random()) for job in self._jobs([binary.path] * times)]
@@ -80,9 +80,10 @@ class ModelledTimer:
         return longest if total_us(longest) > AGREE * total_us(profile) else profile
 
     def time(self, profile: Profile, floor: Floor) -> Timing | Rejected | RuntimeFailed:
-        """The timing of a candidate that has this modelled profile. Instead, Rejected if the candidate
-        launches nothing, or is much faster than reading the bytes that, by `floor`, any kernel must read;
-        RuntimeFailed if a grid is larger than CUDA allows."""
+        """The timing of a candidate that has this modelled profile; or the outcome, if the profile shows that
+        it must fail. That is Rejected if the candidate launches nothing, or if its time is too short for the
+        GPU to read the bytes that every kernel must read (`floor.certain_bytes`). It is RuntimeFailed if a
+        grid is larger than CUDA allows."""
         start = time.perf_counter()
         spec = self._device.spec
         if not profile.kernels:

@@ -27,8 +27,8 @@ class MemoryNeeds:
 
 @dataclass(frozen=True)
 class MemoryRoom:
-    """The memory in bytes that there is: `device` is all of a GPU's, None if candidates run without a GPU;
-    `host` is what this machine has available, None if it is not known."""
+    """How much memory there is, in bytes. `device` is the whole memory of the GPU; None if candidates run
+    without a GPU. `host` is what this machine has available at present; None if it is not known."""
 
     device: int | None
     host: int | None
@@ -36,9 +36,9 @@ class MemoryRoom:
 
 def needs_of(task: Task) -> MemoryNeeds:
     """The least memory that judging a task at its primary workload (the sizes that are timed) takes. On the
-    device: all tensors once, the parameters twice more (PyTorch's own, and those that values are drawn
-    around), and the outputs of PyTorch, of a candidate, and of the float64 reference. On the host: the
-    parameters, for a module that can only be built there."""
+    device, that is all tensors once; two further copies of the parameters (one in PyTorch's module, one that
+    random values are drawn around); and the outputs of PyTorch, of a candidate, and of the float64 reference.
+    On the host, it is the parameters, since some modules can only be built there."""
     workload, signature = task.primary, task.signature
     parameters = sum(workload.bytes(tensor) for tensor in signature.parameters)
     outputs = sum(
@@ -55,9 +55,9 @@ def room_on(device: torch.device) -> MemoryRoom:
 
 
 def check_memory(task: Task, room: MemoryRoom) -> None:
-    """Raises BadTask if there is too little memory to judge a task: too little of the device's, or too little
-    of the host's for a module that can only be built there. The message is one sentence. Where there is no
-    GPU, nothing is checked, because candidates run at small workloads, which always fit."""
+    """Raises BadTask if `room` is smaller than what `needs_of` says for the task, on the device or on the
+    host. The message is one sentence. Where there is no GPU, nothing is checked, because candidates run at
+    small workloads, which always fit."""
     if room.device is None:
         return
     needs = needs_of(task)

@@ -1,18 +1,18 @@
-"""What is required of a candidate's output where inputs hold NaN or infinity.
+"""What is required of a candidate's output where inputs hold NaN or infinity. "Planted" elements are the
+input elements that a verification case sets to NaN or infinity.
 
-"Planted" elements are the input elements that a verification case sets to NaN or infinity. An output element
-must be NaN or infinite where the float64 reference is and where it depends on a planted element. Where the
-reference is finite, it must be right; NaN is accepted there, too, if the element depends on a planted one.
+For floating-point outputs of most computations, NaN is planted. Where the float64 reference is NaN or
+infinite, and the output element depends on a planted one, the candidate must give NaN or infinity too; either
+will do, because splitting an operand into two parts turns one into the other. Where the reference is finite,
+the candidate must be right. But NaN is accepted there, too, if the element depends on a planted one.
 
-Not checked are: elements whose reference is not finite only because it multiplies NaN or infinity by zero (as
-with a diagonal matrix that is written out in full); integers that depend on a NaN, if PyTorch in the task's
-own precision gives other ones than in float64, or if they are indices or converted numbers rather than counts
-and comparisons; elements on which PyTorch's implementations of attention disagree.
+Into elementwise computations, infinity is planted as well. It must come out as in the reference. Where the
+reference turns it into NaN, anything is allowed.
 
-Infinity is planted only into elementwise computations, where it must come out as in the reference; where the
-reference turns it into NaN, anything is allowed. In other computations NaN in place of infinity, or the
-reverse, is accepted: splitting an operand into two parts turns one into the other, and so does a running
-mean.
+Three things are not checked. Elements whose reference is not finite only because NaN or infinity is
+multiplied by zero, as with a diagonal matrix that is written out in full. Elements on which PyTorch's
+implementations of attention disagree. Integers that depend on a NaN, if PyTorch in the task's own precision
+gives others than in float64, or if they are indices or converted numbers and not counts or comparisons.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ APART = 1e-4  # relative: smaller differences are rounding
 
 
 def depends(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
-    """A boolean mask of the output elements that depend on planted input elements (those that are set to NaN
-    or infinity): they differ between `high` and `low`, the reference's outputs with the planted elements set
-    far above and far below all other values."""
+    """A boolean mask over one output: which of its elements depend on planted input elements (those that are
+    set to NaN or infinity). `high` and `low` are the reference's outputs with all planted elements set far
+    above, and far below, all other values. Where these two differ, the output depends on planted elements."""
     if not high.is_floating_point():
         return high != low
     scale = torch.maximum(high.abs(), low.abs())
@@ -35,12 +35,12 @@ def depends(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Demand:
-    """What is known about one output of a verification case in which some input elements are NaN or infinite
-    ("planted"). `truth` is the float64 reference. `other` is the same, computed with attention written out as
-    products and a softmax instead of PyTorch's fused kernel. `moving` is a mask of the output elements that
-    depend on planted ones. `own` is PyTorch's output in the task's own precision. `infinite`: infinity was
-    planted, not NaN. `made`: integers in the outputs may be indices or converted floating-point numbers, not
-    only counts and comparisons."""
+    """What is known about one output of a verification case in which some input elements are "planted", that
+    is NaN or infinite. `truth` is the float64 reference. `other` is the same with attention computed from
+    plain products and a softmax, not by PyTorch's fused kernel. `moving` is a mask of the output elements
+    that depend on planted ones. `own` is PyTorch's output in the task's own precision. `infinite`: infinity
+    was planted, not NaN. `made`: integers among the outputs may be indices or converted floating-point
+    numbers."""
 
     truth: torch.Tensor
     other: torch.Tensor
@@ -51,9 +51,9 @@ class Demand:
 
 
 def demanded(output: torch.Tensor, demand: Demand) -> torch.Tensor:
-    """A copy of the candidate's output for the usual comparison with the float64 reference: elements that may
-    be anything, because of NaN or infinity in the inputs, have the reference's value instead of the
-    candidate's."""
+    """Makes a candidate's output ready for the usual comparison with the float64 reference. Returns a copy.
+    Elements that may be anything, because inputs hold NaN or infinity (`demand` tells which), get the
+    reference's value; all others keep the candidate's."""
     truth, other, moving = (t.to(output.device) for t in (demand.truth, demand.other, demand.moving))
     if not output.is_floating_point():
         disagreed = demand.own.to(output.device) != truth.to(output.dtype)

@@ -32,10 +32,10 @@ MOST = 4.0  # times: operands that are cut off instead of rounded cost twice as 
 
 @dataclass(frozen=True)
 class OperandRounding:
-    """How the baseline, which is PyTorch or the user's kernel, treats float32 operands of products at the
-    timed sizes. `products` says which operands it rounds to TF32: "none", those of "convolutions", or those
-    of all "products" (matrix products too). `ratio` is the baseline's error divided by the error that
-    rounding to the nearest TF32 number gives: 1, or about 2 where low bits are cut off instead."""
+    """How the baseline (PyTorch or the user's kernel) treats float32 operands of products at the timed sizes.
+    `products` says which operands it rounds to TF32: "none", those of "convolutions", or those of all
+    "products", matrix products too. `ratio` is its error divided by the error of rounding to the nearest TF32
+    number. It is 1 where that is what it does, and about 2 where low bits are cut off instead."""
 
     products: RoundedProducts = "none"
     ratio: float = 1.0
@@ -64,17 +64,17 @@ def to_tf32(values: torch.Tensor) -> torch.Tensor:
 
 
 def expected_rounding(task: Task) -> RoundedProducts:
-    """Which products eager PyTorch, by its rules, computes on TF32 operands at the timed sizes:
-    "convolutions" or "none". It follows from the operators that the module runs there. "none" also for CUDA
-    sources and for modules that cannot be traced without values."""
+    """Which products eager PyTorch should compute on TF32 operands at the timed sizes, by PyTorch's rules and
+    the operators that the module runs there: "convolutions" or "none". Nothing is measured. Also "none" for
+    CUDA sources, and for modules that cannot be traced without values."""
     return _modelled(task).expected
 
 
 def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
-    """Which products the baseline rounds to TF32 at the timed sizes, found by comparing its error, on values
-    like the task file's own, with the errors of float64 runs with rounded operands. The answer is "none" for
-    a user's kernel and where there is no float64 reference. If memory does not suffice for these runs, the
-    answer is what eager PyTorch does by its rules (`expected_rounding`)."""
+    """Measures which products the baseline rounds to TF32 at the timed sizes. Its error on values like the
+    task file's own is compared with the errors of float64 runs in which operands are rounded. "none" for a
+    user's kernel, and where there is no float64 reference. If memory does not suffice for these runs, returns
+    what PyTorch's rules say (`expected_rounding`)."""
     if not isinstance(baseline, ModuleBaseline) or not _modelled(task).products:
         return OperandRounding()
     try:
@@ -86,9 +86,10 @@ def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
 
 
 def decide(own: float, convolutions: float, products: float) -> OperandRounding:
-    """Which rounding to TF32 explains the RMS error `own` of the baseline (PyTorch or the user's kernel): no
-    rounding, that of the operands of convolutions, or that of all matrix products. `convolutions` and
-    `products` are the RMS errors of float64 runs in which these operands were rounded."""
+    """Decides from three RMS errors which operands the baseline rounds to TF32. `own` is the baseline's
+    error. `convolutions` is that of a float64 run with the operands of convolutions rounded, `products` that
+    of one with the operands of all products rounded. `own` must nearly reach one of these two for its
+    rounding to count; otherwise the answer is "none"."""
     found: RoundedProducts = "none"
     if convolutions and own >= REACHED * convolutions:
         found = "convolutions"

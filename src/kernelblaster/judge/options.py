@@ -17,8 +17,8 @@ def silent(stage: str) -> None:
 class EvaluationOptions:
     """What one evaluation of a candidate includes. `baseline` says how PyTorch is run to compare with
     ("eager", "compile", ...). `profile` adds a profile of a correct candidate, `sanitize` a run of
-    compute-sanitizer. `filter` "emulated" has the emulator check a candidate for races before a GPU runs it;
-    None: only one that is found faster, afterwards. `keep_samples` stores every pair of times in the
+    compute-sanitizer. `filter` says when the emulator checks a candidate for races: "emulated", before a GPU
+    runs it; None, only after it was found faster. `keep_samples` stores every pair of times in the
     evaluation. `progress` is called with the name of each stage when it begins."""
 
     baseline: BaselineName = "eager"

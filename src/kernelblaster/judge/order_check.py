@@ -49,11 +49,11 @@ UNKNOWN = re.compile(r"not emulated: (\S+).*in inline assembly|PTX line \d+: .* 
 
 class OrderCheck:
     """Finds races, wrong memory order and out-of-bounds accesses of compiled candidates by running them in
-    the emulator (PTX machine); no GPU is used. `spec` is the GPU to emulate; `facts()`, called when the first
-    candidate is checked, gives the device attributes that host code sees. Whether results are right is not
-    checked here but by verification. Everything that hardware leaves open (scheduling, rounding of
-    approximate functions) is drawn at random, so that a candidate cannot tell from it that it runs in the
-    emulator."""
+    the emulator (PTX machine); no GPU is used. Whether results are right is for verification to say. `spec`
+    is the GPU to emulate. `facts()` is called when the first candidate is checked, and gives the device
+    attributes that host code sees; None: those that follow from `spec`. Whatever hardware leaves open
+    (scheduling, rounding of approximate functions) is drawn at random, so that a candidate cannot recognize
+    the emulator by it."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec
@@ -81,10 +81,10 @@ class OrderCheck:
         )
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate after this check (for races and memory order): with a note
-        that says what was checked, or, if the check found an error, with that error as its outcome and
-        without a timing. An evaluation is returned unchanged if its candidate is not correct, or if it has
-        such a note already."""
+        """Checks a correct candidate for races and memory order, and returns its evaluation with the result.
+        If nothing is wrong, it has one more note, which says what was checked. If an error is found, that is
+        its outcome, and it has no timing. An evaluation is returned unchanged if its candidate is not
+        correct, or if it has such a note already."""
         verification = evaluation.verification
         if not isinstance(evaluation.outcome, CORRECT) or verification is None or looked_at(verification):
             return evaluation

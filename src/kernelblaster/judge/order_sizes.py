@@ -1,6 +1,6 @@
-"""Chooses the sizes at which the order check (the emulator's search for races and stale reads) runs a
-candidate: cheap ones at which the host code launches the same kernels as at the timed sizes, with more than
-one block."""
+"""Chooses the sizes at which the order check runs a candidate. (That is the emulator's search for races and
+stale reads.) They should be cheap, and the host code should launch the same kernels there as at the timed
+sizes, with more than one block each."""
 
 import random
 import re
@@ -60,8 +60,9 @@ class LaunchedSize:
 
     @property
     def possible(self) -> bool:
-        """True if the emulator can run all launches at this size in acceptable time; False also if there are
-        no launches."""
+        """True if the emulator can do the work at this size in acceptable time; False also if nothing is
+        launched. Of a single launch whose blocks do not communicate, it runs only some blocks, so very large
+        ones are possible."""
         most = MOST_WARPS if not self.alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
         return bool(self.launches) and self.warps <= most
 
@@ -69,9 +70,10 @@ class LaunchedSize:
     def reached(self) -> Reached:
         """What running the candidate at this size covers, as triples (kernel name, several, large).
         `several`: the kernel is launched with more than one cluster of blocks. `large`: every size is at
-        least three (LEAST_EXTENT), below which an error may not show. What covers True covers False as well:
-        a kernel `k` launched with many blocks at large sizes gives all four triples ("k", False, False) to
-        ("k", True, True)."""
+        least three (LEAST_EXTENT), below which an error may not show. A run with several clusters covers also
+        what one with a single cluster would, and the same holds for large sizes. So a kernel `k` with many
+        blocks at large sizes gives four triples: ("k", False, False), ("k", False, True), ("k", True, False)
+        and ("k", True, True)."""
         ample = min(self.workload.sizes.values()) >= LEAST_EXTENT
         return {
             (one.kernel, several, large)
@@ -85,9 +87,9 @@ def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
     """The workloads at which the candidate's host code is recorded, to see which kernels it launches there:
-    at most twelve (TRIED), all different. First comes `small`. Then come some of `stretched`, workloads in
-    which one size is very long: for each size that is the long one in any of them, one such workload, drawn
-    at random. Last come `others`, as far as there is room."""
+    at most twelve (TRIED), all different. `small` comes first. In each of `stretched`, one size is very long;
+    for each size that is the long one somewhere, one such workload is drawn at random. `others` fill the
+    places that are left."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
@@ -101,12 +103,12 @@ def choose(
     *,
     speaking: bool,
 ) -> tuple[list[LaunchedSize], list[str]]:
-    """Chooses the sizes at which the order check runs the candidate: together they should launch the same
-    kernels as the `primary` call (at the timed sizes). For that, the launches of all calls are recorded.
-    Returns (sizes, missing): at most five sizes (CHOSEN), the first of `calls` always among them; and the
-    names of kernels of the primary call that no chosen size launches in the same way (with more than one
-    cluster of blocks, if the primary call does so). `speaking` is copied into each LaunchedSize; `runner` has
-    the candidate loaded."""
+    """Chooses the sizes at which the order check runs the candidate, from `calls`, which are workloads with
+    their arguments. Together they should launch the same kernels as the `primary` call (at the timed sizes);
+    to see that, the launches of all calls are recorded. `runner` has the candidate loaded. Returns (sizes,
+    missing). `sizes` are at most five (CHOSEN), the first of `calls` always among them. `missing` names the
+    kernels of the primary call that no chosen size launches in the same way, with several clusters of blocks
+    if the primary call does so. `speaking` is copied into each of the sizes."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {

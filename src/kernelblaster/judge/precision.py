@@ -1,9 +1,9 @@
 """How far an output is from the truth (the reference computed in float64), by several measures, and how far
 it may be.
 
-A result is precise enough if it is the exact result for inputs that differ from the given ones by a few
-roundings: as many as a sequential float32 sum may cost. Where PyTorch itself is less precise than that, a
-candidate's error may be five times PyTorch's (OWN).
+A result is precise enough if it would be exact for slightly different inputs: they may differ from the given
+ones by a few roundings, as many as a sequential float32 sum may cost. Where PyTorch itself is less precise
+than that, a candidate's error may be five times PyTorch's (OWN).
 """
 
 import math
@@ -62,11 +62,12 @@ class Comparison:
 def compare(
     output: torch.Tensor, truth: torch.Tensor, own: torch.Tensor | None = None, *, faint: float = FAINT
 ) -> Comparison:
-    """Compares an output with the truth, the float64 reference, by all error measures; the tensors may be on
-    different devices. The measure `lost` counts elements that are off by over half their value, except where
-    PyTorch's own output `own` has less than ten bits right (a sum that cancels). Where the truth is below
-    `faint` times the smallest normal number of the output's type, the output may be zero. Integers must be
-    equal."""
+    """Compares `output` with `truth`, the float64 reference, by all error measures; the tensors may be on
+    different devices. `own` is PyTorch's output, None if not known. It matters for `lost`, the share of
+    elements that are off by more than half their value: elements of which PyTorch itself has less than ten
+    bits right, as in a sum that cancels, do not count. Where the truth is below `faint` times the smallest
+    normal number of the output's type, the output may be zero. Integers must be equal: every measure is then
+    the share of elements that differ."""
     if not output.is_floating_point():
         return _compare_exact(output, truth)
     flat, exact = output.reshape(-1), truth.reshape(-1)
@@ -117,11 +118,10 @@ def compare(
 
 
 def roundings(terms: int, dtype: torch.dtype) -> float:
-    """How many roundings of the inputs or the output a candidate's error may amount to: one for every 16 of
-    the `terms` of the longest sum, at least 16 and at most 384; always 10 if `dtype`, the type of the output,
-    has 16 bits. For comparison: on random values, a sequential float32 sum costs about half the square root
-    of its number of terms, and up to a 28th of that number where partial sums are much larger than the
-    result."""
+    """How large a candidate's error may be, counted in roundings of the inputs or the output. One for every
+    16 of `terms` (those of the longest sum), at least 16 and at most 384. Always 10 if `dtype`, the type of
+    the output, has 16 bits. For comparison, a sequential float32 sum of n random values costs about half the
+    square root of n, and up to n / 28 where partial sums are much larger than the result."""
     if ROUNDING[dtype] > ROUNDING[torch.float32]:
         return NARROW
     return float(min(max(FEWEST, terms / PER_ROUNDING), MOST))
@@ -135,16 +135,17 @@ def bound(
     terms: int = 1,
     coarse: Errors | None = None,
 ) -> Errors:
-    """The largest errors that a candidate may have in an output of `count` elements of type `dtype`, for each
-    error measure. It is the larger of two numbers: five times (OWN) PyTorch's own error `baseline`, and the
-    effect of `roundings(terms, dtype)` roundings of output and inputs, where `terms` is the length of the
-    longest sum.
+    """The largest errors that a candidate may have in an output of `count` elements of type `dtype`, by error
+    measure. In short, it may be five times (OWN) as far off as PyTorch, whose errors are `baseline`; or as
+    far as `roundings(terms, dtype)` roundings of output and inputs explain, if that is more. `terms` is the
+    length of the longest sum. `condition` is the effect of one rounding of the inputs, None if unknown.
 
-    `condition` is the effect of one rounding of the inputs, None if unknown. `coarse` is the error that TF32
-    operands cause, given if PyTorch rounds operands so at the timed sizes. If it is given, the larger of
-    `coarse` and `baseline` takes the place of `baseline`, and for outputs of 512 elements or more the factor
-    is two (ROUNDED_OWN) instead of five. Without `baseline` there is no float64 reference, and the bound is
-    what two orders of summation may differ by.
+    `coarse` is given if PyTorch rounds operands at the timed sizes, as to TF32: the error that this causes.
+    Then the larger of `coarse` and `baseline` counts as PyTorch's error, and for outputs of 512 elements or
+    more the factor is two (ROUNDED_OWN) instead of five.
+
+    If `baseline` is None, there is no float64 reference; two outputs may then differ as much as by two orders
+    of summation. For integers and for the measure `lost`, the factors are others and `terms` has no effect.
     """
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}
@@ -170,8 +171,8 @@ def bound(
 
 
 def share_of(errors: Errors, allowed: Errors) -> float:
-    """The largest ratio of an error to its bound (in `allowed`) over all measures: up to 1 is within bounds;
-    infinite if a bound is zero and its error is not."""
+    """How much of its bound an error takes, as a ratio: the largest of all measures' ratios of `errors` to
+    `allowed`. Up to 1 is within bounds. Infinite if a bound is zero and the error is not."""
     pairs = [(getattr(errors, m), getattr(allowed, m)) for m in MEASURES]
     return max((value / limit if limit else float("inf") for value, limit in pairs if value), default=0.0)
 
@@ -215,17 +216,17 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
-    """How far two outputs may be apart, for each error measure, if one is off by at most `allowed` from the
-    truth and the other by at most `own` (None: it is exact). It is the sum of both, times 1.25 because these
-    bounds were found on other input values; times 2 with `few`, for outputs of few elements, whose errors
-    vary more."""
+    """How far two outputs may be from each other, by error measure, if one is off by at most `allowed` from
+    the truth and the other by at most `own` (None: not at all). It is the sum of both times 1.25, because
+    these bounds were found on other input values. `few` is for outputs of few elements, whose errors vary
+    more: the sum times 2."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 
 
 def larger(allowed: Errors, own: Errors) -> Errors:
-    """The bound on errors for one set of input values: for each error measure the larger of `allowed` and
-    five times (OWN) PyTorch's error `own` on the same values."""
+    """The bound on errors for one set of input values, by error measure: `allowed`, or five times (OWN)
+    `own`, PyTorch's error on the same values, if that is larger."""
     return Errors(**{m: max(getattr(allowed, m), OWN * getattr(own, m)) for m in MEASURES})
 
 

@@ -28,9 +28,12 @@ class Prepared:
     """What is computed once for a task and a device, before its candidates are judged. `baseline` runs the
     reference (PyTorch, or the user's kernel). `fitness` says whether candidates can be verified and timed,
     `floor` the least memory traffic and arithmetic of any kernel. `planner` draws verification plans.
-    `rounding` is how the baseline rounds the operands of products at the timed sizes (as to TF32), which
-    candidates may do too. `slots` are the bytes of each tensor's slot in the arena, the memory that
-    candidates work on; `spare` are the bytes that the float64 reference needs beyond these."""
+    `rounding` says which operands of products the baseline rounds at the timed sizes (as to TF32); candidates
+    may round them too.
+
+    Two fields are about the arena, the memory that candidates work on. `slots` are the bytes of each tensor's
+    slot in it; `spare` are the bytes that the float64 reference needs beyond these.
+    """
 
     task: Task
     baseline: Baseline
@@ -43,9 +46,9 @@ class Prepared:
 
 
 class TaskPreparer:
-    """Prepares tasks for one device, each once. `largest_bytes` is None on a GPU; on the emulator, candidates
-    run only at workloads whose tensors take at most that many bytes together. `compile` compiles the original
-    kernels of CUDA tasks."""
+    """Prepares tasks for one device, each once. `compile` compiles the original kernels of CUDA tasks.
+    `largest_bytes` is None on a GPU. On the emulator, candidates run only at workloads whose tensors take at
+    most that many bytes together."""
 
     def __init__(
         self, device: Device, options: EvaluationOptions, compile: Compile, largest_bytes: int | None

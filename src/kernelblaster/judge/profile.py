@@ -20,8 +20,8 @@ TOGETHER_BYTES = 4 << 30  # of the arena, for tasks that are profiled under one 
 
 @dataclass(frozen=True)
 class Profiled:
-    """A request to profile compiled candidates (`binaries`) of one task. `baseline`, which runs the task's
-    reference, supplies the values for inputs and parameters."""
+    """A request to profile compiled candidates of one task: one profile for each of `binaries`. `baseline`
+    supplies the values for inputs and parameters."""
 
     task: Task
     baseline: Baseline
@@ -87,8 +87,9 @@ def _together(wanted: Sequence[Profiled]) -> Iterator[list[Profiled]]:
 
 
 def with_resources(profile: Profile, resources: Sequence[Resources], architecture: str) -> Profile:
-    """The profile with registers, shared memory, spills and theoretical occupancy from ptxas' reports added
-    to each kernel whose report is known. `architecture` is the GPU's, whose limits determine occupancy."""
+    """A copy of the profile with what ptxas reports added to each kernel: registers, shared memory, spills
+    and theoretical occupancy. Kernels without a report stay as they are. `architecture` is the GPU's, whose
+    limits determine occupancy."""
     kernels = []
     for kernel in profile.kernels:
         known = _resources_of(kernel, resources)

@@ -10,8 +10,8 @@ from kernelblaster.records.profile import Depth
 
 
 class JudgedDevice(Protocol):
-    """The description of the device that candidates run on: its name, its specification (architecture, peak
-    rates). `modelled` is True for the emulator, whose times come from a model and not from a clock."""
+    """The description of the device that candidates run on: `name`, and `spec`, the GPU's data (architecture,
+    peak rates). `modelled` is True for the emulator, whose times come from a model and not from a clock."""
 
     @property
     def name(self) -> str: ...
@@ -43,10 +43,10 @@ class Judge(Protocol):
         ...
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """The evaluation of a correct candidate after the checks that are too costly to make for every
-        candidate, above all the emulator's search for races and memory-order errors. It has one more note for
-        each check that passed; if a check found an error, it has that error as its outcome. An evaluation of
-        a candidate that is not correct is returned unchanged."""
+        """Makes the checks that are too costly for every candidate, above all the emulator's search for races
+        and memory-order errors, and returns the evaluation with their results. Each check that passes adds a
+        note; one that finds an error replaces the outcome by that error. The evaluation of a candidate that
+        is not correct is returned unchanged."""
         ...
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:

@@ -16,13 +16,15 @@ FAR = 4.0  # times the bound: a single draw decides
 
 @dataclass(frozen=True)
 class OutputSample:
-    """The errors of one output of a task on one draw of random input values. `found` compares each of the
-    candidate's runs with the float64 reference, and `own` are PyTorch's errors. `moved` is the effect of one
-    rounding of the inputs (None: not computed); `coarse` that of rounding operands as PyTorch does at the
-    timed sizes, like TF32 (None: it does not). `at_worst` is the candidate's value where it was furthest off
-    (one element), `count` the number of elements. `excused`: PyTorch's own result is of no use for these
-    values, so nothing is judged. `lenience` is a factor on the bound, `terms` the number of terms of the
-    longest sum."""
+    """The errors of one output (`tensor`) on one draw of random input values. `found` compares the output of
+    each of the candidate's runs with the float64 reference; `own` are PyTorch's errors. `count` is the number
+    of elements, `at_worst` the candidate's value in the element that is furthest off. `excused`: PyTorch's
+    own result is of no use for these values, so nothing is judged.
+
+    The rest determines the bound. `moved` is the effect of one rounding of the inputs (None: not computed).
+    `coarse` is the effect of rounding operands as PyTorch does at the timed sizes, as to TF32 (None: it does
+    not). `terms` is the number of terms of the longest sum, `lenience` a factor on the bound.
+    """
 
     tensor: Tensor
     found: tuple[Comparison, ...]
@@ -46,8 +48,8 @@ class OutputSample:
 
     @property
     def few(self) -> bool:
-        """True for a floating-point output of at most 4096 elements: its error on a single draw of input
-        values is too much a matter of chance to decide on."""
+        """True if the error on a single draw of input values is too much a matter of chance to decide on: for
+        a floating-point output of at most 4096 elements that has a float64 reference."""
         return self.tensor.floating and self.own is not None and self.count <= FEW
 
 
@@ -58,19 +60,20 @@ def worst(found: Sequence[Comparison]) -> Comparison:
 
 
 def share(samples: Sequence[OutputSample]) -> float:
-    """The errors of one output, pooled over all draws of input values (one sample each), divided by the bound
-    on them: the largest ratio of all error measures. Up to 1 passes. Infinite if some draw gave NaN or
+    """How much of their bound the errors of one output take, pooled over all draws of input values (one
+    sample each): the largest ratio of all error measures. Up to 1 passes. Infinite if some draw gave NaN or
     infinity where the reference is finite, or the reverse."""
     errors = [one.errors for one in samples if one.errors is not None]
     return share_of(pooled(errors), allowed(samples)) if len(errors) == len(samples) else float("inf")
 
 
 def doubtful(samples: Sequence[OutputSample]) -> bool:
-    """True if more draws of input values are needed to decide on one output; `samples` has one sample for
-    each draw so far. Always False for an output of many elements (`OutputSample.few` is False). For others it
-    is True while the ratio of the pooled errors to their bound (`share`) is near 1: between 0.2 and 4 for one
-    element compared so far, 0.5 and 4 for four, 0.8 and 1.6 for sixteen. In general, with n elements (at most
-    four counted per draw), it is between r = n / (n + 4) and the smaller of 1 / r^2 and 4."""
+    """True if one output needs more draws of input values before it can be decided on; `samples` has one
+    sample for each draw so far. Always False for an output of many elements (`OutputSample.few` is False).
+    For others, True while `share`, the ratio of the pooled errors to their bound, is near 1. How near depends
+    on the number n of elements compared so far, of which at most four count per draw: 0.2 to 4 for n = 1, 0.5
+    to 4 for n = 4, 0.8 to 1.6 for n = 16. In general from r = n / (n + 4) to 1 / r^2, or to 4 if that is
+    less."""
     samples = [one for one in samples if not one.excused]
     if not samples or not samples[0].few:
         return False
@@ -80,10 +83,10 @@ def doubtful(samples: Sequence[OutputSample]) -> bool:
 
 
 def allowed(samples: Sequence[OutputSample]) -> Errors:
-    """The bound on one output's errors, for each error measure, from all draws of input values together (one
-    sample each). PyTorch's errors, the effects of one rounding of the inputs, and those of TF32 operands are
-    each pooled over the samples; `precision.bound` makes a bound of the three, which is then multiplied by
-    the case's lenience."""
+    """The bound on one output's errors, by error measure, from all draws of input values together (one sample
+    each). Three things are pooled over the samples: PyTorch's errors, the effects of one rounding of the
+    inputs, and the effects of TF32 operands. `precision.bound` makes a bound of them; the case's lenience is
+    a factor on it."""
     own = [one.own for one in samples if one.own is not None]
     moved = [one.moved for one in samples if one.moved is not None]
     dtype = getattr(torch, samples[0].tensor.dtype)

@@ -68,10 +68,8 @@ _CALL = re.compile(rb"[\xe8\xe9](.{4})", re.S)
 
 
 def screen_binary(path: Path) -> list[ScreenFinding]:
-    """Every reason why the shared object at `path` may not be loaded; an empty list if there is none.
-
-    Raises `KernelBlasterError` if `path` is no x86-64 ELF file, which says nothing about the candidate.
-    """
+    """Every reason why the shared object at `path` may not be loaded; an empty list if there is none. Raises
+    `KernelBlasterError` if `path` is no x86-64 ELF file; that is not the candidate's fault."""
     try:
         with path.open("rb") as stream:
             elf = ELFFile(stream)

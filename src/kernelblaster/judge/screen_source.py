@@ -1,10 +1,10 @@
 """Screens a candidate's CUDA source before compilation, so that its author hears early what is not allowed,
 with the line and an alternative.
 
-It decides what may be included and defined, and reports what later stages would reject anyway. Calls and
-assembly are reported only if the syntax tree shows for certain that they are in host code, and calls only if
-the file does not define a function of that name itself; `screen_host` and `screen_binary` check what was
-really compiled and decide. Not checked: the result of macro expansion.
+It decides what may be included and defined. Beyond that it reports what later stages would reject anyway:
+they check what was really compiled (`screen_host`, `screen_binary`), and they decide. Here, calls and
+assembly are reported only if the syntax tree shows for certain that they are in host code; calls only if the
+file defines no function of that name itself. Macros are not expanded.
 
 The limits here and in `source_text` bound the time: milliseconds for a kernel, seconds for a text made to be
 slow.

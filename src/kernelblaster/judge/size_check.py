@@ -1,11 +1,11 @@
-"""Size check: before a candidate that was verified on the emulator at small workloads counts as faster, it is
-run at the primary workload, the sizes that its time was modelled for.
+"""Size check: the last check of a candidate that seems faster by its modelled time. It was verified on the
+emulator at small workloads only. Here it is run at the primary workload, the sizes that its time was modelled
+for.
 
 If the call is a single launch whose blocks are independent, some of its blocks are run, drawn in secret. Any
 other call is run whole, if the emulator can do that in acceptable time. Results are compared on many kinds of
-values (slab_cases.py). A second call then finds errors that depend on values that the first one left behind.
-Calls at some other, drawn workloads follow; among these, workloads with few elements and one very large size
-are run whole.
+values (slab_cases.py). A second call then finds errors that depend on what the first one left in memory.
+Calls at some other, drawn workloads follow. Those with few elements and one very large size are run whole.
 """
 
 import random
@@ -55,7 +55,8 @@ NOTE = "sizes: "
 @dataclass(frozen=True)
 class SizesRun:
     """What a size check (a run at the timed sizes) returns if it found nothing wrong. `note` says what was
-    run; `missing` says why that is too little for the modelled time to count, None if it is enough."""
+    run. If that is too little for the modelled time to count, `missing` says what is missing; None if it is
+    enough."""
 
     note: str
     missing: str | None = None
@@ -74,10 +75,10 @@ class SizeCheck:
     def look(
         self, prepared: Prepared, binary: Binary, profile: Profile | None, seed: int
     ) -> Failure | SizesRun:
-        """Runs a candidate, which passed verification at small sizes, at the sizes that its time was modelled
-        for. Returns the outcome if it is wrong there, else a description of what was run. `profile` is its
-        modelled profile at the primary workload (the timed sizes), None if there is none; `seed`, which the
-        candidate must not know, draws values and blocks."""
+        """Runs a candidate at the sizes that its time was modelled for, after it passed verification at small
+        sizes. Returns the outcome if it is wrong there, else a description of what was run. `profile` is its
+        modelled profile at the primary workload (the timed sizes), None if there is none. `seed` draws values
+        and blocks; the candidate must not know it."""
         where = "at the primary sizes"
         try:
             with one_thread():

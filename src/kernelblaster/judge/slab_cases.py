@@ -1,6 +1,6 @@
 """The kinds of values (random, huge, NaN, ...) that the parts of one large workload hold, so that one call of
-a candidate tries many of them. A box is the part of a workload that is compared, a slab one of the slices
-that it is cut into."""
+a candidate tries many of them. The part of a workload that is compared is a box; it is cut into slices, the
+slabs."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ def slab_cases(
     rng: random.Random,
     again: bool,
 ) -> list[tuple[Box, Case]]:
-    """Cuts `box` (the part of a workload that is compared) into slabs and gives each another kind of values.
-    Returns pairs of a slab and the verification case that it holds. Only kinds that some input along the cut
-    accepts, by `domain`, are used. `operations` is how many arithmetic operations the reference needs for the
-    whole workload; a box that would take too many is made smaller first. `again`: the pairs are for a second
-    call, which gets other scalars, and other values in the inputs that all slabs share."""
+    """Cuts `box` (the part of a workload that is compared) into slabs, each with a kind of values of its own.
+    Returns pairs of a slab and the verification case that it holds. A kind is used only if `domain` says that
+    some input along the cut accepts it. `operations` is how many arithmetic operations the reference needs
+    for the whole workload; a box that would take too many is made smaller first. `again` is for the second
+    call of a candidate: it gets other scalars, and other values in inputs that all slabs share."""
     box = _bearable(task, box, operations)
     kinds = list(_kinds(task, box, domain, rng))
     parameters = sum(box.part.bytes(tensor) for tensor in task.signature.parameters)

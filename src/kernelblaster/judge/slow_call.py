@@ -19,9 +19,9 @@ LARGE_SHARE = 0.25  # of the primary workload's activations: workloads from ther
 
 @dataclass(frozen=True)
 class SlowCall:
-    """The timed call of a candidate that was found to be hopelessly slow: its time and the baseline's, both
-    in us and at the primary workload (the sizes that are timed). `work` are its kernels, copies and fills,
-    each with its duration."""
+    """The one timed call of a candidate that was found to be hopelessly slow. `candidate_us` and
+    `baseline_us` are its time and the baseline's in us, at the primary workload (the sizes that are timed).
+    `work` are its kernels, copies and fills, each with its duration."""
 
     baseline_us: float
     candidate_us: float
@@ -57,7 +57,7 @@ def slow_call(baseline_us: float, work: tuple[LaunchedWork, ...]) -> SlowCall | 
 
 
 def limit_s(baseline_us: float) -> float:
-    """The time limit in seconds of the call by which `slow_call` recognizes hopelessly slow candidates:
-    10,000 times the baseline's time `baseline_us` (in us), but at least 5 s and at most the usual limit of a
-    call."""
+    """The time limit, in seconds, of the call by which `slow_call` recognizes hopelessly slow candidates:
+    10,000 times `baseline_us`, the baseline's time in us. At least 5 s, but never more than the usual limit
+    of a call."""
     return min(settings().call_limit_s, max(LEAST_LIMIT_S, LIMIT_TIMES * baseline_us / 1e6))

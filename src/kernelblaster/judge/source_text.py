@@ -45,10 +45,11 @@ _WORD = re.compile(r"\w+", re.A)
 
 @dataclass(frozen=True)
 class SourceText:
-    """Views of one CUDA source, all with the same offsets and line numbers: what a view leaves out is blank.
-    `kept` is without comments, `code` also without the contents of strings, `plain` also without preprocessor
-    directives. `directives` are matches in `code` with the groups (mark, name, rest); `syntax` has the names
-    and functions of the syntax tree, `host` the parts that are host code."""
+    """Views of one CUDA source. In each view, what is left out is replaced by blanks, so offsets and line
+    numbers are the same in all of them. `kept` is without comments, `code` also without the contents of
+    strings, `plain` also without preprocessor directives. `directives` are matches in `code` with the groups
+    (mark, name, rest). `syntax` has the names and functions of the syntax tree, `host` the parts that are
+    host code."""
 
     kept: str
     code: str
@@ -224,9 +225,9 @@ def _blank_quoted(match: re.Match[str]) -> str:
 
 
 class HostCode:
-    """The parts of a source that are certainly host code: `offset in host_code` is True if the innermost
-    function around that character offset is marked neither `__device__` nor `__global__`, and the syntax tree
-    has no error there."""
+    """The parts of a source that are certainly host code. `offset in host_code` is True if the character at
+    this offset lies in a function that is neither `__device__` nor `__global__` (the innermost function
+    counts), and the syntax tree has no error there."""
 
     def __init__(self, plain: str, directives: list[re.Match[str]], syntax: Syntax) -> None:
         device = _device_words(directives)

@@ -42,8 +42,9 @@ class Leash:
 
     @contextmanager
     def during(self, stage: Literal["verify", "time"]) -> Iterator[None]:
-        """A context around one call, whose time counts towards the limit. Raises Stop (TimedOut in `stage`)
-        at its end if the total exceeds it, unless another exception is under way."""
+        """A context around one call, whose time counts towards the limit. At its end, raises Stop (TimedOut
+        in `stage`) if all calls together have exceeded the limit. Does not raise it if the call has raised
+        another exception."""
         entered = time.monotonic()
         try:
             yield
@@ -54,9 +55,9 @@ class Leash:
 
 
 def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Failure:
-    """The outcome of a candidate of which a call ended with `error`: RuntimeFailed if its process died,
-    TimedOut if it hung, Rejected if its host code asked for other work when an equal call was recorded again.
-    `stage` is "time" or "verify"; `where` describes the call in words, as evidence."""
+    """The outcome of a candidate, one of whose calls ended with `error`. RuntimeFailed if its process died;
+    TimedOut if it hung; Rejected if a second recording of the same call gave other launches. `stage` is
+    "time" or "verify"; `where` describes the call in words, as evidence."""
     if isinstance(error, CandidateHung):
         return TimedOut(stage="time" if stage == "time" else "verify", limit_s=error.limit_s)
     if isinstance(error, Nondeterministic):

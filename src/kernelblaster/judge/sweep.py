@@ -23,9 +23,9 @@ def tunables(source: str) -> tuple[Tunable, ...]:
 
 
 def baked_variants(source: str, most: int) -> list[str]:
-    """The source itself and copies of it in which other values of its tunable constants are written, `most`
-    texts at most, all different. Only the source itself if it declares no tunable constants, or if one of
-    them does not have exactly one line `#define NAME value`."""
+    """Copies of a source with other values of its tunable constants written into it, the source itself first:
+    at most `most` texts, all different. Only the source itself if it declares no tunable constants, or if one
+    of them does not have exactly one line `#define NAME value`."""
     declared = tunables(source)
     combinations = list(itertools.product(*(tunable.values for tunable in declared)))
     texts = [source]

@@ -1,9 +1,9 @@
 """How many terms of a sum contribute rounding error, for each PyTorch operator that takes sums. Used by
 terms.py.
 
-Zero terms do not count: adding a zero costs no rounding. A sum counts as one term if it is exact in float32
-in whatever order it is added up: if all its terms are multiples of one power of two, and the sum of their
-magnitudes is small enough.
+Zero terms do not count: adding a zero costs no rounding. A sum that is exact in float32 in any order counts
+as one term. That is so if all its terms are multiples of one power of two, and the sum of their magnitudes is
+small enough.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,9 @@ VANISHING = 2.0**-150  # zero in float32
 
 
 def weight(terms: torch.Tensor, dims: Dims) -> int:
-    """The number of terms that contribute rounding error when `terms` is summed over the axes `dims`; of all
-    these sums, that of the one with the most. 1 if every sum is exact in any order."""
+    """The number of terms that contribute rounding error when `terms` is summed over the axes `dims`. These
+    are many sums, one for each index along the other axes; the number is the largest of any of them. 1 if
+    every sum is exact in any order."""
     sizes = terms.abs()
     total = sizes.sum(dims)
     if bool((total <= EXACT * _quantum(sizes)).all()):

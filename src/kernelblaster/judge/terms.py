@@ -22,8 +22,8 @@ FEW = 8  # a sum has few terms if at most one in so many counts
 
 class LongestSum(Operators):  # type: ignore[no-untyped-call]
     """A context that watches the PyTorch operators that run inside it. Afterwards `length` is the number of
-    terms of the longest sum (1 if there was none). `terms` is the same or, with `weighed`, the number of
-    those terms that contribute rounding error (zeros do not, for example)."""
+    terms of the longest sum, 1 if there was none. `terms` is the same number; but with `weighed`, terms that
+    contribute no rounding error (such as zeros) are not counted in it."""
 
     def __init__(self, *, weighed: bool = False) -> None:
         super().__init__()
@@ -36,8 +36,9 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
         return self.terms * FEW <= self.length
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
-        """Called after each PyTorch operator (`func`) with its arguments and result; if it takes sums, raises
-        `terms` and `length` to the length of its sums if that is larger."""
+        """Called after each PyTorch operator (`func`) with its arguments and result. If the operator takes
+        sums that are longer than all before, `length` is set to the number of their terms; `terms`
+        likewise."""
         super().see(func, args, kwargs, result)
         name = func.overloadpacket.__name__
         count = TERMS.get(name)

@@ -65,8 +65,8 @@ FULL_CHECKS = 0.15  # share of timed outputs that are compared by every measure,
 
 
 class ClocksDisagree(Stop):
-    """The clocks of one measurement contradict each other; the outcome is Rejected. After the first time the
-    measurement is repeated once."""
+    """The clocks of one measurement contradict each other. The measurement is repeated once; if the clocks
+    disagree again, the outcome is Rejected."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__(Rejected(reason="clocks-disagree", evidence=evidence))
@@ -111,10 +111,10 @@ class Timer:
         self._parameters = [p.to(device.torch_device) for p in baseline.parameters]
 
     def time(self, floor: Floor) -> Timing | Failure:
-        """Times the candidate; returns the timing, or the outcome if it failed. If the clocks disagree, which
-        a busy host can cause, the measurement is made a second time, and the candidate is rejected only if
-        they disagree again. `floor` is the least work that any kernel for the task needs: the candidate is
-        also rejected if its time is too short for the GPU to do that."""
+        """Times the candidate; returns the timing, or the outcome if it failed. The clocks may disagree
+        because the host is busy; then the measurement is made a second time, and the candidate is rejected
+        only if they disagree again. `floor` is the least work that any kernel for the task needs. A candidate
+        whose time is too short for the GPU to do that work is rejected."""
         try:
             try:
                 return self._time(floor)
@@ -362,9 +362,10 @@ def _wrong(output: str, comparison: Comparison, too_large: str) -> Incorrect:
 
 
 def floor_rate(spec: GpuSpec, task: Task, floor: Floor) -> tuple[float, str]:
-    """(TFLOPS, its name in words): the rate at which the task's arithmetic counts in its roofline floor. It
-    is the GPU's highest peak rate for the task's precision; TF32 for float32 tasks in which PyTorch itself
-    rounds operands to that."""
+    """(TFLOPS, its name in words): the rate at which the task's arithmetic counts in its roofline floor. For
+    16-bit tasks it is that of tensor cores. For float32 tasks it is TF32 if PyTorch itself rounds operands to
+    that; otherwise FP32, or three FP16 products on tensor cores for one in float32 if these are faster.
+    float64 counts at the rate of FP32."""
     if task.dtype in ("float16", "bfloat16"):
         return spec.fp16_tflops, f"{task.dtype} on tensor cores"
     if task.dtype != "float64" and floor.rounded != "none":

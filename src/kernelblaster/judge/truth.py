@@ -28,8 +28,8 @@ TIED: tuple[Distribution, ...] = ("written", "spiky")  # kinds that test how equ
 
 class Truth:
     """Fills tensors with the values of verification cases of one task, and computes the float64 reference on
-    these values. The reference may overwrite `arena`, the memory that candidates work on. `rng` draws the
-    small changes of the inputs in `rounded`, and the places in `patch`."""
+    these values. To save memory, the reference may overwrite `arena`, the memory that candidates work on.
+    `rng` draws the small changes of the inputs in `rounded`, and in `patch` which elements are changed."""
 
     def __init__(self, task: Task, baseline: Baseline, arena: Arena, rng: random.Random) -> None:
         self._task = task
@@ -49,8 +49,9 @@ class Truth:
         self._present = seed, [*inputs, *parameters]
 
     def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
-        """Has the float64 reference read its inputs and parameters from `tensors`, which hold them already,
-        in the next case that is computed with `seed`. It replaces a call of `write`."""
+        """Call this instead of `write` if `tensors` (inputs, then parameters) hold the values of a case
+        already. The float64 reference reads its inputs and parameters from them, if it is then computed with
+        the same `seed`."""
         self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:
@@ -77,9 +78,9 @@ class Truth:
         parameters: list[torch.Tensor],
         instead: Distribution | None = None,
     ) -> None:
-        """Writes a case's values, determined by `seed`, to these input and parameter tensors. With `instead`,
-        an input that the case fills with another kind of values than the task file's own gets the kind
-        `instead`."""
+        """Writes a case's values, determined by `seed`, to these input and parameter tensors. `instead`
+        replaces the case's kind of values; inputs that keep the task file's own values in this case keep
+        them. None: the case's kind."""
         signature = self._task.signature
         baseline = self._baseline.at(case.workload)
         for position in range(len(signature.input_tensors)):
@@ -107,9 +108,9 @@ class Truth:
                 target.copy_(original)
 
     def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
-        """(outputs, seen): the float64 reference outputs of a case on the values that `seed` determines, None
-        if there is no float64 reference; and the observer that watched the operators run, which knows the
-        length of the longest sum. May overwrite the arena, the memory that candidates work on."""
+        """Returns (outputs, seen). `outputs` are the float64 reference's, on the values that `case` and
+        `seed` determine; None if there is no float64 reference. `seen` has watched the operators run, and
+        knows the length of the longest sum. May overwrite the arena, the memory that candidates work on."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
         return self._wide(case, seed, seen=seen), seen
 
@@ -120,16 +121,17 @@ class Truth:
         return self._wide(case, seed, shake=True)
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
-        """The float64 reference outputs of a case with the operands of these products rounded to TF32; None
-        if `products` is "none" or there is no float64 reference."""
+        """The float64 reference outputs of a case, computed with operands rounded to TF32. `products` says
+        which operands: those of "convolutions", or of all "products". None if it is "none", or if there is no
+        float64 reference."""
         return None if products == "none" else self._wide(case, seed, seen=RoundedOperands(products))
 
     def demands(
         self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
     ) -> list[Demand] | None:
-        """For each output, what is required of it where inputs are NaN or infinite; None if there is no
-        float64 reference. `seed` determined the values of `case`; `truth` are the float64 outputs on them,
-        `right` PyTorch's own, `seen` the observer that `outputs` returned."""
+        """What is required of each output where inputs are NaN or infinite; None if there is no float64
+        reference. `case` and `seed` determine the input values. `truth` are the float64 outputs on them,
+        `right` PyTorch's own, and `seen` is the second result of `outputs`."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():

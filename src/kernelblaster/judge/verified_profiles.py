@@ -15,8 +15,8 @@ Check = Callable[[Prepared, Binary], Checked]
 
 
 class VerifiedProfiles:
-    """Profiles candidates that were verified, since the profile of an incorrect one would be misleading.
-    `check` verifies a compiled candidate; it is not called for code that was found correct before
+    """Profiles only candidates that are correct, since the profile of an incorrect one would be misleading.
+    `check` is called to verify a compiled candidate, unless its code was found correct before
     (`remember`)."""
 
     def __init__(self, clock: Clock, check: Check, progress: Progress = silent) -> None:

@@ -1,8 +1,10 @@
 """Verifies a candidate's outputs against the reference, on fresh values of every kind in a plan
-(judge/cases.py) and at sizes drawn in secret. Before each call, outputs are filled with a byte pattern
-(poison), which shows what the candidate leaves unwritten, and guard zones around them are filled too, which
-show what it writes beside them. After the call, inputs must be unchanged. Whether repeated runs give the same
-bits is noted."""
+(judge/cases.py) and at sizes drawn in secret.
+
+Before each call, outputs are filled with a byte pattern (poison): what still has it afterwards was not
+written. Guard zones around outputs are filled, too: a change shows a write beside the output. Inputs must be
+unchanged after the call. Whether repeated runs give the same bits is noted.
+"""
 
 import random
 import time
@@ -40,12 +42,15 @@ MORE_DRAWS, MOST_DRAWS = 5, 21
 
 
 class Verifier:
-    """Runs the verification cases (sizes and kinds of values) of one candidate, loaded in `runner`. `seed`
-    draws the values; it and `cases` are secret until the verdict is known. `rounding` says how the baseline
-    (PyTorch) rounds operands of products, as to TF32. `baseline_us`, if given, returns the baseline's time in
-    us on the values that a layout of the primary workload (the timed sizes) holds. With it, verification ends
-    early for a candidate that is hopelessly slow, and `slow` is then the call that showed it. `work` is what
-    the last call put on the device."""
+    """Runs the verification cases (sizes and kinds of values) of one candidate, which is loaded in `runner`.
+    `seed` draws the values; the candidate must know neither it nor `cases`. `rounding` says how the baseline
+    (PyTorch) rounds operands of products, as to TF32 (None: it does not). `work` is what the last call put on
+    the device.
+
+    With `baseline_us`, verification ends early for a candidate that is hopelessly slow; `slow` is then the
+    call that showed it. `baseline_us(layout)` returns the baseline's time in us on the values in a layout of
+    the primary workload (the timed sizes).
+    """
 
     def __init__(
         self,

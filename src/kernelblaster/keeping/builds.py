@@ -1,5 +1,5 @@
-"""Builds this program's C++ executables and libraries in the keeper, the command's trusted process: the
-confined processes, which run the code of task files, may use but not change them."""
+"""Builds KernelBlaster's C++ executables and libraries in the keeper, the command's trusted process. The
+confined processes, which run the code of task files, may use them but not change them."""
 
 import re
 from collections.abc import Callable
@@ -14,10 +14,10 @@ ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 
 
 def build(message: Data, tell: Callable[[str], None]) -> Data:
-    """Build the native part that `message["what"]` names, unless the cache has it: "recorder" (records a
-    candidate's launches), "launcher" (replays them on a GPU of `message["architecture"]`, like "sm_90"),
-    "machine" (the PTX emulator), or "emulated" (replays them on the emulator). `tell` is called with progress
-    as text. Returns {}. Raises KernelBlasterError for any other name, or if the build fails."""
+    """Builds one native part of KernelBlaster, unless the cache has it. `message["what"]` names it.
+    "recorder" records a candidate's launches. "launcher" replays them on a GPU of `message["architecture"]`,
+    like "sm_90". "machine" is the PTX emulator, and "emulated" replays launches on it. `tell` is called with
+    progress as text. Returns {}. Raises KernelBlasterError for any other name, or if the build fails."""
     parts = {"recorder": recorder_executable, "emulated": emulating_player, "machine": machine_library}
     what, architecture = message.get("what"), str(message.get("architecture"))
     with telling(tell):

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 class NamedThings:
     """The model servers, knowledge bases and files that confined processes may use through the keeper. `keys`
-    are API keys by the name of their environment variable. `addresses` has the URL of a knowledge base with
-    its password by the URL without it. `variables` are the other environment variables that the command hid
-    from the code of task files, by name."""
+    are API keys by the name of their environment variable. `addresses` maps the URL of a knowledge base
+    without its password to the same URL with it. `variables` are the other environment variables, by name,
+    that the command hid from the code of task files."""
 
     def __init__(
         self,
@@ -74,8 +74,9 @@ class NamedThings:
 
     def knowledge(self, message: Data) -> Data:
         """Passes the request in the message to the knowledge base at the path or URL `message["at"]` and
-        returns its reply. Raises KernelBlasterError if that knowledge base was not claimed before, if
-        `message["to"]` names a file to write that was not, or if the request fails."""
+        returns its reply. `message["to"]`, if present, is a file that the request writes. Raises
+        KernelBlasterError if the knowledge base or that file was not claimed before, or if the request
+        fails."""
         from kernelblaster.knowledge.kept import KnowledgeKeeper
 
         where = str(message.get("at"))

@@ -1,5 +1,5 @@
-"""`AgentDesk`: what all MCP tools share. It finds tasks by name, has the process that judges and the
-searches, and knows in which run an agent's candidates are recorded."""
+"""`AgentDesk`: what all MCP tools share. It finds tasks by name, and knows in which run an agent's candidates
+are recorded. Through it, tools reach the process that judges and the searches."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -25,8 +25,9 @@ T = TypeVar("T")
 
 
 class AgentDesk:
-    """What the tools of one MCP server work with. `current` has for each task, by name, the run (a recorded
-    search) in which its candidates are recorded if the agent names none."""
+    """What all tools of one MCP server use: tasks by name, the process that judges, and the searches.
+    `current` has, by the name of a task, the name of the run in which the agent's candidates for it are
+    recorded, unless the agent names another one."""
 
     def __init__(self, setup: AgentSetup) -> None:
         self.setup = setup
@@ -37,8 +38,8 @@ class AgentDesk:
 
     def task(self, name: str) -> dict[str, Any]:
         """Returns the task with this name as JSON data: its name, its file, and whether it comes with
-        KernelBlaster ("shipped"). Requests to the judge's process take this. Raises BadTask if there is no
-        such task."""
+        KernelBlaster ("shipped"). In this form, tasks are passed to the judge's process. Raises BadTask if
+        there is no such task."""
         found = self.names.find(name.strip())
         return {"name": found.name, "path": str(found.path), "shipped": found.shipped}
 
@@ -61,8 +62,8 @@ class AgentDesk:
         )
 
     def kept(self, name: str, run: str | None) -> str:
-        """Returns the source with the id `name` (32 hexadecimal digits) from `run`. If that is None, from any
-        of the runs in `current`. Raises StoreError if it is in none of them."""
+        """Returns the source with the id `name` (32 hexadecimal digits) from the run named `run`; without a
+        run, from whichever of the runs in `current` has it. Raises StoreError if it is in none of them."""
         for one in [run] if run else [*reversed(self.current.values())]:
             try:
                 return Files(self.searches.folder(one) / "files").get(name)

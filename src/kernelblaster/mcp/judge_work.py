@@ -1,7 +1,7 @@
-"""The process that judges for agents: it holds the device, the tasks and the runs, and answers one request
+"""The process that judges for agents. It holds the device, the tasks and the runs, and answers one request
 after another.
 
-It is a process of its own, so that a request can be ended, and so that a task which crashes it does not end
+It is a process of its own for two reasons: a request can be ended, and a task that crashes it does not end
 the server.
 """
 
@@ -147,9 +147,9 @@ class JudgeDesk:
         self, task: dict[str, Any], source: str, run: str | None, technique: str | None
     ) -> dict[str, Any]:
         """Judges a candidate for `task` and records it in `run`; None makes a new run. `source` is its CUDA
-        source. `technique` is the technique that made it from the best one before: the knowledge base learns
-        what it gained; None: it learns nothing. Returns the verdict, the run, the candidate's id and the best
-        so far."""
+        source. `technique` names the technique by which it was made from the run's best candidate so far; the
+        knowledge base learns what that gained. None: it learns nothing. Returns the verdict, the run, the
+        candidate's id and the best so far."""
         asking, opened, loaded = self._run(task, run)
         before = asking.best
         candidate = load_candidate(_text(source), loaded)
@@ -241,8 +241,9 @@ class JudgeDesk:
             return {"run": run.name}
 
     def export(self, run: str, format: str) -> dict[str, Any]:
-        """Returns a file, as text, with the best candidate of a run, which does not need KernelBlaster.
-        `format` is "cu", "module" or "kernelbench"."""
+        """Returns the best candidate of a run as the text of a file that works without KernelBlaster.
+        `format` is "cu" for a CUDA source, "module" for a Python file with a torch module, or "kernelbench"
+        for one in KernelBench's form."""
         if run in self._asking:
             self._asking[run][0].finish()
         with open_run(self._setup.runs, run) as opened:

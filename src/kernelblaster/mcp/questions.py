@@ -29,16 +29,16 @@ CLAIMS = ".claims"
 
 
 class Questions:
-    """The questions that one search asks agents; each is a folder in `folder`. While an agent has a question,
-    no other agent gets it, for up to ten minutes (CLAIMED_S)."""
+    """The questions that one search asks agents; each is a folder in `folder`. A question that was handed to
+    an agent is handed to no other one for ten minutes (CLAIMED_S)."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def following(self, wait_s: float) -> dict[str, Any] | None:
-        """Returns the oldest question that has no usable answer and that no agent has, as JSON data; the
-        caller has it from then on. Waits up to `wait_s` seconds for one (at most 50, LONGEST_WAIT_S), then
-        returns None."""
+        """Hands out the oldest question that has no usable answer and is not with another agent, as JSON
+        data; it is then with the caller. If there is none, waits up to `wait_s` seconds for one (at most 50,
+        LONGEST_WAIT_S), then returns None."""
         until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
         while True:
             for folder in self._open():

@@ -100,9 +100,8 @@ class Searches:
         return self._summary(_followed(folder))
 
     async def watch(self, run: str, wait_s: float, say: Say = ignore_progress) -> dict[str, Any]:
-        """Waits until another candidate of a run is judged or the run ends, at most `wait_s` seconds and
-        never longer than 50 (LONGEST_WAIT_S). Returns the run's state as `state` does. `say` is called with
-        progress."""
+        """Waits until another candidate of a run is judged or the run ends, for up to `wait_s` seconds (50 at
+        most, LONGEST_WAIT_S). Returns the run's state as `state` does. `say` is called with progress."""
         folder = self.folder(run)
         until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
         followed = await asyncio.to_thread(_followed, folder)

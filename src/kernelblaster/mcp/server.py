@@ -1,8 +1,8 @@
 """The MCP server, over standard input and output or over HTTP.
 
-from kernelblaster.mcp.server import serve_stdio
+    serve_stdio(setup)  # answers one client until it ends
 
-serve_stdio(setup)     # until the client ends
+`setup` is an `AgentSetup`: the folders, device and knowledge base that agents may use.
 """
 
 import asyncio

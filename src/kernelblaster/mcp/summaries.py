@@ -98,6 +98,6 @@ def checked_data(outcome: Verification | Outcome, counters: Profile | None) -> d
 
 
 def profile_text(profile: Profile, floor_bytes: int) -> str:
-    """Returns a profile as text, a few lines for each kernel, that with the largest share of the time first.
-    `floor_bytes` is the least memory traffic of the task in bytes, to compare with."""
+    """Returns a profile as text, a few lines for each kernel. The kernel with the largest share of the time
+    comes first. `floor_bytes` is the least memory traffic of the task in bytes, to compare with."""
     return printable("\n".join(piece.text for piece in digest(profile, floor_bytes)))

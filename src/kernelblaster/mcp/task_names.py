@@ -88,8 +88,8 @@ class TaskNames:
         raise KernelBlasterError(f"{one_line(name[:200])}: there is no such file. {self._words}")
 
     def writable(self, name: str) -> Path:
-        """Returns the path that an agent means by `name`, if it may write a file there: it must lie in an
-        allowed folder, and the folder that it is directly in must exist. Raises KernelBlasterError
+        """Returns the path that an agent means by `name`, if it may write a file there. The path must lie in
+        an allowed folder, at any depth, and its parent folder must exist. Raises KernelBlasterError
         otherwise."""
         within = [path for path in self._within(name) if path.parent.is_dir() and not path.is_dir()]
         if not within:

@@ -1,10 +1,10 @@
 """python leash.py PIPE MEMORY_BYTES COMMAND...: run a command; kill it and everything it started when PIPE
 closes.
 
-A standalone program that imports nothing of the package. It runs between this program and a compiler, which
-starts further processes. PIPE is the number of an open file descriptor, one end of a pipe whose other end is
-closed when the process that holds it ends, however that happens. Then this program kills its own process
-group, which it must lead.
+A standalone program that imports nothing of the package. It runs between KernelBlaster and a compiler, which
+starts further processes. PIPE is the number of an open file descriptor: one end of a pipe. The process that
+started this program holds the other end, so the pipe closes when that process ends, however that happens.
+Then this program kills its own process group, which it must lead.
 """
 
 import os
@@ -15,9 +15,9 @@ import sys
 
 
 def main() -> int:
-    """Runs the command on this program's command line (described at the top of this file) and returns its
-    exit code, negative for the signal that ended it. MEMORY_BYTES limits the address space of the command (0:
-    no limit)."""
+    """Runs the command on the command line, which is described at the top of this file. Returns the command's
+    exit code; a negative one is the number of the signal that ended it. MEMORY_BYTES limits the address space
+    of the command (0: no limit)."""
     pipe, memory_bytes, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     if memory_bytes:
         _, most = resource.getrlimit(resource.RLIMIT_AS)

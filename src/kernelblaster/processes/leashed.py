@@ -35,9 +35,8 @@ def run_leashed(
 
 def run_quick(command: Sequence[str], limit_s: float) -> tuple[int | None, str]:
     """Runs a command that takes a moment. Returns (exit code, stdout and stderr together), or (None, "") if
-    it took longer than `limit_s` seconds and was killed. Unlike `run_leashed`, it starts no supervising
-    process, which would take longer than the command; so the command may outlive this process if that is
-    killed."""
+    it took longer than `limit_s` seconds and was killed. It is faster than `run_leashed`, because it starts
+    no supervising process. So the command may outlive this process, if this process is killed."""
     return _run(command, limit_s)
 
 

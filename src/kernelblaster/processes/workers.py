@@ -27,8 +27,8 @@ class Closable(Protocol):
 
 @dataclass(frozen=True)
 class LostJob:
-    """A `job` whose worker process ended before finishing it; `code` is that process's exit code (negative:
-    the number of the signal that ended it)."""
+    """A `job` whose worker process ended before finishing it. `code` is the process's exit code; a negative
+    one is the number of the signal that ended it."""
 
     job: Any
     code: int
@@ -54,8 +54,8 @@ class JobPipe:
             yield job
 
     def tell(self, news: object) -> None:
-        """Sends a message from the worker to the parent process, which gets it among those that
-        `Workers.replies` yields. `news` is any object that can be pickled."""
+        """Sends a message from the worker to the parent process, where `Workers.replies` yields it. `news` is
+        any object that can be pickled."""
         self._connection.send((news,))
 
     def disown_job(self) -> None:
@@ -127,8 +127,8 @@ class Workers:
 
     @property
     def failures(self) -> list[int]:
-        """The exit codes, other than 0, of the worker processes that have ended; a negative one is that of a
-        process which a signal ended."""
+        """The exit codes of those worker processes that have ended with another code than 0. A negative code
+        is the number of the signal that ended the process, like -9."""
         return [process.exitcode for process in self._processes if process.exitcode]
 
 
@@ -139,12 +139,12 @@ def run_with_retry(
     workers: int,
     connect: Callable[[], Closable] | None = None,
 ) -> Iterator[Any]:
-    """Does jobs in worker processes that each call `work(pipe, *arguments)`, up to `workers` at once, and
-    yields their messages as they come. A job whose process ends is tried once more, in a process of its own
-    after all others, because another job may have used up the memory; with a single worker at once, so that
-    jobs keep their order. If that process ends too, a `LostJob` is yielded among the messages. If `connect`
-    is given, it is called once for each process, which gets the result as its first argument, before
-    `arguments`."""
+    """Does jobs in up to `workers` processes at once. Each process calls `work(pipe, *arguments)`; the
+    messages that it sends are yielded as they arrive. A job whose process ends is tried once more, in a
+    process by itself, because another job may have used up the memory: after all others or, with a single
+    worker, at once, so that jobs keep their order. If that process ends too, a `LostJob` is yielded among the
+    messages. `connect`, if given, is called once for each process; what it returns is passed to that process
+    as a further argument, before `arguments`, and is then closed in this one."""
     waiting = iter(jobs)
     doubtful: list[LostJob] = []
     while (first := next(waiting, None)) is not None:

@@ -205,9 +205,9 @@ class Machine:
         self._library.ptx_memory_remove(self._handle, address)
 
     def sample_for(self, values: Sequence[float]) -> None:
-        """From now on, runs only some blocks of each launch and records their costs, for the GPU that
-        `values` describe (they come from `model_values`, in the order of `Model` in native/timing.h). An
-        empty sequence goes back to running all blocks."""
+        """From now on, only some blocks of each launch are run, and their costs are recorded for the timing
+        model. `values` describe the GPU and which blocks to run; `model_values` (devices/gpu_model.py) makes
+        them. With an empty sequence, all blocks are run again."""
         self._library.ptx_model(self._handle, (ctypes.c_double * len(values))(*values), len(values))
 
     def draw(self, draws: Draws) -> None:

@@ -12,9 +12,9 @@ class Tunable(Record):
 
 
 class Candidate(Record):
-    """One implementation of a task. `source` is the text of a `.cu` file, `defines` has the values of its
-    tunable preprocessor constants as (name, value). `origin` says where it comes from, such as "file";
-    `parent` is the `digest` of the candidate that it was made from, None for a first one."""
+    """One implementation of a task. `source` is the text of a `.cu` file. `defines` has the values of its
+    tunable preprocessor constants as (name, value). `origin` says where it comes from, such as "file".
+    `parent` is the `digest` of the candidate from which it was made; None for a first one."""
 
     source: str
     origin: str = "file"

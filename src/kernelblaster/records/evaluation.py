@@ -26,9 +26,9 @@ class Resources(Record):
 
 
 class Compilation(Record):
-    """How a candidate was compiled. `seconds` is how long nvcc took; if the binary came from the cache
-    (`cached`), how long it took when it was compiled. `architecture` is like sm_90a, `compiler` a name with
-    its version, `resources` are ptxas' reports on each kernel."""
+    """How a candidate was compiled. `seconds` is how long nvcc took. If the binary came from the cache,
+    `cached` is True, and `seconds` is how long nvcc took at that time. `architecture` is like sm_90a,
+    `compiler` a name with its version, `resources` are ptxas' reports on each kernel."""
 
     seconds: float
     cached: bool
@@ -41,10 +41,10 @@ class Errors(Record):
     """How far one output is from the float64 reference, by five measures without a unit; 0 is exact.
 
     `rms` is the root mean square (RMS) of all elements' errors, `worst` the largest error of any element;
-    both are divided by the RMS of the reference. `tile` is the RMS error of 256 neighbouring elements,
-    divided by the RMS of the reference there; the largest such ratio. The last two are about relative errors
-    of single elements: `relative` is the 95th percentile of them, `lost` the share of elements (0 to 1) in
-    which it is above one half.
+    both are divided by the RMS of the reference. `tile` is the same as `rms` for the worst 256 neighbouring
+    elements, divided by the RMS of the reference there. Two measures are about the relative errors of single
+    elements: `relative` is their 95th percentile; `lost` is the share of elements (0 to 1) with a relative
+    error above one half.
     """
 
     rms: float
@@ -56,9 +56,9 @@ class Errors(Record):
 
 class CaseResult(Record):
     """One comparison of one output tensor with the float64 reference. `workload`, `distribution` (the kind of
-    input values) and `output` (the tensor) are names. `candidate` are the candidate's errors, None if its
-    output was NaN or infinite where the reference is finite, or the reverse; `baseline` are PyTorch's own
-    errors (None without a reference), `bound` the errors that were allowed."""
+    input values) and `output` (the tensor) are names. `candidate` are the candidate's errors; None if its
+    output was NaN or infinite where the reference is finite, or the reverse. `baseline` are PyTorch's own
+    errors, None without a reference. `bound` are the errors that were allowed."""
 
     workload: str
     distribution: str
@@ -70,9 +70,9 @@ class CaseResult(Record):
 
 
 class Verification(Record):
-    """A passed verification: all comparisons (`cases`), how many `calls` of the candidate were made, whether
-    repeated calls gave the same bits (`deterministic`), how many `seconds` it took, and `notes` on what could
-    not be checked or was checked in addition."""
+    """A passed verification. `cases` are all comparisons, `calls` is how often the candidate was called.
+    `deterministic`: repeated calls gave the same bits. `seconds` is how long it took. `notes` say what could
+    not be checked, or was checked in addition."""
 
     cases: tuple[CaseResult, ...]
     calls: int
@@ -85,13 +85,15 @@ ORIGINAL_KERNEL = "original kernel"  # the baseline of a task that is a CUDA sou
 
 
 class Timing(Record):
-    """The speed of a correct candidate against `baseline` (the name of what it is compared with: eager
-    PyTorch, torch.compile, the user's kernel, ...) at the sizes of the task's file, from paired samples with
-    a cold L2 cache and fresh values in each; times are medians in us. `candidate_wall_us` is by the wall
-    clock, `candidate_activity_us` the sum of the launches timed one by one, `floor_us` the least time that
-    the GPU's bandwidth and peak rates allow. If `modelled`, times come from a model of the GPU: there is one
-    sample, no wall clock, and the interval is the model's error. `pairs_us` are all (baseline, candidate)
-    samples, if they were kept; `seconds` is how long timing took."""
+    """The speed of a correct candidate, compared with `baseline`: the name of eager PyTorch, torch.compile,
+    the user's kernel, or another one. It is at the sizes of the task's file, from paired samples with a cold
+    L2 cache and fresh values in each. Times are medians in us.
+
+    `candidate_wall_us` is by the wall clock, `candidate_activity_us` the sum of the launches timed one by
+    one, `floor_us` the least time that the GPU's bandwidth and peak rates allow. If `modelled`, times come
+    from a model of the GPU: there is one sample, no wall clock, and the interval is the model's error.
+    `pairs_us` are all (baseline, candidate) samples, if they were kept. `seconds` is how long timing took.
+    """
 
     baseline: str
     baseline_us: float

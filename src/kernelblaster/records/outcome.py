@@ -9,10 +9,10 @@ from kernelblaster.records.record import Record
 
 
 class Speedup(Record):
-    """Baseline time divided by candidate time: the estimate and its confidence interval from `low` to `high`,
-    with `confidence` as a probability (0.99). With None, the interval is not statistical: it is the range of
-    the timing model's error, or, for a candidate that is hopelessly slow (`Slower` with a reason), by how
-    much its single timed call may be off."""
+    """Baseline time divided by candidate time: the estimate, and an interval from `low` to `high`.
+    `confidence` is the probability (0.99) with which the interval has the true value. None: the interval is
+    not statistical. It is then the range of the timing model's error. Or, for a hopelessly slow candidate
+    (`Slower` with a reason), it says by how much its single timed call may be off."""
 
     estimate: float
     low: float
@@ -128,7 +128,8 @@ LONGEST_WHY = 200  # characters
 
 def why(outcome: Outcome) -> str:
     """Why a candidate is not correct, or has no verdict, in one line of at most 200 characters: the reason
-    and the first line of the evidence that adds to it. Empty for a correct one."""
+    and the first line of the evidence. If a line of the evidence begins with the reason, it is that line
+    alone. Empty for a correct candidate."""
     if isinstance(outcome, CORRECT):
         return ""
     if isinstance(outcome, TimedOut):

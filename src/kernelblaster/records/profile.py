@@ -15,9 +15,9 @@ MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 class Metric(Record):
-    """One metric of a kernel. `name` is Nsight Compute's (NCU's) name for it where NCU has it, `section`
-    NCU's section of it, empty if none. `tier` is the method by which it was obtained. `value` is in `unit`;
-    it is text where the profiler reports text."""
+    """One metric of a kernel. `name` is the name that Nsight Compute (NCU) has for it; metrics that NCU lacks
+    have names of their own. `section` is NCU's section with it, empty if none. `tier` is the method by which
+    it was obtained. `value` is in `unit`; it is text where the profiler reports text."""
 
     name: str
     unit: str
@@ -79,9 +79,9 @@ class Profile(Record):
         return self.model_copy(update={"kernels": tuple(kernels)})
 
     def shortened(self) -> "Profile":
-        """A copy with the 256 longest kernels (MOST_KERNELS), still in launch order; all others become one
-        last entry with their total duration. Returns the profile itself if it has no more kernels than
-        that."""
+        """A copy with at most 257 kernels: the 256 longest ones (MOST_KERNELS) in launch order, then one
+        entry for all others with their total duration. Returns the profile itself if it has no more than
+        256."""
         if len(self.kernels) <= MOST_KERNELS:
             return self
         order = sorted(range(len(self.kernels)), key=lambda n: -(self.kernels[n].duration_us or 0.0))

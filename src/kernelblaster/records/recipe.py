@@ -38,10 +38,10 @@ class Recipe:
         return len(set(self.techniques).difference(applied))
 
     def done(self, applied: Collection[str], before: Collection[str]) -> str:
-        """The name to record for a step in which this recipe was tried and only the techniques `applied` of
-        it could be applied, on a candidate that had the techniques `before` already. If that is one
-        technique, its name; otherwise the recipe of all those of its techniques that the candidate then
-        has."""
+        """The name to record for a step in which this recipe was tried. `applied` are those of its techniques
+        that could be applied in the step; `before` are the techniques that the candidate had already. If
+        `applied` is a single technique, the result is its name. Otherwise it is a recipe, as text: all
+        techniques of this recipe that the candidate has after the step."""
         if len(set(applied)) == 1:
             return next(iter(applied))
         kept = set(self.techniques).intersection({*applied, *before})

@@ -15,10 +15,11 @@ from kernelblaster.records.record import Record
 @total_ordering
 @dataclass(frozen=True)
 class StepId:
-    """The position of a step in a search, all counted from 0: the `iteration` of the search, the `rollout` in
-    it, the `number` of the step in the rollout. `choice` tells the techniques apart that are tried there side
-    by side, `retry` the attempts at one of them: 0, or 1 and more after a failure. As text `0/1/2/0`, or
-    `0/1/2/0.1` for a retry. Ordered by these numbers in this order."""
+    """The position of a step in a search, as numbers from 0: the `iteration` of the search, the `rollout` in
+    it, and the `number` of the step in the rollout. Several techniques may be tried there side by side;
+    `choice` is the number of this one. If it failed, it may be attempted again; `retry` is 0 for the first
+    attempt, then 1 and more. As text `0/1/2/0`, or `0/1/2/0.1` for a retry. Ordered by these numbers in this
+    order."""
 
     iteration: int
     rollout: int
@@ -94,10 +95,10 @@ def stored_result(result: StepResult) -> float | str:
 
 
 def compare(child: Evaluation, parent: Evaluation) -> StepResult:
-    """The result of the step from the candidate judged in `parent`, which must be correct, to the one judged
-    in `child`: Failed if the child is not correct, otherwise Gained with its speedup over the parent. That is
-    the quotient of both speedups over the same baseline, so that changes of the device's speed between the
-    two evaluations cancel."""
+    """The result of the step from one candidate (judged in `parent`, and correct) to another (judged in
+    `child`). It is Failed if the child is not correct. Otherwise it is Gained with the child's speedup over
+    the parent: the child's speedup over the baseline divided by the parent's. Both are relative to the
+    baseline, so a device that became slower between the two evaluations changes nothing."""
     if not isinstance(child.outcome, CORRECT):
         return Failed(child.outcome.kind)
     assert isinstance(parent.outcome, CORRECT)

@@ -7,8 +7,9 @@ from kernelblaster.records.state import State
 
 @dataclass(frozen=True)
 class Target:
-    """The kernel that a step will change: its name in the source, its share of the call's time (0 to 1), its
-    performance state, and its family of computation (like "scan"), None if unknown."""
+    """The kernel that a step will change. `kernel` is its name in the source, `share` its part of the call's
+    time (0 to 1), `state` its performance state. `family` is the kind of its computation (like "scan"), None
+    if unknown."""
 
     kernel: str
     share: float

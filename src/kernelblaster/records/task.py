@@ -14,10 +14,11 @@ class Floor(Record):
     """The least work that any implementation must do at the primary workload, the sizes in the task's file.
 
     `bytes` counts every input, parameter and output once. `operations` counts the multiplications and
-    additions of matrix products, convolutions and attention as written. An algebraic rewrite may need less
-    than these. Therefore only `certain_bytes` (inputs that are read in full and that the output responds to)
-    is used to refuse a measured time as impossible. `rounded` names the products that PyTorch computes at
-    these sizes on operands rounded to TF32; their arithmetic counts at the rate of TF32.
+    additions of matrix products, convolutions and attention as written; an algebraic rewrite may need fewer.
+    `certain_bytes` counts only inputs that are read in full and that the output responds to. No
+    implementation can avoid reading these, so a measured time is refused as impossible by them alone.
+    `rounded` names the products that PyTorch computes at these sizes on operands rounded to TF32; their
+    arithmetic counts at the rate of TF32.
     """
 
     bytes: int
@@ -41,8 +42,8 @@ class Fitness(Record):
 
 class Task(Record):
     """What to compute: a PyTorch module (`kind` "module") or a CUDA kernel ("cuda"), with the signature and
-    workloads that follow from it. `source` is the text of the file at `path`, with added to it what a task
-    file needs and the file lacks, such as inputs. `dtype` is the type of its inputs, `cast` the type that all
+    workloads that follow from it. `source` is the text of the file at `path`; what a task needs and the file
+    lacks, such as inputs, was added to it. `dtype` is the type of its inputs. `cast` is the type that all
     floating tensors are cast to (None: each keeps its own). `small_declared`: the file itself declares sizes
     small enough for the emulator, so candidates are verified at these too. `notes` are sentences for the user
     about what was added or chosen."""
@@ -71,8 +72,8 @@ class Task(Record):
 
     @property
     def held_out(self) -> tuple[Workload, ...]:
-        """The workloads with other sizes than the primary one that belong to the task (those named "odd",
-        "near" and "tiny"), used in verification; may be empty."""
+        """The task's workloads that are used in verification only: those named "odd", "near" and "tiny", with
+        other sizes than the primary one. May be empty."""
         return tuple(w for w in self.workloads if w.name in ("odd", "near", "tiny"))
 
     @property

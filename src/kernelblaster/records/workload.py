@@ -11,9 +11,9 @@ WorkloadName = Literal["primary", "odd", "near", "tiny", "small", "below", "besi
 
 class Workload(Record):
     """One choice of all sizes of a signature, at which a task is run; `sizes` has their values by name.
-    `module` says with which constructor arguments the task's module is built: those of its file ("primary"),
-    or smaller ones ("small"), which only the small workload may need. Workloads named `below`, `beside` and
-    `above` are drawn in secret (tasks/size_draws.py), so several of them share a name."""
+    `module` says with which constructor arguments the task's module is built: "primary" for those of its
+    file, "small" for smaller ones, which only the small workload may need. Several workloads may be named
+    `below`, `beside` or `above`: these are drawn in secret (tasks/size_draws.py)."""
 
     name: WorkloadName
     sizes: dict[str, int]

@@ -36,9 +36,9 @@ class KnowledgeLinks:
 
 
 def links_beside(folder: Path, knowledge: str) -> KnowledgeLinks:
-    """Returns links to `knowledge.html` in `folder` if that is the page of the knowledge base `knowledge` (a
-    path or URL; the page's title must be its file name without the ending). Otherwise links that are all
-    empty."""
+    """Returns links to the page of the knowledge base `knowledge` (a path or URL), which is `knowledge.html`
+    in `folder`. The page's title must be the knowledge base's file name without the ending. If there is no
+    such page, the links are all empty."""
     try:
         page = (folder / KNOWLEDGE_PAGE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

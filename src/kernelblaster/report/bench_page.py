@@ -1,7 +1,7 @@
 """The HTML page of a bench, or of several subjects compared: one self-contained file.
 
-Figures are inline SVG. Each run, its steps as HTML and its sources, is embedded compressed and unpacked when
-it is opened: the sources of a run are similar, so thousands compress well.
+Figures are inline SVG. Each run is embedded compressed, with its steps as HTML and its sources, and unpacked
+when the reader opens it. The sources of a run are similar, so thousands compress well.
 """
 
 import base64

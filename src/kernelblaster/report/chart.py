@@ -12,9 +12,9 @@ TONES: tuple[Tone, ...] = ("c1", "c2", "c3", "c4", "c5", "c6")
 
 @dataclass(frozen=True)
 class ChartAxis:
-    """An axis of a figure from `low` to `high`, logarithmic if `log`: then both must be positive. `label` is
-    its title. `ticks` are the values with a label, chosen automatically if empty; `format` says how their
-    numbers are written, as in `shown`."""
+    """An axis of a figure from `low` to `high`. If `log`, it is logarithmic, and both must be positive.
+    `label` is its title. `ticks` are the values with a label, chosen automatically if empty. `format` says
+    how their numbers are written: see `shown`."""
 
     label: str
     low: float
@@ -41,9 +41,10 @@ class ChartAxis:
 
 @dataclass(frozen=True)
 class ChartLine:
-    """One data series of (x, y) points in axis units: `joined` draws lines between them, as a staircase with
-    `steps`; `dots` draws the points. `band` is a shaded area of (x, low, high). `tips` are tooltips, one for
-    each point. An empty `name` keeps it out of the legend."""
+    """One data series of a chart. `points` are (x, y) in axis units. `joined` draws lines between them, as a
+    staircase with `steps`; `dots` draws the points. `band` is a shaded area, given by its edges at some x as
+    (x, low, high). `tone` names the colour (palette.py). `tips` are tooltips, one for each point. `name`
+    stands in the legend; a line with an empty name is not in it."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -74,8 +75,8 @@ class LineChart:
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: it ends at `value`; `low` and `high` are the ends of its error bar, None for none; `tip` is a
-    tooltip."""
+    """One bar of a figure. It ends at `value`. `low` and `high` are the ends of its error bar, None if it has
+    none. `tone` names its colour (palette.py); `tip` is a tooltip."""
 
     label: str
     value: float
@@ -102,9 +103,10 @@ class Bars:
 
 @dataclass(frozen=True)
 class Stack:
-    """A figure with one bar for each label, stacked of counts: how often each technique paid or failed, for
-    example. `kinds` are the (name, tone) of what is counted; `rows` are (label, one count for each of
-    `kinds`, in their order). `label` is the title of the axis; `name` identifies the figure in file names."""
+    """A figure with one bar for each label, stacked of counts. An example: for each technique, how often it
+    paid and how often it failed. `kinds` are what is counted, as (name, tone), where the tone names a colour;
+    `rows` are (label, one count for each of `kinds`, in their order). `label` is the title of the axis;
+    `name` identifies the figure in file names."""
 
     name: str
     title: str

@@ -19,9 +19,10 @@ def common_tasks(contents: Sequence[Contents]) -> set[str]:
 
 
 def comparison_table(contents: Sequence[Contents]) -> SortedTable:
-    """Returns the table that compares several benches on the tasks that all of them have. A row has a bench's
-    device, its number of valid tasks, its geometric mean speedup, this relative to that of the first bench
-    with a confidence interval, and the number of candidates that were judged."""
+    """Returns the table that compares several benches on the tasks that all of them have. A row is a bench:
+    its device, its number of valid tasks, its geometric mean speedup, how many times as fast as the first
+    bench it is on the tasks valid in both (with a confidence interval), and the number of candidates
+    judged."""
     common = common_tasks(contents)
     head = ["", "device", f"valid of {len(common)}", "geomean", "over the first", "judged"]
     first = _by_task(contents[0], common)
@@ -39,9 +40,9 @@ def comparison_table(contents: Sequence[Contents]) -> SortedTable:
 
 
 def comparison_chart(contents: Sequence[Contents]) -> Chart | None:
-    """Returns a figure with one fast_p curve for each of the compared benches: the share of tasks that are
-    more than p times as fast as the bench's own main baseline, over p. Only tasks that all benches have
-    count. None if none of these is valid."""
+    """Returns a figure with one fast_p curve for each of the compared benches. The curve shows, for each p,
+    the share of tasks that are more than p times as fast as the bench's own main baseline. Only tasks that
+    all benches have count. None if no bench has a valid result for any of these."""
     common = common_tasks(contents)
     sets = [
         task_speedups([row for row in one.subject.rows if row.result.task in common], one.main)

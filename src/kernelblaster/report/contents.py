@@ -26,9 +26,9 @@ from kernelblaster.report.trajectory import Detail, detail_of
 
 @dataclass(frozen=True)
 class Costs:
-    """What the searches of one group of tasks (a level or folder) cost. `for_each` says how many doublings of
-    speed were gained over the first candidates for each unit of cost: "evaluation", "device_second",
-    "second", "token", "usd". None for a unit of which none was spent."""
+    """What the searches of one group of tasks (a level or folder) cost. `for_each` says how much was gained
+    over the first candidates for each unit spent, in doublings of speed (a speedup of 4 is two). Units are
+    "evaluation", "device_second", "second", "token" and "usd"; None for a unit of which none was spent."""
 
     group: str
     cost: Cost
@@ -39,11 +39,11 @@ class Costs:
 class Contents:
     """Everything that a report on one subject (a bench or a group of runs) shows.
 
-    `main` is the baseline of the headlines. `overall` is the geometric mean speedup over it, `gained` that
-    over the searches' first candidates; both over valid tasks, None if there are none. `light` are quartiles
-    of the floor (the least time that the GPU allows) divided by the time reached. `summaries` and `charts`
-    cover the searches that have ended. `learned` are the rows of `merge_learned`. `details` has what is shown
-    of each run, by job key.
+    `main` is the baseline of the headlines. Two geometric means over the valid tasks: `overall` is that of
+    the speedups over `main`, `gained` that of the speedups over the searches' first candidates; None if no
+    task is valid. `light` are quartiles of the floor (the least time that the GPU allows) divided by the time
+    reached: 1 is the limit. `summaries` and `charts` cover the searches that have ended. `learned` are the
+    rows of `merge_learned`. `details` has what is shown of each run, by job key.
     """
 
     subject: Subject

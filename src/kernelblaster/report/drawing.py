@@ -15,8 +15,8 @@ NAMED_BARS = 40  # more than so many bars are drawn upright, without names
 
 @dataclass(frozen=True)
 class Mark:
-    """One SVG element of a figure. `tag` is its name ("path", "text"), `kind` its CSS class, `at` its other
-    attributes, `text` what it contains, `tip` its tooltip."""
+    """One SVG element of a figure: its name (`tag`, like "path"), its CSS class (`kind`), its other
+    attributes by name (`at`), the text inside it, and its tooltip (`tip`)."""
 
     tag: str
     kind: str = ""

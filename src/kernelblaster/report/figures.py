@@ -70,8 +70,9 @@ def named(baseline: str) -> str:
 
 
 def fast_p_chart(subject: Subject, baseline: str) -> Chart | None:
-    """The share of all tasks that are more than p times as fast as the baseline, over p, for each group; None
-    if the subject does not have the baseline or no task is valid."""
+    """The figure of a fast_p curve for each group of tasks: for each p, the share of the group's tasks that
+    are more than p times as fast as the baseline. None if the subject does not have the baseline or no task
+    is valid."""
     speedups = task_speedups(subject.rows, baseline)
     if baseline not in baselines_of(subject.plan) or not any(speedups):
         return None
@@ -174,9 +175,9 @@ def roofline_chart(
 
 
 def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """Returns the figure of how near to the limit each search got: one bar for each valid task and seed,
-    which shows the floor (the least time that the GPU allows) divided by the best time; 1 is the limit. None
-    if there is no valid one. `tones` are the colours of the groups of tasks."""
+    """Returns the figure of how near to the limit each search got. One bar for each valid task and seed shows
+    the floor (the least time that the GPU allows) divided by the best time; 1 is the limit. None if there is
+    no valid task. `tones` are the colours of the groups of tasks."""
     bars = []
     for row in subject.rows:
         result = row.result
@@ -206,9 +207,9 @@ def light_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
 
 
 def cost_chart(subject: Subject, tones: Mapping[str, Tone]) -> Chart | None:
-    """Returns the figure of what gains cost: one dot for each valid search, with its cost across (tokens if a
-    model was used, else candidates judged) and its speedup over the first candidate upwards. None if there is
-    no valid one. `tones` are the colours of the groups of tasks."""
+    """Returns the figure of what gains cost, with one dot for each valid search. To the right is its cost:
+    tokens if a model was used, else candidates judged. Upwards is its speedup over the first candidate. None
+    if there is no valid search. `tones` are the colours of the groups of tasks."""
     valid = [row for row in subject.rows if row.result.status == "valid" and row.result.gain]
     if not valid:
         return None
@@ -261,9 +262,9 @@ def used_chart(usage: TechniqueUsage, what: str) -> Chart | None:
 
 
 def discovery_chart(steps: Sequence[Step]) -> Chart | None:
-    """Returns the figure of how quickly searches found out what pays: over the number of steps tried in all
-    runs, how many different pairs of performance state and technique had paid by then. None if there are no
-    steps."""
+    """Returns the figure of how quickly searches found out what pays. To the right is the number of steps
+    tried in all runs; upwards, how many different pairs of performance state and technique had paid by then.
+    None if there are no steps."""
     discovered = discovery_of(steps)
     if not discovered:
         return None

@@ -20,9 +20,9 @@ SCALE = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "Kbyte": 1e3, "Mbyte": 1e6,
 
 
 def kernel_figures(kernel: dict[str, Any]) -> dict[str, Any]:
-    """Returns those metrics of a kernel's recorded profile that pages show, by the short names that METRICS
-    lists ("us", "dram", "read"), and its "name". Times are in microseconds, sizes in bytes, utilizations in
-    percent. Metrics that were not measured are missing."""
+    """Returns those figures of a kernel that pages show, from its recorded profile: its "name", and metrics
+    by the short names in METRICS ("us", "dram", "read"). Times are in microseconds, sizes in bytes,
+    utilizations in percent. Metrics that were not measured are missing."""
     figures: dict[str, Any] = {"name": kernel["name"][:80]}
     for metric in kernel["metrics"]:
         short = METRICS.get(metric["name"])

@@ -20,9 +20,9 @@ LOW, HIGH = log(0.4), log(6.0)  # of the small plots, in log speedup
 
 @dataclass(frozen=True)
 class Curve:
-    """A small plot of how likely which speedup of a technique is, as SVG paths: `now`, and `before` the first
-    attempt (empty if there was no attempt). `one` is a vertical line at a speedup of 1. `tone` is a CSS
-    class, `tip` the tooltip."""
+    """A small plot of a technique in one state: how likely which speedup is, as a bell-shaped curve. `now` is
+    that curve as an SVG path. `before` is the one from before the first attempt, empty if nothing was tried.
+    `one` is a vertical line at a speedup of 1. `tone` is a CSS class, `tip` the tooltip."""
 
     now: str
     before: str
@@ -60,8 +60,8 @@ class TechniqueRow:
 @dataclass(frozen=True)
 class StateCard:
     """What the page of a knowledge base shows of one performance state. `discovered`: a search found this
-    state; it is not one of those shipped. `tried` are the techniques with attempts, or all if none has any;
-    `untried` are the others, which are shown only when the reader unfolds them."""
+    state; it is not one of those shipped. `tried` are the techniques with attempts, or all if none has any.
+    `untried` are the others; the page shows them only when the reader unfolds them."""
 
     anchor: str
     name: str

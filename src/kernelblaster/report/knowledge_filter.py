@@ -62,9 +62,10 @@ def choices_of(content: Content) -> Choices:
 
 
 def filtered(content: Content, wanted: KnowledgeFilter) -> Content:
-    """Returns the knowledge base `content` with only those results of attempts that `wanted` keeps. Of
-    failures, only their number is left, since their kinds are not recorded by GPU. Results by the technique
-    that came before are dropped if a family is wanted, since they are not recorded by family."""
+    """Returns a copy of the knowledge base `content` with only those results of attempts that `wanted` keeps.
+    Failures keep their number only: of what kind they were is not recorded by GPU. If a family is wanted,
+    what is known about which technique came before another is left out, because it is not recorded by
+    family."""
     if wanted.empty:
         return content
     entries = {

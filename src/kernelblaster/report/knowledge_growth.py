@@ -16,8 +16,9 @@ POINTS = 250  # of the curves, at most twice as many
 
 
 class Growth:
-    """Counts, over the events of a knowledge base, how many attempts, techniques and states there were after
-    each, and which runs on which GPUs they come from. Events are added one by one, in order."""
+    """Counts the events of a knowledge base, which are added one by one, in order. It knows how many
+    attempts, techniques and states there were after each event, and from which runs on which GPUs they
+    come."""
 
     def __init__(self) -> None:
         self._counts = {"attempts": 0, "techniques in states": 0, "states": 0}

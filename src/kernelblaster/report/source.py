@@ -1,5 +1,5 @@
-"""A source file as a page shows it; the script `templates/source.js` colours it and computes differences of
-two."""
+"""A source file as a page shows it. The script `templates/source.js` colours it, and computes the differences
+of two sources."""
 
 import base64
 from dataclasses import dataclass

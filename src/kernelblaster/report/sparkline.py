@@ -25,9 +25,9 @@ def sparkline(
     times: Sequence[float | None], floor_us: float | None, baseline_us: float | None, limit: int | None = None
 ) -> Sparkline | None:
     """Returns a small plot of a search. `times` are those of its candidates in microseconds, in the order of
-    judging, None for one that is not correct. There is room for `limit` candidates. The time goes upwards on
-    a logarithmic axis, whose lower end is the floor, the least time that the GPU allows. None if no time or
-    no floor is known."""
+    judging, None for one that is not correct. `limit` is how many candidates the plot has room for; None: as
+    many as there are. The time goes upwards on a logarithmic axis, whose lower end is the floor, the least
+    time that the GPU allows. None if no time or no floor is known."""
     times = [us if us is not None and us > 0 and isfinite(us) else None for us in times]
     known = [us for us in times if us is not None]
     if not known or not floor_us or not 0 < floor_us < inf:

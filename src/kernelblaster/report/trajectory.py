@@ -15,10 +15,11 @@ from kernelblaster.store.run import Run
 
 @dataclass(frozen=True)
 class PathPoint:
-    """A candidate on the way to the best one, as a point of a roofline plot in which the floor of its task
-    (the least time that the GPU allows) is 1. `us` is its time in microseconds; `light` is the floor divided
-    by that. `intensity` is the floor divided by the time that the candidate's memory traffic takes at peak
-    bandwidth. `technique` made it from the candidate before; "first" for the first one."""
+    """A candidate on the way to the best one, as a point of a roofline plot. `us` is its time in
+    microseconds. The other numbers are relative to its task's floor, the least time that the GPU allows.
+    `light` is the floor divided by `us`, 1 at the limit. `intensity` is the floor divided by the time that
+    the candidate's memory traffic takes at peak bandwidth. `technique` made it from the candidate before;
+    "first" for the first one."""
 
     technique: str
     intensity: float
@@ -28,10 +29,10 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class Detail:
-    """What a report on many runs takes from one of them: its `steps`; the `tree` of its candidates, line by
-    line with the details of each; the `sources` of the candidates by the names of their files; the `path`
-    from the first candidate to the best, and what it taught the knowledge base (`learned`), both missing
-    until the run has ended."""
+    """What a report on many runs takes from one of them. `steps` are its steps. `tree` has its candidates,
+    line by line, with the details of each line. `sources` are the texts of the candidates by the names of
+    their files. `path` leads from the first candidate to the best; `learned` is what the run taught the
+    knowledge base. While the run has not ended, `path` is empty and `learned` None."""
 
     steps: list[Step]
     tree: list[tuple[StepRow, StepDetail]]

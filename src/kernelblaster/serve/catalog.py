@@ -62,9 +62,9 @@ class Catalog:
         self.version = 0
 
     def poll(self, *, now: bool = False) -> bool:
-        """Looks at the folders and logs again. Returns True if time was too short to read all of them, so
-        that it should be called again. `now`: also look at those that were looked at a moment ago. If another
-        thread is in this method, returns False at once or, with `now`, waits for it."""
+        """Looks at the folders and logs again. Returns True if time was too short to read all of them; it
+        should then be called again. Logs that were looked at a moment ago are left out, unless `now`. If
+        another thread is in this method, returns False at once or, with `now`, waits for it."""
         if not self._lock.acquire(blocking=now):
             return False
         try:

@@ -14,9 +14,9 @@ ALL = "all roles"
 
 @dataclass(frozen=True)
 class RoleCost:
-    """What the questions of one role (like "proposer") to language models have cost so far: their number, and
-    tokens of questions (`tokens_in`, of which `tokens_cached` came from the provider's cache) and answers
-    (`tokens_out`). `usd` is None if a price is not known."""
+    """What the questions of one role (like "proposer") to language models have cost so far. `calls` is their
+    number. `tokens_in` are the tokens of the questions; `tokens_cached` of these came from the provider's
+    cache. `tokens_out` are those of the answers. `usd` is None if a price is not known."""
 
     role: str
     calls: int

@@ -65,8 +65,9 @@ class Dashboard:
             self._thread.join(5)
 
     def knowledge_at(self, name: str) -> str | None:
-        """Returns the file or URL of the knowledge base with this name on the dashboard: one of those served,
-        or "bench~ID" for the one of the bench with that id. None if there is none."""
+        """Returns the file or URL of the knowledge base with this name on the dashboard. The name is one of
+        those served, or "bench~ID" for the knowledge base of the bench with that id. None if there is
+        none."""
         if name in self.served.knowledge:
             return self.served.knowledge[name]
         place = self.catalog.bench(name.removeprefix("bench~")) if name.startswith("bench~") else None
@@ -132,8 +133,8 @@ class Dashboard:
 
 
 class SafeView:
-    """Stands for another `view` (the content of a page). If that one raises an error because a record is
-    damaged, the page shows a sentence about it and the server goes on."""
+    """A view (the content of a page) that shows what `view` shows. If `view` raises an error because a record
+    is damaged, the page shows a sentence about it, and the server goes on."""
 
     def __init__(self, view: View) -> None:
         self.inner: Any = view

@@ -38,9 +38,9 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Access:
-    """Who may use the server. `hosts` are the names, without a port, by which browsers may address it; with
-    `any_address`, any numeric address is allowed too, to which no name of another site can lead. `token` is
-    the secret that a client must send; None: none is needed."""
+    """Who may use the server. `hosts` are the names, without a port, by which browsers may address it.
+    `any_address`: any numeric address (like 10.0.0.7) is allowed as well; that is safe, because another site
+    can misuse names only. `token` is the secret that a client must send; None: none is needed."""
 
     hosts: frozenset[str]
     token: str | None = None
@@ -66,8 +66,8 @@ class Access:
         return hmac.new((self.token or "").encode(), b"kernelblaster cookie", hashlib.sha256).hexdigest()
 
     def admits(self, headers: Headers) -> bool:
-        """Whether a request may pass: it has the token in its `Authorization` header, or the cookie that was
-        set for whoever logged in with it; always, if no token is needed."""
+        """Whether a request with these headers may pass: if it has the token in its `Authorization` header,
+        or the cookie that is set when somebody logs in with the token. Always True if no token is needed."""
         if self.token is None:
             return True
         kind, _, token = headers.get("authorization", "").partition(" ")
@@ -136,10 +136,10 @@ def is_loopback(host: str) -> bool:
 
 
 def access_to(host: str, more: Collection[str], token: str | None) -> Access:
-    """Returns who may use a server that listens on `host`. It may be addressed by that and by the names in
-    `more`. If `host` is this machine's loopback, by all names of that; if it stands for all addresses
-    (0.0.0.0), by any address, and by this machine's name. `token` is what clients must send, None if
-    nothing."""
+    """Returns who may use a server that listens on `host`. Browsers may address it by `host` and by the names
+    in `more`. If `host` is the loopback interface of this machine, all its names will do (`localhost`,
+    127.0.0.1, ::1). If `host` stands for all addresses (0.0.0.0), any address and this machine's name will do
+    as well. `token` is what clients must send; None: nothing."""
     everywhere = host.strip("[]") in ("0.0.0.0", "::", "")
     own = LOOPBACK if is_loopback(host) or everywhere else (host.strip("[]"),)
     if everywhere:

@@ -94,9 +94,9 @@ class ResumedRuns:
                 known.process.wait(ENDING_S)
 
     def notice(self, folder: Path) -> str:
-        """Returns a sentence for people about the process that was started for the run in `folder`: that
-        it is getting ready, or how it failed. Empty if it is at work or has ended well, or if none was
-        started."""
+        """Returns a sentence for people about the process that was started for the run in `folder`: that it
+        is getting ready, or how it failed. Empty if no process was started, if it is at work, or if it has
+        ended well."""
         with self._lock:
             started = self._started.get(folder)
             if started is None:

@@ -1,8 +1,8 @@
 """Starts the dashboard.
 
-from kernelblaster.serve.server import Listening, serve
+    serve([Path("runs")], listening=Listening(port=8420))  # until Ctrl-C
 
-serve([Path("runs")], listening=Listening(port=8420))     # until Ctrl-C
+This shows the runs in the folder `runs` at http://127.0.0.1:8420, for this machine only.
 """
 
 import asyncio

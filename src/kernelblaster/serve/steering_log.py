@@ -34,9 +34,10 @@ class AskedLine:
 
 @dataclass(frozen=True)
 class SteeringLog:
-    """What people asked of a run, the latest first, and what holds now: `limit` is the number of candidates
-    that was asked for last (None: none was); `pinned` and `forbidden` are the techniques that are so at
-    present. `problems` are sentences about lines of the file that cannot be read."""
+    """What people asked of a run, and what holds now. `lines` are the requests, the latest first. `limit` is
+    the number of candidates that was asked for last (None: none was). `pinned` are the techniques that are
+    tried first at present, `forbidden` those that are not tried. `problems` are sentences about lines of the
+    file that cannot be read."""
 
     lines: tuple[AskedLine, ...]
     limit: int | None

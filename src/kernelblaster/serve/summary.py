@@ -66,8 +66,8 @@ class ParsedEvent(BaseModel):
 
 
 def parse_event(text: bytes) -> ParsedEvent:
-    """Returns the event in a line of a run's log. If its data has an unexpected form, as a later version may
-    write, the event has none. Raises ValueError if the line is no event."""
+    """Returns the event in a line of a run's log. Its data may have an unexpected form, as a later version
+    may write; the result is then without data. Raises ValueError if the line is no event."""
     try:
         return ParsedEvent.model_validate_json(text)
     except ValidationError:

@@ -20,8 +20,9 @@ MOST_GONE = 2000  # parts that are remembered to be gone
 
 @dataclass(frozen=True)
 class PagePart:
-    """A piece of a page: the HTML of one element, with its `id`. If it is an entry of a list, `within` is the
-    id of the element that contains the list; entries are shown in the order in which they are given."""
+    """A piece of a page: the HTML of one element, with its `id`. `within` is for entries of a list: the id of
+    the element that contains the list, which shows its entries in the order in which they are given. Empty:
+    the part is no entry."""
 
     id: str
     html: str
@@ -108,9 +109,9 @@ class Topic:
             return self.version, [sent.part for sent in self._sent.values()]
 
     def join(self, client: Client, since: int | None) -> None:
-        """Sends a client all parts that have changed after the version `since`, and from now on every change.
-        `since` None: its page was loaded before the server was restarted, and it is told to load the page
-        again."""
+        """Adds a client. It is sent all parts that have changed after the version `since`, and from now on
+        every change. `since` is None if its page was loaded before the server was restarted; it is then told
+        to load the page again."""
         with self._lock:
             self.used = time.monotonic()
             if since is None or since > self.version:

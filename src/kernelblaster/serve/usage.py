@@ -21,10 +21,10 @@ class UseOverTime:
 
 
 def use_over_time(runs: Sequence[RunSummary], now: float | None = None) -> UseOverTime | None:
-    """Returns how many workers and devices were busy over time, from the first event of any of the runs to
+    """Returns how many workers and devices were busy over time: from the first event of any of the runs to
     the last, or to `now` (seconds since 1970). None if there are no events. A worker is a process that works
-    on a run; it counts as busy from its start to the last event that it recorded. A device counts as busy for
-    as long as each verdict needed it."""
+    on a run; it is busy from its start to the last event that it recorded. A device is busy for the device
+    time of each verdict, just before the verdict was recorded."""
     spans = [span for run in runs for span in run.spans]
     if not spans:
         return None

@@ -46,13 +46,13 @@ def steer_run(
     by: str,
 ) -> list[SteeringCommand]:
     """Asks the search of the run in `folder` for something; it obeys before its next step. Returns the
-    commands, which are on the disk (fsync) by then. Raises KernelBlasterError for a value that is not
-    allowed.
+    commands, which are on the disk (fsync) by then. `by` says who asks ("cli"). Raises KernelBlasterError for
+    a value that is not allowed.
 
-    `budget`, `seconds` and `gpu_seconds` are new limits in all: candidates judged, wall time, time on the
-    device; None leaves a limit as it is. `pin`: techniques to try first; `forbid`: techniques not to try;
-    `release`: techniques to treat as any other again. `note` is a text for the next questions to a language
-    model, or with `standing` for all further ones. `by` says who asks ("cli").
+    `budget` (candidates judged), `seconds` (wall time) and `gpu_seconds` (time on the device) are new limits;
+    what the search has spent already counts. None leaves a limit as it is. `pin`: techniques to try first.
+    `forbid`: techniques not to try. `release`: techniques that are no longer pinned or forbidden. `note` is a
+    text for the language model: for its next questions or, with `standing`, for all further ones.
     """
     actions: list[SteeringAction] = []
     try:
@@ -72,8 +72,8 @@ def steer_run(
 
 
 def raise_budget(run: Run, budget: int | None, by: str) -> None:
-    """Asks the search of an open run to go on until `budget` candidates are judged, those judged so far
-    included; None does nothing. `by` says who asks. Raises KernelBlasterError if so many are judged
+    """Asks the search of an open run to go on until `budget` candidates are judged in all; those judged so
+    far count. None does nothing. `by` says who asks. Raises KernelBlasterError if so many are judged
     already."""
     if budget is None:
         return
@@ -86,10 +86,10 @@ def raise_budget(run: Run, budget: int | None, by: str) -> None:
 
 
 def stop_run(folder: Path, *, now: bool, by: str) -> SteeringCommand | None:
-    """Stops the search of the run in `folder`. Without `now`, returns a command that asks it to end before
-    its next candidate. With `now`, ends its process by a signal, waits for that and returns None. `by` says
-    who asks, for the record. Raises StoreError if no process of this machine works on the run, if it belongs
-    to a bench (with `now`), or if its process does not end."""
+    """Stops the search of the run in `folder`. Without `now`, asks it to end before its next candidate, and
+    returns this command. With `now`, ends its process by a signal, waits for that and returns None. `by` says
+    who asks, for the record. Raises StoreError if no process of this machine works on the run, or if its
+    process does not end; with `now` also if the run belongs to a bench."""
     pid = writer_of(folder)
     if pid is None:
         raise StoreError(f"{folder.name}: no process of this machine works on it.")

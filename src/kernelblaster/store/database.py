@@ -57,7 +57,7 @@ class StoreDatabase:
 
     def transact(self, work: Callable[[Connection], T], *, lasting: bool = True) -> T:
         """Calls `work` with a connection, in one transaction, and returns its result. While the server cannot
-        be reached, calls `work` again; since an earlier call may have succeeded unnoticed, doing it twice
+        be reached, calls `work` again. An earlier call may have succeeded unnoticed, so doing the work twice
         must have the same effect as doing it once. By default, the transaction is on the disk when this
         returns; if not `lasting`, a crash of the server may lose it. Raises StoreUnreachable if the server
         stays away for longer than the settings allow, StoreError for other errors."""

@@ -15,9 +15,9 @@ Slim = Callable[[RunEvent], RunEvent]
 
 
 class FollowedRun:
-    """A run that is read while it is written: its `events` so far, each made smaller by `slim`, and its
-    `files`. `damage` says what is wrong with its log, empty if nothing is. `update` must not be called from
-    two threads at once."""
+    """A run that is read while another process writes it: its `events` so far, and its `files`. `slim`
+    returns a smaller copy of an event; these copies are kept, so that memory stays bounded. `damage` says
+    what is wrong with the log, empty if nothing is. `update` must not be called from two threads at once."""
 
     def __init__(self, folder: Path, slim: Slim = lambda event: event) -> None:
         self.folder = folder

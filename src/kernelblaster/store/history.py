@@ -76,9 +76,10 @@ class History:
         return str((self._stopped or {}).get("why", ""))
 
     def state(self, writer: int | None) -> RunState:
-        """Returns "running" if `writer` is not None: it is the id of the process that works on the run (see
-        store/writer.py). Otherwise "finished" if the search came to its end, "stopped" if it was ended before
-        that, and "interrupted" if its process was lost."""
+        """The state of the run. `writer` is the id of the process that works on it, None if none does (see
+        store/writer.py). With a writer it is "running". Otherwise it is "finished" if the search came to its
+        end, "stopped" if it ended before its limits (see `stopped`), and "interrupted" if its process was
+        lost."""
         if writer is not None:
             return "running"
         if self.finished:
@@ -130,8 +131,8 @@ class History:
 
     @property
     def learned(self) -> dict[str, Any] | None:
-        """What the run changed in the knowledge base, as in learned.json (store/results.py); None until
-        it has ended."""
+        """What the run changed in the knowledge base, as JSON data: the content of learned.json
+        (store/results.py). None until the run has ended."""
         return self._results["learned"] if self._results else None
 
     def source_of(self, judged: JudgedCandidate) -> str:
@@ -156,8 +157,9 @@ def why_of(verdict: dict[str, Any]) -> str:
 
 
 def conclusion(events: Sequence[RunEvent], kind: str) -> dict[str, Any] | None:
-    """Returns the data of the latest event of this `kind`, one by which searches end ("finished"). None if
-    there is no such event, or if the search went on after it."""
+    """Returns the data of the latest event of this `kind`, which is a kind of event by which a search ends,
+    like "finished". None if there is none. None also if the search went on after it, as after its budget was
+    raised."""
     for event in reversed(events):
         if event.kind == kind:
             return event.data

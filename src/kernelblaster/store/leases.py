@@ -1,5 +1,5 @@
-"""Leases that are kept in a database, so that they outlive the process that took them. A lease says what a
-device is working on, and how often the device's process was lost with that work."""
+"""Leases that are kept in a database, so that they survive the end of the process that took them. A lease
+says what a device is working on, and how often a device's process was lost with that work."""
 
 import time
 
@@ -23,9 +23,9 @@ class LostWork(Record):
 
 
 class StoredLeases:
-    """`Leases` (fleet/leases.py) in a database. `scope` is the id of a run or bench, on which one process at
-    a time works. If that process is killed, the work that its devices had begun counts as lost when the next
-    process opens the leases."""
+    """`Leases` (fleet/leases.py) in a database. `scope` is the id of a run or bench; one process at a time
+    works on it. If that process is killed, its devices may have begun work. This work counts as lost when the
+    next process opens the leases."""
 
     def __init__(self, store: StoreDatabase, scope: str) -> None:
         self._store = store

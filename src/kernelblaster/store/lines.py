@@ -1,8 +1,8 @@
-"""The format of a log line: JSON that ends with a checksum over itself and the checksum of the line before,
-so that changed, lost and reordered lines are detected.
+"""The format of a log line: JSON that ends with a checksum. The checksum covers the line and the checksum of
+the line before, so that changed, lost and reordered lines are detected.
 
-Runs of earlier versions (format 1) have a CRC before the JSON, of that line alone. They can be read, and are
-continued in the present format.
+Runs of earlier versions (format 1) have lines that begin with a CRC of their own JSON only. Such runs can be
+read; new lines are appended in the present format.
 """
 
 import hashlib
@@ -84,8 +84,8 @@ def decode(line: bytes, number: int, before: str) -> tuple[RunEvent, str] | None
 
 
 def later_format(line: bytes) -> int | None:
-    """For the first line of a log: its format number if a later version of this program wrote it, so that it
-    cannot be read; None otherwise."""
+    """Tells whether the first line of a log was written by a later version of KernelBlaster, in a format that
+    this one cannot read. Returns that format's number; None if the line can be read."""
     try:
         version = json.loads(line)["format"]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -23,16 +23,16 @@ class Sample:
 
 
 def samples(steps: Sequence[Step], evaluations: Mapping[str, Evaluation], floor_bytes: int) -> list[Sample]:
-    """Joins each of `steps` with the evaluations of the candidates before and after it, which `evaluations`
-    has by the candidates' `code`. `floor_bytes` is the least memory traffic of the task, in bytes."""
+    """Joins each of `steps` with the evaluations of the candidates before and after it. `evaluations` has
+    these by the candidates' `code`. `floor_bytes` is the least memory traffic of the task, in bytes."""
     return [Sample(s, evaluations[s.parent], evaluations[s.child], floor_bytes) for s in steps]
 
 
 def earlier_samples(run: Run, knowledge: str, architecture: str) -> list[Sample]:
-    """Returns the replay buffer of a run: the steps of earlier runs that used the knowledge base named
-    `knowledge` on the same GPU `architecture`. Looks at the five runs (REPLAYED) before this one in its
-    parent folder. Which ones these are is recorded at the first call, so that the run sees the same ones when
-    it is continued. Runs that cannot be read are skipped."""
+    """Returns the replay buffer of a run: steps of earlier runs that used the knowledge base named
+    `knowledge` on the same GPU `architecture`. Looked at are the five runs (REPLAYED) before this one in its
+    parent folder. The first call records which runs these are, so that the run uses the same ones when it is
+    continued. Runs that cannot be read are skipped."""
     root = run.folder.parent
     names = [folder.name for folder in run_folders(root) if folder.name < run.name][-REPLAYED:]
     names = run.once("replay", "earlier", lambda: {"runs": names})["runs"]

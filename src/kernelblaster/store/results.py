@@ -1,5 +1,5 @@
-"""`leave_results`: the files that a finished run leaves in its folder, the best source, the trajectory (its
-steps) and what was learned, each as Markdown to read and as JSON."""
+"""`leave_results` writes the files that a finished run leaves in its folder: the best source, the trajectory
+(its steps), and what was learned. The last two are written as Markdown to read and as JSON."""
 
 import json
 from collections.abc import Sequence

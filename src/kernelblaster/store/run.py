@@ -61,11 +61,11 @@ class ReadableRun(Protocol):
 
 
 class Run:
-    """An open run in a folder: its `events`, and its `files` for large texts. Everything needed to continue
-    it is in its events: what is recorded (`once`) is not done again, so that a run that was killed and
-    continued ends like one that was not. One process at a time may open it for `writing`. `opened` is the
-    time of opening, in seconds since 1970. Raises StoreError if there is no run, it is damaged, or another
-    process is writing."""
+    """An open run in a folder: its `events`, and its `files` for large texts. Its events have everything
+    needed to continue it. What is recorded (`once`) is not done again, so a run that was killed and continued
+    ends like one that was not. One process at a time may open it for `writing`. `opened` is the time of
+    opening, in seconds since 1970. Raises StoreError if there is no run, it is damaged, or another process is
+    writing."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         self.folder = folder
@@ -107,9 +107,10 @@ class Run:
     def once(
         self, kind: str, key: str, compute: Callable[[], dict[str, Any]], *, lasting: bool = True
     ) -> dict[str, Any]:
-        """The data recorded for (kind, key); if there is none, call `compute` and record what it returns,
-        which must be JSON data. Either way the result has passed through JSON (tuples become lists).
-        If not `lasting`, a crash of the machine may lose the record, and it is computed again."""
+        """The data recorded for (kind, key). If there is none, calls `compute` and records what it returns,
+        which must be JSON data. The result is what was read back from JSON, so tuples become lists. By
+        default the record is on the disk when this returns; if not `lasting`, a crash of the machine may lose
+        it, and it is then computed again."""
         event = self._known.get((kind, key))
         self._ahead.discard((kind, key))
         if event is None:
@@ -118,9 +119,9 @@ class Run:
         return event.data
 
     def conclude(self, kind: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The data of the latest event of this kind, if no candidate was judged after it; otherwise calls
-        `compute`, records what it returns as a new event, and returns that. So a run whose budget was raised
-        after its end can end again."""
+        """Records how the search ended. If there is an event of this kind and no candidate was judged after
+        it, returns its data. Otherwise calls `compute`, records what it returns as a new event, and returns
+        that. So a run whose budget was raised after its end can end again."""
         for event in reversed(self.events):
             if event.kind == kind:
                 return event.data
@@ -136,8 +137,9 @@ class Run:
 
     @property
     def caught_up(self) -> bool:
-        """Whether this process, when it continues a run, has repeated all decisions that earlier processes
-        recorded (events of the kinds in DECISIONS), so that whatever it decides from now on is new."""
+        """A run that is continued first repeats the decisions that earlier processes recorded (events of the
+        kinds in DECISIONS), by asking `once` for each. False while it still does so; True once it decides
+        anew. Always True for a new run."""
         return not self._ahead
 
     def _in_store(self, pointer: StorePointer, writing: bool) -> "tuple[DatabaseFiles, DatabaseLog]":
@@ -175,8 +177,8 @@ def create_run(root: Path, *, kept: SharedRuns | None = None, **about: Any) -> R
 
 
 def reserve_run(root: Path) -> Path:
-    """Make the folder of a new run under `root`, to be begun later, and remove those that others reserved and
-    never began. Raises StoreError if it cannot be made."""
+    """Makes the folder of a new run under `root`, to be begun later. Folders that others have reserved and
+    never begun are removed. Raises StoreError if the folder cannot be made."""
     folder = _new_folder(root)
     _make(folder)
     for left in root.iterdir():
@@ -245,9 +247,9 @@ def discard_unbegun(run: Run) -> bool:
 
 
 def open_run(root: Path, name: str | Path, *, writing: bool = False) -> Run:
-    """Open a run under `root` by its name, a unique prefix of it, or `last` for the latest; or anywhere by
-    its folder. Raises StoreError if there is none, several match, or it is damaged. `writing`: to continue
-    it; else it is only read."""
+    """Opens a run. `name` is its name under `root`, a unique prefix of that, or `last` for the latest run
+    there; or its folder anywhere. `writing`: to continue it; otherwise it is only read. Raises StoreError if
+    there is none, several match, or it is damaged."""
     return Run(_folder_of(root, str(name)), writing=writing)
 
 

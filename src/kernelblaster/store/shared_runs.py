@@ -16,8 +16,9 @@ from kernelblaster.store.pointer import POINTER, StorePointer, pointer_of
 
 def point_to(folder: Path, store: str, parent: str | None = None) -> StorePointer:
     """Registers the run in `folder` in the shared store (database) at the address `store`, and writes a
-    pointer to it into the folder. `parent` is the id of the bench that the run is part of, None if of none.
-    If an earlier call was interrupted, completes it. Raises StoreError for an address with a password."""
+    pointer to it into the folder. `parent` is the id of the bench that the run is part of, None if it is part
+    of none. If an earlier call was interrupted, this one completes it. Raises StoreError for an address with
+    a password."""
     database = _open(store)
     pointer = pointer_of(folder)
     if pointer is None:
@@ -41,9 +42,9 @@ def _open(store: str) -> StoreDatabase:
 
 def fetch_run(store: str, name: str, folder: Path) -> Path:
     """Makes a folder for a run or bench that is in the shared store at `store`, so that it can be read and
-    continued on this machine; returns it. `name` is its id or its name. The folder is made in `folder`, and
-    holds pointers to its events and to those of its runs. Raises StoreError if there is none, or several have
-    the name."""
+    continued on this machine. Returns the folder, which lies in `folder`. It holds a pointer to the run's
+    events; for a bench, also pointers to those of its runs. `name` is the id or the name of the run or bench.
+    Raises StoreError if there is none, or several have the name."""
     database = _open(store)
     runs = tables.runs
 

@@ -1,7 +1,7 @@
 """What people ask of a search while it runs: commands that are appended to a file in the run's folder.
 
-    append_command(folder, SetBudget(evaluations=40), by="dashboard")
-    commands, problems = read_commands(folder)
+    append_command(folder, SetBudget(evaluations=40), by="dashboard")  # judge 40 candidates in all
+    commands, problems = read_commands(folder)  # all that was asked so far; lines that are not valid
 
 Anybody who may write to the folder may append, and need not wait for the search. The search reads the file
 between two steps and records in its log which commands it has obeyed (sessions/steering.py).
@@ -35,8 +35,9 @@ class StopSearch(Record):
 
 
 class SetBudget(Record):
-    """New limits of the search in all, what it has spent included: candidates to judge, seconds of wall time
-    and seconds of the device. None leaves a limit as it is."""
+    """A request to a running search for new limits: `evaluations` is the number of candidates to judge,
+    `wall_seconds` the wall time, `gpu_seconds` the time on the device. These are totals: what the search has
+    spent already counts. None leaves a limit as it is."""
 
     kind: Literal["budget"] = "budget"
     evaluations: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -74,8 +75,8 @@ class ReleaseTechnique(Record):
 
 
 class LeaveNote(Record):
-    """Show this text to the language model in its next questions: those of the next step, or, if `standing`,
-    of all further ones. Without a model it is only recorded."""
+    """A request to a running search: show this text to the language model, in the questions of the next step
+    or, if `standing`, in all further ones. Without a model it is only recorded."""
 
     kind: Literal["note"] = "note"
     text: str = Field(min_length=1, max_length=LONGEST_NOTE)

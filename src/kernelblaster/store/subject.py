@@ -17,8 +17,8 @@ def keep_task(run: Run, task: Task) -> None:
 
 
 def keeps_shipped_task(run: Run) -> bool:
-    """True if the run's task is one of the suites that come with KernelBlaster, with exactly the same source:
-    its code can be run without asking the user for trust."""
+    """True if the run's task comes with KernelBlaster, in one of its suites, and its source is exactly the
+    one shipped. Its code can then be run without asking the user for trust."""
     kept = next((event.data for event in run.events if event.kind == "task"), None)
     if kept is None:
         return False

@@ -23,10 +23,10 @@ class TailedLine(Generic[T]):
 
 
 class LogTail(Generic[T]):
-    """Reads the complete lines that were appended to a log since the last call of `read`. `parse` makes a
-    value from a line's JSON, and raises ValueError for a damaged line. `damage` says what is wrong with the
-    log, empty if nothing is; lines before the damage are returned all the same. `begun` counts how often the
-    file was read from its beginning, which happens again when it was replaced or cut off."""
+    """Follows a log: each call of `read` returns the complete lines that were appended since the last one.
+    `parse` makes a value from a line's JSON, and raises ValueError for a damaged line. `damage` says what is
+    wrong with the log, empty if nothing is; lines before the damage are returned all the same. If the file is
+    replaced or cut off, it is read from its beginning again; `begun` counts how often it was."""
 
     def __init__(self, path: Path, parse: Callable[[bytes], T]) -> None:
         self._path = path

@@ -1,5 +1,5 @@
-"""Stores evaluations, so that a candidate that several searches of one task come upon is judged once. They
-are in a folder, or in a shared store (database)."""
+"""Stores evaluations, in a folder or in a shared store (database). So a candidate that several searches of
+one task come upon is judged once."""
 
 import hashlib
 import re

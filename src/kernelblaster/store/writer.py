@@ -28,9 +28,9 @@ def lock_holders() -> dict[tuple[int, int], int] | None:
 
 
 def writer_of(folder: Path, holders: dict[tuple[int, int], int] | None = None) -> int | None:
-    """Returns the id of the process on this machine that works on the run in `folder`. None if none does, or
-    if it cannot be seen: a run in a shared store may be worked on from another machine. `holders` is the
-    result of `lock_holders`; None: it is called now."""
+    """Returns the id of the process on this machine that works on the run in `folder`. None if there is none,
+    or if it cannot be seen: a run in a shared store may be worked on from another machine. `holders` is the
+    result of `lock_holders`; None: it is called here."""
     known = lock_holders() if holders is None else holders
     try:
         shared = folder / POINTER

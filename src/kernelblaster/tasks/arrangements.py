@@ -25,10 +25,10 @@ TIES = 8  # how few different extremes there are among spikes: some are equal
 def arranged(
     pool: torch.Tensor, distribution: Distribution, rows: RowValues, generator: torch.Generator
 ) -> torch.Tensor:
-    """Returns the values of one piece of a floating-point tensor, `rows.size` values of the pool's type:
-    drawn from the sorted `pool`, then arranged or changed as `distribution` says. `rows` says where in the
-    tensor the piece lies. All random numbers come from `generator`; how many it gives does not depend on the
-    tensor's type."""
+    """Returns the values of one piece of a floating-point tensor: `rows.size` values of the pool's type. They
+    are drawn from the sorted `pool`, then arranged or changed as `distribution` says. `rows` says where in
+    the tensor the piece lies. All random numbers come from `generator`. The same count of them is drawn
+    whatever the tensor's type is, so pieces in several types have the same values."""
     drawn = _drawn(pool, rows, generator)
     if distribution in SAFE:
         return pool.index_select(0, _CHOICES[distribution](len(pool), rows, drawn, generator))

@@ -30,11 +30,11 @@ class CompletionRequest:
 
 
 def completed(source: str, path: str, wanted: CompletionRequest) -> tuple[ModuleFile, tuple[str, ...]]:
-    """Makes a task of the user's Python file, whose text is `source` and which messages name `path`. Appends
-    the definitions of Model, get_inputs() and get_init_inputs() that it lacks, as `wanted` says or else
-    inferred; flattens the inputs to tensors and numbers; executes the result. Returns the executed file, and
-    sentences that tell the user what was chosen. Raises BadTask if something can neither be found nor
-    inferred."""
+    """Makes a task of the user's Python file. `source` is its text, `path` its name in messages. Definitions
+    of Model, get_inputs() and get_init_inputs() that it lacks are appended: as `wanted` says, or else
+    inferred. Inputs are flattened to tensors and numbers, and the result is executed. Returns the executed
+    file, and sentences that tell the user what was chosen. Raises BadTask if something can neither be found
+    nor inferred."""
     check_names(source, path)
     names = execute(source, path).names
     notes: list[str] = []

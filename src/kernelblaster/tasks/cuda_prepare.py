@@ -1,6 +1,6 @@
-"""Makes a task of a user's `.cu` file: infers what its comments do not declare, and adds the launch function
-that KernelBlaster calls, which calls the user's. For what cannot be inferred, an error shows a template of
-the lines to add."""
+"""Makes a task of a user's `.cu` file. Sizes, inputs and outputs that its comments do not declare are
+inferred from the code. If its launch function is not the one that KernelBlaster calls, that one is added; it
+calls the user's. Where something cannot be inferred, an error shows a template of the lines to add."""
 
 import re
 from collections.abc import Sequence
@@ -49,9 +49,9 @@ BINS = (256, 256)
 
 
 def prepared(source: str, path: str) -> str:
-    """The source of a user's `.cu` file as that of a task: with declarations and the launch function that
-    KernelBlaster calls added where they are missing. Raises BadTask, with a template of the lines to add, if
-    a declaration is needed and cannot be inferred."""
+    """Makes a task's source of the user's `.cu` file `source`: adds declarations and the launch function that
+    KernelBlaster calls, where they are missing. `path` names the file in messages. Raises BadTask, with a
+    template of the lines to add, if a declaration is missing and cannot be inferred."""
     tree = CudaSource(source)
     declared = is_declared(source)
     if declared:
@@ -68,10 +68,11 @@ def prepared(source: str, path: str) -> str:
 
 
 def fitted(candidate: Candidate, task: Task) -> Candidate:
-    """Returns the candidate with the launch function appended that KernelBlaster calls. It calls the
-    candidate's own launch function, which has the parameters of the user's. The candidate is returned
-    unchanged if its launch function already is the one that KernelBlaster calls, if the task is not of kind
-    `cuda`, or if not exactly one function of it launches kernels."""
+    """Makes a candidate callable for a CUDA-source task. KernelBlaster calls one function, whose parameters
+    follow from the task. A candidate that was made from the user's file may define only a launch function
+    like the user's own, with other parameters. Returns the candidate with the missing function appended; it
+    calls the candidate's own launch function. Returns the candidate unchanged if nothing is missing, if the
+    task is not of kind `cuda`, or if not exactly one function of it launches kernels."""
     tree = CudaSource(candidate.source)
     callers = {launch.caller.name for launch in tree.launches}
     if task.kind != "cuda" or len(callers) != 1:

@@ -108,8 +108,8 @@ class CudaSource:
         return [launch for launch in self.launches if launch.kernel == kernel]
 
     def original(self, node: Node) -> str:
-        """Returns the text of a node of the parse tree as the user wrote it. The function `text` of this
-        module differs: there, attributes such as `__restrict__` are replaced by spaces."""
+        """Returns the text of a node of the parse tree as the user wrote it. In what the function `text` of
+        this module returns, attributes such as `__restrict__` are blanks."""
         return self.bytes[node.start_byte : node.end_byte].decode()
 
     def edited(self, edits: Sequence[Edit]) -> str:
@@ -192,9 +192,9 @@ def _is_cast(name: str) -> bool:
 
 
 def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
-    """Returns the expressions for the extents x, y and z of `node`, the grid or the block of a launch. One
-    expression if the source has a plain number there; if it has a `dim3`, or a local variable of that type,
-    as many as that is built from."""
+    """Returns the expressions for the extents x, y and z of `node`, the grid or the block of a launch. For a
+    plain number there is one. For a `dim3`, or a local variable of that type, there is one for each argument
+    of its constructor: [A, B] for `dim3 block(A, B)`."""
     shape = bare(node)
     if shape.type == "identifier":
         declared = _declared_shape(launch.caller.body, text(shape))

@@ -19,11 +19,11 @@ SMALL_BYTES = 4 << 20  # of a small workload that keeps the module's own constru
 
 
 class Derivation:
-    """Derives a task's `signature` from facts of its module (shapes and types, found by running it): which
-    dimensions are free to vary (`free`), which are fixed by the module's construction, which follow from
-    others, and which share one size. `held_out` are the input shapes of the workloads that only verification
-    uses. `small` are the facts of the module built with smaller constants for the emulator, None if it cannot
-    be built so."""
+    """Derives a task's `signature` (tensors and named sizes) from facts of its module: shapes and types,
+    found by running it. `primary` are the facts of the module as its file builds it. `small` are those of the
+    module built with smaller constants for the emulator; None if it cannot be built so. `free` are the sizes
+    that may vary. All other dimensions are fixed by the module's construction or follow from these.
+    `held_out` are the input shapes of the workloads that only verification uses."""
 
     def __init__(self, file: ModuleFile, primary: Facts, small: Facts | None) -> None:
         """`primary` are the facts of the module as the file builds it, `small` those of the module built with
@@ -89,9 +89,8 @@ class Derivation:
 
     @property
     def dtype(self) -> Dtype:
-        """The element type that is shown as the task's: that of its first floating-point input. If it has
-        none, that of the first floating-point parameter, else output; "float32" if nothing is
-        floating-point."""
+        """The element type that is shown as the task's: that of its first floating-point tensor, looked for
+        among the inputs, then the parameters, then the outputs; "float32" if nothing is floating-point."""
         tensors = (*self.signature.read_tensors, *self.signature.outputs)
         return next((tensor.dtype for tensor in tensors if tensor.floating), "float32")
 
@@ -228,9 +227,10 @@ class UnequalSizes(ValueError):
 
 
 def workload_of(name: WorkloadName, signature: Signature, facts: Facts, shapes: Shapes) -> Workload:
-    """Returns the workload `name` that has these input shapes, which the module must accept. The shapes of
-    parameters come from `facts`, and those of outputs from running the module of `facts` on the inputs
-    (`facts.probe`). Raises UnequalSizes if two dimensions that share a size in `signature` differ."""
+    """Returns the workload `name` at which the inputs have the shapes `shapes`; the module must accept these.
+    The shapes of parameters come from `facts`. Those of outputs are found by running the module of `facts` on
+    such inputs (`facts.probe`). Raises UnequalSizes if two dimensions that share a size in `signature`
+    differ."""
     outputs = facts.probe.outputs(shapes)
     assert outputs is not None
     parameters = [shape for _, shape, _ in facts.parameters]

@@ -8,8 +8,8 @@ from torch.overrides import TorchFunctionMode
 
 
 class DeviceRedirect(TorchFunctionMode):
-    """A context in which CUDA devices that code names are ignored: tensors are created on the default device,
-    and a tensor's `.cuda()` and `.to("cuda")` return the tensor where it is."""
+    """A context in which code that names a CUDA device runs on the device in use. Tensors are created on the
+    default device; `.cuda()` and `.to("cuda")` return a tensor where it is."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         kwargs = dict(kwargs or {})

@@ -59,16 +59,16 @@ class Domain:
     cut_short: bool = False
 
     def takes(self, position: int, distribution: Distribution) -> bool:
-        """True if the input tensor number `position` (from 0) may be filled with this kind of values: one
-        that only chooses among the file's own values, which every input accepts, or one that was tried on
+        """True if the input tensor number `position` (from 0) may be filled with this kind of values. Kinds
+        that only choose among the file's own values are always accepted; others only if they were tried on
         this input and accepted."""
         return distribution in SAFE or distribution in self.taken[position]
 
 
 def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
     """The domain of a CUDA-source task, that is, what may be varied in its inputs. There is no module to try
-    it on, so it is looked up (in DECLARED) by the distribution that the source declares for each of `inputs`;
-    integer inputs accept everything. `path` names the source in messages."""
+    it on. So it follows from the distribution that the source declares for each of `inputs`, by the table
+    DECLARED; integer inputs accept everything. `path` names the source in messages."""
     distributions = CudaFile(source, path).distributions
     everything = frozenset(DISTRIBUTIONS) - PLANTED
     return Domain(
@@ -77,10 +77,10 @@ def declared_domain(source: str, path: str, inputs: Sequence[Tensor]) -> Domain:
 
 
 def domain_of(reference: ModuleReference, workload: Workload, rng: Random) -> Domain:
-    """The domain of a module, that is, what may be varied in its inputs: found by running `reference` at
-    `workload`, which should be small, with one thing changed at a time. Takes at most two seconds of
+    """The domain of a module, that is, what may be varied in its inputs. It is found by running `reference`
+    at `workload`, which should be small, with one thing changed at a time. Takes at most two seconds of
     processor time (LIMIT_S); what was not tried by then counts as not accepted, and the domain is marked as
-    `cut_short`. `rng` draws the scalars, and the order in which kinds of values are tried."""
+    `cut_short`. `rng` draws the scalars to try, and the order in which kinds of values are tried."""
     limit = WorkLimit(LIMIT_S)
     trial = _Trial(reference.on_host(), workload, limit)
     found = Domain(

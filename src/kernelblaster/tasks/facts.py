@@ -51,10 +51,10 @@ Where = Literal["cpu", "fake", "meta"]
 
 def learn(file: ModuleFile, dtype: torch.dtype | None, *, on: Where = "fake", small: bool = False) -> Facts:
     """Builds the module and runs it once, with its floating tensors cast to `dtype` (None leaves their
-    types). `on` says on what: "fake" tensors have no values, so this is cheap at any size; "meta" tensors
-    have none either and are much cheaper still, but some modules that are fine are refused; on the "cpu" it
-    is really run, which shows errors that the others miss. `small` only marks the result: the caller has
-    replaced the file's constants by smaller ones. Raises BadTask if the module cannot be built or run."""
+    types). `on` says on which tensors. "fake" ones have no values, so this is cheap at any size. "meta" ones
+    have none either and are much cheaper still, but some modules that are fine are refused. On the "cpu" the
+    module is really run, which shows errors that the others miss. `small` only marks the result: the caller
+    has replaced the file's constants by smaller ones. Raises BadTask if the module cannot be built or run."""
     runner = _Runner(file, dtype, on)
     try:
         parameters = [(name, tuple(t.shape), dtype_name(t.dtype)) for name, t in runner.state.items()]

@@ -1,5 +1,5 @@
 """Checks whether candidates can be judged for a task. Its PyTorch module must give finite outputs, the same
-ones in every run, which depend on every input; and it must write to no input."""
+in every run. They must depend on every input, and the module must not write to an input."""
 
 import torch
 
@@ -9,8 +9,8 @@ from kernelblaster.tasks.values import fill, perturb
 
 
 def fitness_of(task: Task, device: torch.device | None = None) -> Fitness:
-    """Whether candidates can be judged for a task: the problems that were found (none: it is fit), and the
-    parameters that its output does not depend on. Runs the task's module several times at its smallest
+    """Whether candidates can be judged for a task: the problems that were found (none: they can), and the
+    parameters that the output does not depend on. Runs the task's module several times at its smallest
     workload, on the CPU unless `device` is given. CUDA-source tasks always pass here: they are checked when
     their kernel is run."""
     if task.kind == "cuda":

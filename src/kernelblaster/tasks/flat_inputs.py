@@ -18,10 +18,10 @@ FLATTENED = "\n\n# Added: the inputs as tensors and numbers, one after the other
 
 
 def flattened(file: ModuleFile) -> str | None:
-    """Returns code to append to a task's file whose inputs are named, or lie in lists or dicts. The code
-    defines a Model that takes all tensors and numbers as positional arguments and passes them on as the
-    file's own Model takes them, and a get_inputs() that fits it. None if the inputs are positional already.
-    Raises BadTask for inputs of other types."""
+    """Returns code to append to a task's file whose inputs are named, or lie in lists or dicts; None if they
+    are positional tensors and numbers already. The code defines a Model that takes all tensors and numbers as
+    positional arguments, and calls the file's own Model with them in its own form. It also defines a
+    get_inputs() with such arguments. Raises BadTask for inputs of other types."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         values = file.given_inputs()
     keyed = dict(values) if isinstance(values, Mapping) else dict(enumerate(values))

@@ -1,6 +1,6 @@
-"""Runs a task's own Python code in this process: whatever it raises, even SystemExit, becomes a BadTask, its
-prints are hidden and its network connections refused. Code that ends the process by os._exit or from another
-language is not stopped (docs/security.md)."""
+"""Runs a task's own Python code in this process. Whatever it raises, even SystemExit, becomes a BadTask; what
+it prints is hidden; its network connections are refused. Not stopped is code that ends the process by
+os._exit, or from another language (docs/security.md)."""
 
 import signal
 import threading
@@ -30,9 +30,9 @@ class Hangs(BadTask):
 @contextmanager
 def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator[None]:
     """A context for running a task's code. Whatever the code raises, including SystemExit, becomes a
-    `BadTask` with the file (`path`), the line and `what`, the words for what was being done; a real Ctrl-C
-    passes through. What the code prints is not shown. After `limit_s` seconds it is interrupted, which raises
-    `Hangs`: only in the main thread, and only while it runs Python code."""
+    `BadTask`; a real Ctrl-C passes through. The error names the file (`path`), the line, and what was being
+    done, in the words `what`. What the code prints is not shown. After `limit_s` seconds the code is
+    interrupted, which raises `Hangs`: only in the main thread, and only while it runs Python code."""
     with _interrupts() as pressed, time_limit(limit_s), quiet():
         try:
             with offline():
@@ -50,9 +50,9 @@ def foreign(path: str, what: str = "", limit_s: float | None = None) -> Iterator
 
 @contextmanager
 def kept_going(where: str) -> Iterator[None]:
-    """A context for running a task's code where the caller handles its exceptions: these pass through, and
-    only what would end the command (SystemExit and the like) becomes a `BadTask`. `where`, the name of the
-    code, begins that error's message. A real Ctrl-C passes through too."""
+    """A context for running a task's code whose exceptions the caller handles itself: they pass through. Only
+    what would end the command (SystemExit and the like) becomes a `BadTask`, whose message begins with
+    `where`, the name of the code. A real Ctrl-C passes through too."""
     with _interrupts() as pressed, quiet():
         try:
             with offline():
@@ -74,8 +74,8 @@ def one_line_of(error: BaseException) -> str:
 
 
 def confinement_hint(error: BaseException) -> str:
-    """The sentence that tells the user which options let a task read more, for a PermissionError while tasks
-    are confined to their own folder; empty for other errors."""
+    """A sentence for the user that tells which options let a task read more files. It is for a
+    PermissionError of a task that is confined to its own folder; empty for other errors."""
     if not (isinstance(error, PermissionError) and settings().confined):
         return ""
     return (

@@ -1,5 +1,6 @@
-"""Generates the header of a candidate (a CUDA source that implements a task): the declaration of the launch
-function that it must define, and a wrapper that calls this function with an array of arguments."""
+"""Generates the header of a candidate (a CUDA source that implements a task). It declares the launch function
+that the candidate must define. It also defines `kernelblaster_call`, which calls this function with an array
+of arguments."""
 
 import re
 
@@ -53,7 +54,7 @@ def includes(code: str) -> str:
 
 def left_out(code: str) -> list[str]:
     """Macros to define so that libstdc++'s special functions of C++17 (Bessel, zeta, ...) are not compiled
-    with `code`, which saves a quarter of nvcc's time. Empty if the code may use them or what they include: it
+    with `code`; that saves a quarter of nvcc's time. Empty if `code` may need the standard library: if it
     names `std`, or includes headers that are neither C's nor CUDA's."""
     return [] if STANDARD.search(code) else [SPECIAL_FUNCTIONS]
 
@@ -79,9 +80,10 @@ def declaration(signature: Signature, title: str) -> str:
 
 
 def judge_header(signature: Signature, title: str, source: str) -> str:
-    """The text included before a candidate's `source`: the declaration of its launch function (`title` is the
-    first line of its comment), and `kernelblaster_call`, which takes an array of the arguments' addresses and
-    calls that function, so that the same code can call kernels of any signature."""
+    """The text that is included before a candidate's `source`. It declares the candidate's launch function;
+    `title` is the first line of the comment above the declaration. It also defines
+    `kernelblaster_call(arguments, stream)`, where `arguments` is an array of the addresses of all arguments.
+    This calls the launch function. So KernelBlaster calls candidates of any signature in the same way."""
     arguments = c_arguments(signature)
     declared = declaration(signature, title)
     unpacked = [f"*({kind}*)arguments[{i}]" for i, (kind, _) in enumerate(arguments)]

@@ -1,5 +1,5 @@
-"""Makes the text of a task from the name of a class that Python can import (package.module:CLASS), so that a
-module of the user's own package can be optimized where it is."""
+"""Makes a task of a class that Python can import, named as package.module:CLASS: writes the text of the task.
+So a module of the user's own package can be optimized where it is."""
 
 import importlib.util
 import sys

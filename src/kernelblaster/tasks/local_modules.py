@@ -1,5 +1,5 @@
-"""Embeds the local modules that a task's file imports into its text, so that the task is a single text that
-runs without the folder it came from."""
+"""Makes a task a single text that runs without the folder it came from: the local modules that a task's file
+imports are embedded in its text."""
 
 import ast
 import sys
@@ -46,8 +46,9 @@ def with_local_modules(source: str, path: Path) -> str:
 
 
 def with_package(source: str, folder: Path) -> str:
-    """Returns `source`, a text that is in no file, preceded by the local modules that it imports, which are
-    looked for in `folder`, and by code that makes them importable. Unchanged if it imports none."""
+    """Makes a text independent of the modules beside it. Returns `source`, preceded by the local modules that
+    it imports and by code that makes them importable. The modules are looked for in `folder`, since the text
+    itself is in no file. Returns `source` unchanged if it imports none."""
     modules = _LocalModules(folder.resolve(), "")
     modules.follow(ast.parse(source), "")
     return _embedded(modules.texts, source, "") if modules.texts else source

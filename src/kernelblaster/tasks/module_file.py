@@ -141,9 +141,10 @@ class ModuleFile:
 
     def build(self) -> torch.nn.Module:
         """A new module, as KernelBench builds it: in the training mode that the file sets, with the present
-        random seed. Inside FakeTensorMode its tensors are fake; a constructor that fails on those is run
-        with real ones, which are then replaced by fake ones. Tensors that it keeps in plain attributes
-        become buffers, so that a candidate receives them. Raises BadTask if the constructor fails."""
+        random seed. Inside FakeTensorMode its tensors are fake. If the constructor fails on fake tensors, it
+        is run with real ones, and these are replaced by fake ones afterwards. Tensors that the module keeps
+        in plain attributes become buffers, so that a candidate receives them. Raises BadTask if the
+        constructor fails."""
 
         def make() -> torch.nn.Module:
             arguments = self._namespace["get_init_inputs"]()
@@ -186,9 +187,8 @@ class ModuleFile:
         return list(values)
 
     def input_names(self, count: int) -> list[str]:
-        """Returns `count` names for the inputs, which are valid C identifiers: the names of forward's
-        positional parameters and, if there are more inputs than these, "input3" and so on, by their positions
-        from 0."""
+        """Returns `count` names for the inputs, all valid C identifiers. They are the names of forward's
+        positional parameters. Inputs beyond these are called by their positions from 0: "input3"."""
         parameters = inspect.signature(self._namespace["Model"].forward).parameters.values()
         named = [
             p.name for p in list(parameters)[1:] if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
@@ -306,10 +306,10 @@ def _without_values(module: torch.nn.Module, bare: Bare) -> torch.nn.Module:
 
 
 def execute(source: str, path: str, literals: Mapping[int, int] | None = None) -> Executed:
-    """Runs a Python file (`source`, from `path`) as a new module, with integer literals replaced as in
-    `literals` (old value to new). Local modules that were embedded in its text (tasks/local_modules.py) exist
-    for it alone: those of the same name in this process are restored afterwards, and so is torch's default
-    dtype. Raises BadTask if the file's code fails."""
+    """Runs a Python file as a new module. `source` is its text, `path` its name in messages. `literals` maps
+    integer literals to the values that they get instead. Local modules that were embedded in the text
+    (tasks/local_modules.py) are seen by this file only: modules of the same name in this process are restored
+    afterwards, and so is torch's default dtype. Raises BadTask if the file's code fails."""
     text = path + source + str(sorted((literals or {}).items()))
     name = TASK + sha256(text.encode()).hexdigest()[:12]
     module = types.ModuleType(name)

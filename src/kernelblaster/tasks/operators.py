@@ -34,10 +34,10 @@ PLAIN = frozenset(
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A context that observes the PyTorch operators run inside. Afterwards `pointwise` tells whether every
-    output element depended only on the elements at the same index of the inputs; `converts`, whether integers
-    may have been computed from floating values other than by comparisons: by a cast, or by an operator that
-    returns indices (argmax, sort, max)."""
+    """A context that observes the PyTorch operators run inside. `pointwise` is True afterwards if every
+    output element depended only on the elements at the same index of the inputs. `converts` is True if
+    integers may have been computed from floating values by a cast, or by an operator that returns indices
+    (argmax, sort, max); comparisons do not count."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

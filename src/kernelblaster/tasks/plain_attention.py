@@ -1,6 +1,6 @@
-"""A context in which attention is computed by plain operators (PyTorch's MATH backend), usable from several
-threads at once. PyTorch's own context is not: it sets a global switch and later restores the value that it
-found, so that two overlapping threads would leave it wrong."""
+"""A context in which attention is computed by plain operators (PyTorch's MATH backend). Several threads may
+use it at once. PyTorch's own context is not fit for that: it sets a global switch and later restores the
+value that it found, so two overlapping threads would leave the switch wrong."""
 
 import threading
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
-"""Finds the sizes that a module accepts, by trying.
-
-A dimension that can be changed alone is a size of its own; one that can only be changed together with others
-shares its size with them; one that cannot be changed is fixed by the module's construction.
-"""
+"""Finds the sizes that a module accepts, by trying. A dimension that can be changed alone is a size of its
+own. Dimensions that can be changed only together share one size. A dimension that cannot be changed is fixed
+by the module's construction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +12,9 @@ Dimension = tuple[int, int]
 
 @dataclass(frozen=True)
 class FreeSize:
-    """A size that can vary: `dimensions` are the input dimensions, as (input tensor, axis), that must be
-    changed together; `value` is their extent in the file's inputs, `other` another extent that the module
-    accepted."""
+    """A size that can vary. `dimensions` are the dimensions of inputs that have this size and must be changed
+    together, each as (number of the input tensor, axis). `value` is their extent in the file's inputs,
+    `other` another extent that the module accepted."""
 
     dimensions: tuple[Dimension, ...]
     value: int
@@ -71,9 +69,9 @@ class Probe:
 
     def free_sizes(self, equal_elsewhere: Shapes | None = None) -> list[FreeSize]:
         """Every free size (dimensions that the module lets vary), in the order of the inputs' dimensions.
-        Dimensions of equal extent are tried together, since they may share a size. `equal_elsewhere` are the
-        input shapes of the same module built with other constants: only dimensions whose extents are equal
-        there too are tried together."""
+        Dimensions of equal extent are tried together, since they may share a size. `equal_elsewhere` can rule
+        that out: it has the input shapes of the same module built with other constants, and dimensions whose
+        extents differ there are not tried together. None: not known."""
         pending = [(t, a) for t, shape in enumerate(self.base) for a in range(len(shape))]
         sizes: list[FreeSize] = []
         while pending:
@@ -104,10 +102,10 @@ class Probe:
         return None
 
     def choose(self, sizes: list[FreeSize], wishes: "Wishes") -> Shapes:
-        """Returns input shapes for a workload. The free sizes get their values one after another:
-        `wishes(position, size)` returns the values to try for `size`, number `position` of `sizes`, best
-        first. The size gets the first of these values that the module accepts, given those that earlier sizes
-        have got; it keeps its own value if none is accepted."""
+        """Returns input shapes for a workload. The free sizes get their values one after another.
+        `wishes(position, size)` returns the values to try for one size, best first; `position` is its number
+        in `sizes`. The size gets the first value that the module accepts together with those chosen before.
+        If none is accepted, it keeps its own value."""
         shapes = self.base
         for position, size in enumerate(sizes):
             for value in wishes(position, size):
@@ -140,9 +138,9 @@ def alternatives(value: int) -> list[int]:
 
 def odd_sizes(position: int, size: FreeSize) -> list[int]:
     """Returns values to try for a free size in the "odd" workload, whose sizes are used for verification but
-    not timed; best first. The first ones are odd numbers from about a third of the size's value on, which
-    differ with `position`, the size's number among the free sizes. Then come values that differ from the
-    size's own by multiples of `size.step`."""
+    not timed; best first. First come odd numbers, from about a third of the size's value on. They begin
+    differently for each `position`, the size's number among the free sizes. Then come values that differ from
+    the size's own by multiples of `size.step`."""
     target = max(1, int(size.value * (0.37 - 0.03 * (position % 4)))) | 1
     odd = [target + 2 * k for k in range(8)]
     stepped = [size.value - size.step * k for k in range(1, 1 + size.value // size.step)]
@@ -152,9 +150,9 @@ def odd_sizes(position: int, size: FreeSize) -> list[int]:
 
 def near_sizes(position: int, size: FreeSize) -> list[int]:
     """Returns values to try for a free size in the "near" workload, whose sizes lie just beside the timed
-    ones and serve verification; best first. The first is the size's value minus 1, 3 or 5, by `position`, its
-    number among the free sizes, so that neighbouring sizes differ. Then come other close values, and the
-    value one `size.step` away."""
+    ones and serve verification; best first. The first is the size's value minus 1, 3 or 5. Which of these it
+    is depends on `position`, the size's number among the free sizes, so that neighbouring sizes differ. Then
+    come other close values, and the value one `size.step` away."""
     deltas = (-1 - 2 * (position % 3), -1, 1, -2, 2, -4, 4, -size.step, size.step)
     return [size.value + d for d in deltas if size.value + d > 0]
 

@@ -21,8 +21,8 @@ from kernelblaster.tasks.values import ValuePool, pool_of
 class ModuleReference:
     """A task's module, ready to run. `construction` is "primary" for the module as its file builds it, or
     "small" for the smaller one that the emulator runs. `pools` has, for each input tensor, the values it is
-    filled from; `parameters` are the module's own. All of these lie on `device`. `donor`: a reference to take
-    pools and scalar inputs from, instead of making new ones.
+    filled from; `parameters` are the module's own values. All of these lie on `device`. `donor` is a
+    reference whose pools and scalar inputs are used again; None: new ones are made from the task's file.
 
     `run` uses the tensors that the caller passes, so the caller decides in which memory and precision it
     runs.
@@ -78,7 +78,8 @@ class ModuleReference:
 
     @property
     def scalars(self) -> list[Any]:
-        """The values of the scalar inputs, in order, without the tensors."""
+        """The scalar inputs, which are the numbers among the inputs that are not tensors: their present
+        values, in order."""
         return [value for value in self._scalars if value is not None]
 
     @contextmanager
@@ -163,9 +164,9 @@ class ModuleReference:
         return [tensor.detach() for tensor in state_of(self._module).values()]
 
     def functional(self) -> torch.nn.Module:
-        """A module without parameters of its own that computes the same, for tracing: it takes the tensors of
-        `state`, then the input tensors, and returns what forward() returns; the scalar inputs are fixed at
-        their present values."""
+        """Returns a module for tracing that computes the same but has no parameters of its own. It takes the
+        tensors of `state` and then the input tensors as arguments, and returns what forward() returns. The
+        scalar inputs are fixed at their present values."""
         return _Functional(self._module, list(state_of(self._module)), list(self._scalars))
 
     def _built(self, file: ModuleFile) -> torch.nn.Module:
@@ -214,9 +215,9 @@ class _Functional(torch.nn.Module):
 
 
 def open_reference(task: Task, workload: Workload, device: torch.device) -> ModuleReference:
-    """Returns the task's module, on `device`, in the construction that `workload` is for: as its file builds
-    it, or with the smaller constants for the emulator. Raises BadTask for CUDA-source tasks, which have no
-    module."""
+    """Returns the task's module on `device`, built so that it runs at `workload`: as its file builds it, or
+    for some small workloads with the smaller constants for the emulator. Raises BadTask for CUDA-source
+    tasks, which have no module."""
     if task.kind != "module":
         raise BadTask(f"{task.name}: a CUDA-source task has no PyTorch module.")
     return ModuleReference(task, workload.module, device)

@@ -36,9 +36,9 @@ class RememberedResults:
 
     def of(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Returns what the operator `func` returns for these arguments. If it was run before on operands of
-        the same shapes and types, makes a new tensor like the result of then, or returns the first operand if
-        the operator writes to that (`relu_`). Runs the operator if it was not, and always if an operand has
-        values (is not on the meta device) or the arguments cannot be looked up."""
+        the same shapes and types, it is not run again. The result is then a new tensor like the earlier one;
+        or the first operand, for an operator that writes to that (`relu_`). The operator is always run if an
+        operand is not on the meta device (it has values), or if the arguments cannot be looked up."""
         try:
             key = func, _like(args), _like(kwargs)
             known = self._known.get(key)
@@ -63,9 +63,9 @@ class RememberedResults:
 
 
 class Remembered(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A context in which operators on the meta device run once for each combination of operands' shapes and
-    then return copies of the remembered result. Views do not share memory with what they are views of, so
-    only shapes and types of results are meaningful."""
+    """A context in which operators on the meta device run once for each combination of operands' shapes.
+    After that, they return new tensors like the remembered result. A view does not share memory with the
+    tensor it was made of, so only shapes and types of results are meaningful."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

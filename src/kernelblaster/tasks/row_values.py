@@ -32,8 +32,8 @@ class RowValues:
 
     @cached_property
     def axis(self) -> int:
-        """The axis along which rows run, drawn by the seed among those with more than one element; at
-        least half of the time the last of them."""
+        """The axis along which rows run, drawn by the seed. At least half of the time it is the last axis
+        with more than one element; otherwise any axis with more than one."""
         if self.along_axis is not None:
             return self.along_axis
         wide = [axis for axis, extent in enumerate(self.shape) if extent > 1] or [max(0, len(self.shape) - 1)]

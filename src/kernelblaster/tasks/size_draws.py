@@ -1,8 +1,8 @@
-"""Draws secret sizes for verification: workloads (values for all sizes of a task) smaller than, next to and
-larger than the task's own, which candidates cannot know.
+"""Draws secret sizes for verification: workloads (values for all sizes of a task) that candidates cannot
+know, smaller than, next to and larger than the task's own.
 
 Which sizes a module accepts is found by trying, which costs milliseconds to seconds. So a pool of up to 24
-accepted draws (POOL) is made once per task and process, with an unpredictable random generator, and every
+accepted draws (POOL) is made once per task and process, with an unpredictable random generator. Every
 evaluation uses some of them.
 """
 
@@ -70,13 +70,15 @@ class SizeDraw:
 
 
 class SizeDraws:
-    """A pool of drawn sizes for one task, around a base workload: the primary one (the sizes that are timed)
-    or, with `small`, the task's small one for the emulator, which must exist. `most_bytes` limits the bytes
-    of all tensors of a draw together (None: somewhat above those of the base); `limit_s` is the processor
-    time in seconds for trying sizes, and `cut_short` whether it ended the pool. With `small`, there are also
-    draws in which one size is above that of the primary workload and all others are 1 to 3 ("stretched");
-    none are made for sizes whose primary extent is above `most_stretched`. `rng` (None: unpredictable) makes
-    draws repeatable, for tests."""
+    """A pool of drawn sizes for one task, around a base workload. The base is the primary workload (the sizes
+    that are timed) or, with `small`, the task's small one for the emulator, which must exist. `most_bytes` is
+    the most that all tensors of a draw may take together; None: somewhat more than those of the base.
+    `limit_s` is the processor time in seconds for trying sizes; `cut_short` is true where that ended the
+    pool. `rng` makes draws repeatable, for tests; None: they are unpredictable.
+
+    With `small`, there are also "stretched" draws: one size is above its value in the primary workload, and
+    all others are 1 to 3. No size is stretched whose value in the primary workload is above `most_stretched`.
+    """
 
     def __init__(
         self,
@@ -110,10 +112,11 @@ class SizeDraws:
 
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
-        """The pool of drawn sizes, made at the first use. At most 24 distinct draws (POOL) of the kinds that
-        the task allows. Then up to 32 more (MOST_OCTAVES), so that each size takes a value between 4 and 8,
-        between 8 and 16, and so on up to its own. Fewer if the time limit ends it; empty if the task has no
-        size that may vary."""
+        """The pool of drawn sizes, made at the first use. It has at most 24 distinct draws (POOL) of the
+        kinds that the task allows, then up to 32 more (MOST_OCTAVES) with few elements. In each of the
+        latter, one size lies in a chosen octave (4 to 8, 8 to 16, and so on up to its own value); octaves are
+        chosen at random if there are too many. Fewer if the time limit ends it; empty if the task has no size
+        that may vary."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()
@@ -154,10 +157,10 @@ class SizeDraws:
         return accept, {name: self._step(name, accept) for name in free}
 
     def near(self, low: int, high: int, unit: int = 1) -> list[Workload]:
-        """Returns new workloads, one for each free size: the base workload in which that size alone is a
-        random multiple of `unit` from `low` to `high`. It does not exceed the size's value in the primary or
-        the base workload, whichever is larger, and is rounded to values that the task accepts. Workloads that
-        the task refuses or that need too much memory are left out."""
+        """Returns new workloads, one for each free size. Each is the base workload with that one size changed
+        to a random multiple of `unit` from `low` to `high`. The new value is at most the size's value in the
+        primary or the base workload, whichever is larger, and is rounded to a value that the task accepts.
+        Workloads that the task refuses or that need too much memory are left out."""
         accept, steps = self._accepting
         workloads = []
         for name, step in steps.items():
@@ -210,9 +213,9 @@ class SizeDraws:
         return [w for w in self.of("stretched") if w.sizes[size] > self._task.primary.sizes[size]]
 
     def largest_bytes(self, tensor: Tensor) -> int:
-        """Returns the most bytes that `tensor` takes in any workload that verification may use: those drawn,
-        and all of the task's own. If the draws are around the small workload, only that one of the task's own
-        counts."""
+        """Returns the most bytes that `tensor` takes in any workload that verification may use. These are the
+        drawn ones and all of the task's own; if the draws are around the small workload, the drawn ones and
+        that one."""
         own = [self.base] if self._small else list(self._task.workloads)
         return max(workload.bytes(tensor) for workload in (*own, *(d.workload for d in self.draws)))
 
@@ -360,8 +363,9 @@ class SizeDraws:
 
 
 def most_read_bytes(task: Task) -> int:
-    """The most bytes that all inputs and parameters of a task may take together in any workload that
-    candidates are judged at: more than at the primary one, since drawn sizes may exceed that."""
+    """The most bytes that all inputs and parameters of a task may take together at any workload that
+    candidates are judged at. That is more than they take at the primary one, since drawn sizes may be
+    larger."""
     read = sum(task.primary.bytes(tensor) for tensor in task.signature.read_tensors)
     return int(read * LARGEST_SHARE) + LARGEST_EXTRA_BYTES
 

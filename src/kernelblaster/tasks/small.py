@@ -22,11 +22,11 @@ _FOUND: dict[tuple[str, str, torch.dtype | None], dict[str, int] | None] = {}
 
 
 def find_small(file: ModuleFile, dtype: torch.dtype | None) -> dict[str, int] | None:
-    """Smaller values for the file's constants (by name) and integer literals (by their digits) with which the
-    module is small enough for the emulator, to be given to `ModuleFile.replaced`. They are declared by the
-    file (its dict SMALL), or found by shrinking its named constants, then its literals; the result of such a
-    search is remembered. Returns the file's own values if it is small as it is, None if nothing was found.
-    Floating tensors are cast to `dtype` (None: as they are)."""
+    """Smaller values for the file's constants (by name) and integer literals (by their digits), to be given
+    to `ModuleFile.replaced`. With these, the module is small enough for the emulator. The file's dict SMALL
+    is used if there is one. Otherwise they are found by shrinking its named constants, then its literals, and
+    the result of the search is remembered. Returns the file's own values if these are small already, None if
+    nothing was found. Floating tensors are cast to `dtype` (None: as they are)."""
     declared = file.declared_small
     if declared is not None:
         return declared

@@ -21,10 +21,10 @@ from kernelblaster.tasks.program_text import program_source
 def task_from_module(
     module: torch.nn.Module | type, inputs: Sequence[Any] | Mapping[str, Any], *, name: str | None = None
 ) -> Task:
-    """The task of a module (or of a class that is built without arguments) on example inputs: a list, or a
-    dict by name. Of a module that torch.compile returned, the original is used. The training mode and the
-    types of module and inputs are kept. The task's Model has parameters and buffers of the same names and
-    shapes as the module; their values are drawn at random to resemble the module's. Raises BadTask if
+    """Makes a task of a module in memory, or of a class that is built without arguments. `inputs` are example
+    inputs: a list, or a dict by name. Of a module that torch.compile returned, the original is used. The
+    training mode and the types of module and inputs are kept. The task's Model has parameters and buffers of
+    the same names and shapes; their values are drawn at random to resemble the module's. Raises BadTask if
     torch.export cannot export the module, or the program cannot be written as a task."""
     module = getattr(module, "_orig_mod", module)  # of torch.compile
     named = name or (module.__name__ if isinstance(module, type) else type(module).__name__)

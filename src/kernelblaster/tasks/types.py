@@ -14,10 +14,11 @@ from kernelblaster.tasks.small import learn_small
 
 
 def learn_types(file: ModuleFile, dtype: Dtype | None) -> tuple[Dtype | None, Facts, tuple[str, ...]]:
-    """Decides in which floating-point type a task is computed. Returns (the type that all floating tensors
-    are cast to, None for the file's own; the facts of the module in these types, that is shapes and types;
-    notes for the user). `dtype` is the type that the user asked for. If it is None and the module refuses its
-    inputs because its parameters have another type, the module is cast to the inputs' type, with a note."""
+    """Decides in which floating-point type a task is computed. `dtype` is the type that the user asked for;
+    None: the file's own. If it is None and the module refuses its inputs because its parameters have another
+    type, the module is cast to the inputs' type. Returns three things: the type that all floating tensors are
+    cast to (None: they keep the file's types); the facts of the module in these types (shapes and types); and
+    notes for the user."""
     if dtype is not None:
         return dtype, learn(file, getattr(torch, dtype)), ()
     inputs = _type_of_inputs(file)

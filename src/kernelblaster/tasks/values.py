@@ -22,9 +22,9 @@ PIECE = 1 << 24
 
 @dataclass(frozen=True)
 class ValuePool:
-    """A sorted sample of a tensor's values, from which new values are drawn. `triangle`: only that triangle
-    of the last two dimensions has values, all else is zero; None: no such rule. `bound`: the name of the size
-    that the values must stay below, because they are indices; None: there is none."""
+    """A sorted sample of a tensor's values, from which new values are drawn. `triangle`: only this triangle
+    of the last two dimensions has values, all else is zero; None: any element may have one. `bound`: for
+    values that are indices, the name of the size that they must stay below; None: they are not."""
 
     values: torch.Tensor
     triangle: Literal["upper", "lower"] | None = None
@@ -66,10 +66,10 @@ def pool_from_distribution(text: str, dtype: torch.dtype, device: torch.device) 
 def fill(
     target: torch.Tensor, pool: ValuePool, distribution: Distribution, workload: Workload, seed: int
 ) -> None:
-    """Writes values drawn from a pool into `target`, which is contiguous. It may have another floating-point
-    type than the pool. `distribution` says how the values are arranged or changed (tasks/arrangements.py);
-    the module may not accept changed ones (tasks/domain.py). `workload` gives the size that bounds indices.
-    The same seed gives the same values."""
+    """Writes values drawn from a pool into `target`, which is contiguous; its floating-point type may differ
+    from the pool's. `distribution` says how the values are arranged or changed (tasks/arrangements.py); the
+    module may not accept changed ones (tasks/domain.py). `workload` gives the size that bounds indices. The
+    same seed gives the same values."""
     flat = target.view(-1)
     generator = torch.Generator(target.device).manual_seed(seed)
     bound = workload.sizes[pool.bound] if pool.bound is not None else None
@@ -101,8 +101,8 @@ def equalize(tensors: list[torch.Tensor]) -> None:
 def perturb(target: torch.Tensor, original: torch.Tensor, seed: int, strength: float = 1.0) -> None:
     """Writes random values near those of `original`, a parameter of the module, into `target`. With
     `strength` 1 they are moved by about half of the standard deviation of `original`, with 2 by twice as
-    much. If all values of `original` are positive, the new ones are too. Integers are copied unchanged;
-    `shuffle` permutes those."""
+    much. If all values of `original` are positive, each is multiplied by a random positive factor instead, so
+    all stay positive. Integers are copied unchanged; `shuffle` permutes those."""
     generator = torch.Generator(target.device).manual_seed(seed)
     if not original.is_floating_point():
         target.copy_(original)

@@ -37,9 +37,9 @@ Number = float | int | bool
 
 @dataclass(frozen=True)
 class Input:
-    """The arguments of one call: `tensors` are inputs and parameters in the task's types. `truth` are the
-    float64 outputs, `noise` how far each of their elements moves by one rounding of the inputs; both None for
-    a CUDA-source task. `title` describes sizes and values."""
+    """The arguments of one call, to try a kernel on. `tensors` are inputs and parameters in the task's types.
+    `truth` are the float64 outputs for them. `noise` says how far each element of these moves by one rounding
+    of the inputs. Both are None for a CUDA-source task. `title` describes sizes and values."""
 
     title: str
     workload: Workload
@@ -50,10 +50,11 @@ class Input:
 
 
 class MutatedSource:
-    """A task's module, built with certain `constants`, from which inputs are drawn and which computes their
-    float64 outputs. `pools` has for each input tensor the values that it is filled from; `parameters` and
-    `scalars` are the module's own; `base` are its sizes with these constants. A CUDA-source task has no
-    module, so no outputs."""
+    """A task's module, built with certain `constants` in place of those of its file. Inputs are drawn from
+    it, and it computes their float64 outputs. `pools` has for each input tensor the values that it is filled
+    from. `parameters` and `scalars` are the module's own. `base` is the workload with the sizes that follow
+    from `constants`. For a CUDA-source task there is no module: inputs are drawn as its file declares, and
+    there are no outputs."""
 
     def __init__(self, task: Task, constants: Mapping[str, int]) -> None:
         """`constants` replace numbers by name in a module's file, to construct it smaller or larger. Raises

@@ -1,5 +1,5 @@
-"""Reads the exploit corpus: CUDA files that try to cheat the judge, and honest ones beside them, with
-comments that name their task and the outcome that the judge must give."""
+"""Reads the exploit corpus: CUDA files that try to cheat the judge, and honest ones beside them. Comments in
+each file name its task and the outcome that the judge must give."""
 
 import re
 from collections.abc import Mapping

@@ -55,8 +55,8 @@ BODIES = {
 
 
 class DeviceContract:
-    """Tests that every device (GPU, emulator, fake) must pass. The candidates that they run behave in one of
-    these ways: `double` is right; `twice` does the same in two launches; `scratch` leaks scratch memory;
+    """Tests that every device (GPU, emulator, fake) must pass. The tests run candidates that behave in one of
+    these ways. `double` is right; `twice` does the same in two launches; `scratch` leaks scratch memory;
     `dies` ends its process; `hangs` never returns."""
 
     def binary(self, device: Device, behaviour: str) -> Path:

@@ -35,14 +35,14 @@ Body = Callable[["FakeCall"], None]
 
 
 class FakeCall:
-    """What the Python function that stands for a candidate gets when it is called: its tensors as
-    `call["name"]`, the values of `sizes` and `scalars` by name, and the raw `memory` in which all tensors
-    lie. `timed`: this call is timed.
+    """What the Python function that stands for a candidate gets when it is called. `call["x"]` is its tensor
+    x. `sizes` and `scalars` are values by name. `memory` is the raw memory in which all tensors lie. `timed`:
+    this call is timed.
 
-    To show misbehaviour, the function sets: `error` and `violations`, what the report says went wrong;
-    `live_bytes`, memory that it did not free; `launches`, the number of its kernels; `hidden_us`, time that
-    only the wall clock sees; `shaved_us`, time that its own events miss, so that the cache flush before it
-    seems to take that much longer than usual (both in microseconds).
+    To show misbehaviour, the function sets attributes. `error` and `violations` are what the report says went
+    wrong. `live_bytes` is memory that it did not free, `launches` the number of its kernels. Two are times in
+    microseconds: `hidden_us` is seen by the wall clock only; `shaved_us` is missing in the function's own
+    events, and seems to belong to the cache flush before it.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""Contract that every judge (verifies and times candidates) must fulfil for a search, as a test class to
-inherit from.
+"""Contract that every judge must fulfil for a search, as a test class to inherit from. (A judge verifies and
+times candidates.)
 
 A subclass provides a fixture `judge` for the emulated device. A search must not rely on anything that is not
 asserted here.

@@ -1,7 +1,7 @@
 """Mutants: correct kernels with one planted mistake each, to measure what share of mistakes the judge finds.
 
-    for mutant in mutants_of(source, extents={"x_0": 8192, "x_1": 2048}):
-        print(mutant.kind, mutant.line, mutant.what)
+    for mutant in mutants_of(source, extents={"x_0": 8192, "x_1": 2048}):  # the task's sizes by name
+        print(mutant.kind, mutant.line, mutant.what)  # what was changed; mutant.source has the kernel
 
 Not every mutant is wrong: a barrier may have been redundant. `mutant_truth.py` says which ones are.
 """
@@ -27,9 +27,9 @@ KINDS: dict[str, Callable[[Code], Iterator[Mutation]]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """The `source` of a kernel with one planted mistake: its `kind` (a key of KINDS), `what` was changed in
-    words, and the `line` of the original, from 1. If `argument` is not empty, it says why the mutant is wrong
-    even if no run shows it."""
+    """A kernel with one planted mistake; `source` is its text. `kind` is the kind of mistake (a key of
+    KINDS), `what` says in words what was changed, and `line` is where in the original, from 1. `argument`, if
+    not empty, says why the mutant is wrong even if no run shows it."""
 
     kind: str
     what: str

@@ -24,8 +24,8 @@ class Block:
 class ShownExchange:
     """One question to a language model with its answer, for display. `role` is the kind of question; `key`
     tells questions of one role apart. `prompts` are the messages as (speaker, text). `failure` says why there
-    is no usable answer; empty if there is one. If `load` is not empty, the texts are not included: the page
-    loads them from that address when the reader unfolds them. `number` is that of the question's first event
+    is no usable answer; empty if there is one. `load` is an address from which the page loads the texts when
+    the reader unfolds them; empty if they are included here. `number` is that of the question's first event
     in the run's log."""
 
     role: str

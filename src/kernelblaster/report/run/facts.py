@@ -89,9 +89,9 @@ def _limit(events: Sequence[RunEvent], history: History) -> int | None:
 
 
 def worked_seconds(events: Sequence[RunEvent]) -> float:
-    """Returns for how many seconds processes worked on a run; pauses between them do not count. An event's
-    `after` are the seconds since its process began, so a value below that of the event before shows that a
-    new process began."""
+    """Returns for how many seconds processes worked on a run; pauses between them do not count. It is
+    computed from the events' `after`, the seconds since their process began. Where this is smaller than in
+    the event before, a new process began."""
     total = last = 0.0
     for event in events:
         after = event.after or 0.0

@@ -14,8 +14,8 @@ TIMING = ("baseline", "baseline_us", "candidate_us", "floor_us", "modelled")
 
 
 def slim_event(event: RunEvent) -> RunEvent:
-    """Returns a copy of the event without what no page shows: counters and further metrics of profiles, the
-    single comparisons of a verification, and the texts of prompts and answers."""
+    """Returns a copy of the event with only what pages show. Left out are counters and most metrics of
+    profiles, the single comparisons of a verification, and the texts of prompts and answers."""
     match event.kind:
         case "evaluation":
             data = {"source": event.data["source"], "evaluation": _verdict(event.data["evaluation"])}

@@ -1,8 +1,12 @@
 """The candidates of a run as a tree: each with its outcome, why it was tried, and what it changed.
 
-tree = Tree(run, History(run), exchanges_of(run.events))
-for row in tree.rows:
-    detail = tree.detail(row.id)
+    with open_run(root, "last") as run:
+        tree = Tree(run, History(run), exchanges_of(run.events))
+        for row in tree.rows:  # one line for each candidate
+            detail = tree.detail(row.id)  # what unfolding the line shows
+
+`History(run)` reads the verdicts of the run, `exchanges_of` the questions to language models and their
+answers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,9 +47,11 @@ class StepRow:
     """One line of the tree of a run's candidates: a candidate, and the step that led to it, as texts.
 
     `id` is unique on the page. `number` is the candidate's place in the order of judging, from 1, None if it
-    was not judged; `parent` is the number of the candidate it was made from. `depth` is the number of steps
-    from the root. A root was made by no step, so it has no gain, prediction and state. `on_way`: the
-    candidate is on the path to the best one; `taken`: the search continued from it.
+    was not judged. `parent` is the number of the candidate it was made from. `depth` is the number of steps
+    from the root. A root was made by no step, so it has no gain, prediction and state. `speed` is the
+    candidate's time and its speedup over the baseline; `gain` is its speedup over the parent; `tone` and
+    `gain_tone` are CSS classes that colour outcome and gain. `on_way`: the candidate is on the path to the
+    best one; `taken`: the search continued from it.
     """
 
     id: str
@@ -68,12 +74,16 @@ class StepRow:
 
 @dataclass(frozen=True)
 class StepDetail:
-    """What a line of the tree shows when the reader unfolds it. Empty texts and lists: nothing is known.
+    """What a line of the tree shows when the reader unfolds it. An empty text or list means that nothing is
+    known.
 
-    `what` the step's technique does; `why` it was tried; why its gain `differed` from the predicted one; what
-    the judge said of a failure (`evidence`); how the profile changed; which files of the run have the sources
-    `before` and `after` the step; and what language models were asked. `known` names the technique and state
-    under which the knowledge base called `knowledge` has an entry; `known_href` is the address of that.
+    `what`: what the step's technique does. `why`: why it was tried. `differed`: why its gain was not the
+    predicted one. `evidence`: what the judge said of a failure. `changes`: how the profile changed. `before`
+    and `after`: the files of the run with the sources before and after the step. `exchanges`: the questions
+    to language models about it.
+
+    The last three are about the step's entry in a knowledge base. `known` names the entry's state and
+    technique, `known_href` is its address, `knowledge` the name of the knowledge base.
     """
 
     what: str = ""
@@ -115,10 +125,10 @@ class _Entry:
 
 
 class Tree:
-    """Everything that a run tried, as lines of a tree: each candidate below the one that it was made from,
-    candidates of one parent in the order of judging. Each of `exchanges` (questions to language models with
-    answers) is shown with the candidate that it is about; `others` are those about none. `running`: a process
-    is working on the run, so candidates without a verdict are being judged."""
+    """Everything that a run tried, as lines of a tree. Each candidate is below the one that it was made from;
+    candidates of one parent are in the order of judging. `exchanges` are questions to language models with
+    answers. Each is shown with the candidate that it is about; `others` are those about none. `running`: a
+    process is working on the run, so candidates without a verdict are shown as being judged."""
 
     def __init__(
         self,
@@ -339,9 +349,9 @@ class Tree:
 
 
 def linked(detail: StepDetail, knowledge: str, href: str) -> StepDetail:
-    """Returns `detail` with what leads to the step's entry in the knowledge base: its name, `knowledge`, and
-    `href`, the address of the entry ("" if there is no page to link to). If both are empty, or the step has
-    no technique and state, the entry is not mentioned."""
+    """Returns a copy of `detail` that mentions the step's entry in the knowledge base named `knowledge`;
+    `href` is the entry's address, "" if there is no page to link to. Nothing is mentioned if both are empty,
+    or if the step has no technique and state."""
     if not detail.known or not (knowledge or href):
         return replace(detail, known="")
     return replace(detail, knowledge=knowledge, known_href=href)

@@ -15,8 +15,9 @@ LEAST, MOST = 0.25, 4.0  # the scale on which an interval is drawn goes at least
 
 @dataclass(frozen=True)
 class Scale:
-    """Where a speedup's confidence interval (`low`, `high`), its `estimate` and the speedup 1 (`one`) are
-    drawn on a logarithmic scale: positions in percent of the length of the scale."""
+    """Where a speedup is drawn on a logarithmic scale. `estimate` is the speedup, `low` and `high` are the
+    ends of its confidence interval, and `one` is a speedup of 1. All are positions in percent of the length
+    of the scale."""
 
     low: float
     estimate: float

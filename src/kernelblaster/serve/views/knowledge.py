@@ -33,9 +33,9 @@ PAYOFFS_SHOWN = 12
 
 @dataclass(frozen=True)
 class LearnedToday:
-    """A technique in a performance state about which something was learned since midnight: the speedup
-    expected `before` and `after` that, as texts; how many `attempts` there were today, and in how many
-    `runs`."""
+    """A technique in a performance state about which something was learned since midnight. `before` is the
+    speedup that was expected at midnight, `after` the one expected now, both as texts; "unknown" where there
+    was no expectation. `attempts` is how many there were today, `runs` in how many runs."""
 
     state: str
     technique: str

@@ -125,9 +125,9 @@ class RunView:
         return row, linked(self.tree.detail(id_), knowledge_name(self.history), "")
 
     def exchange(self, number: int) -> ShownExchange | None:
-        """Returns a question to a model and its answer, with their texts, which are read from the log again.
-        `number` is that of the event of either. None if there is none; raises StoreError if the log cannot be
-        read any more."""
+        """Returns a question to a model with its answer. `number` is that of the event of the question or of
+        the answer, in the run's log. Their texts are read from the log again. None if there is no such
+        question; raises StoreError if the log cannot be read any more."""
         both = [event for event in self.run.events if event.kind in (QUESTION, ANSWER)]
         key = next((event.key for event in both if event.number == number), None)
         numbers = [event.number for event in both if event.key == key]

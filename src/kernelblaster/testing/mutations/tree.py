@@ -1,9 +1,9 @@
 """A kernel's source as a parse tree (tree-sitter), for the mutation operators, which edit it.
 
 Comments and strings are nodes of their own, so an operator that asks for other nodes never touches them.
-Whether an expression is floating-point is guessed: a name that any declaration in the file makes
-floating-point, or a pointer to such numbers, is taken for that everywhere in it. After a wrong guess a mutant
-may not compile, and is of no use.
+Which expressions are floating-point is guessed by name: a name that is declared as a floating-point number,
+or a pointer to such, anywhere in the file counts as that in the whole file. After a wrong guess a mutant may
+not compile, and is of no use.
 """
 
 import re
@@ -27,10 +27,10 @@ _HANDED_ON = re.compile(r"__(ldg|ldcs|ldcg|shfl\w*)")  # as floating as what the
 
 @dataclass(frozen=True)
 class Mutation:
-    """One mistake to make in a source. `what` says it in words; `at` is the byte where it is. `changes` are
-    (begin, end, new text) in bytes, and do not overlap. If `argument` is not empty, it says why the result is
-    wrong even if no run shows it: a missing fence, for example, may do no harm in a run, and large sizes are
-    not run."""
+    """One mistake to make in a source. `what` says it in words; `at` is the byte offset of the place.
+    `changes` are (begin, end, new text) in bytes, and do not overlap. `argument`, if not empty, says why the
+    result is wrong even if no run shows it. A missing fence, for example, may do no harm in a run; and large
+    sizes are not run."""
 
     at: int
     what: str
