@@ -24,8 +24,8 @@ AHEAD = 16  # candidates that are compiled, or being compiled, before the device
 
 @dataclass(eq=False)
 class Pending:
-    """A request that waits for its answer. `client` is who asks; `search` is (client, hash of the task), since
-    one client searches one task after another. `work` is the hash of what is to be done (`work_of` in
+    """A request that waits for its answer. `client` is who asks; `search` is (client, hash of the task): one
+    client searches one task after another. `work` is the hash of what is to be done (`work_of` in
     requests.py). `compiled` is the compiled candidate, None if there is none yet or none is needed. `since`
     is when the request was made (a `time.monotonic`, in seconds). `alone` is set if a device's process was
     lost while it worked on this request: it is then sent to a device without other requests."""
