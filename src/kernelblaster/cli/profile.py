@@ -1,4 +1,4 @@
-"""`kernelblaster profile TASK CANDIDATE.cu`: shows metrics of each kernel of candidates."""
+"""`kernelblaster profile TASK CANDIDATE.cu ...`: shows metrics of each kernel of one or more candidates."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Addresses of fleets, as `--fleet` takes them."""
+"""Addresses of fleets, as `--fleet` takes them (`local`, `auto`, `ray://HOST:PORT`): parsed and printed."""
 
 from dataclasses import dataclass
 from ipaddress import ip_address

@@ -1,4 +1,4 @@
-"""Makes PyTorch trace indexing as the module's code has it, so that traces at several sizes have the same
+"""A context in which PyTorch records slices and assignments to slices as the module's code has them, so that traces at several sizes have the same
 operators.
 
 By itself, PyTorch omits a slice that takes all of a dimension (`mask[:T, :T]` at the largest T), and turns a

@@ -1,9 +1,10 @@
 """Window register blocking: a thread computes several neighbouring results of a pooling or a depthwise
 convolution, a patch, and reads each element under their windows once.
 
-Along memory, a patch has as many results as come from one vector of 16 bytes, so that the lanes of a warp
-read neighbouring vectors. Along other dimensions in which windows overlap, larger patches share more of what
-is read. They are limited by a thread's registers and by the number of threads, which must still fill the GPU.
+Along the contiguous dimension, a patch has as many results as one vector of 16 bytes holds elements, divided
+by the stride (four float32 results at stride 1), so that the lanes of a warp read neighbouring vectors. Along
+other dimensions in which windows overlap, larger patches share more of what is read. They are limited by a
+thread's registers and by the number of threads, which must still fill the GPU.
 """
 
 from collections.abc import Iterator
