@@ -1,5 +1,5 @@
-"""A context in which PyTorch records slices and assignments to slices as the module's code has them, so that traces at several sizes have the same
-operators.
+"""A context in which PyTorch records slices and assignments to slices as the module's code has them, so that
+traces at several sizes have the same operators.
 
 By itself, PyTorch omits a slice that takes all of a dimension (`mask[:T, :T]` at the largest T), and turns a
 number that is assigned to a slice into a constant tensor.

@@ -111,9 +111,9 @@ class WindowKernel:
 
     @cached_property
     def reading(self) -> VectorValues:
-        """The translator from the plan's expressions to C++ for what is computed in the windows. An element of
-        an input becomes a component of the variable into which its vector was read; other code declares these
-        variables."""
+        """The translator from the plan's expressions to C++ for what is computed in the windows. An element
+        of an input becomes a component of the variable into which its vector was read; other code declares
+        these variables."""
         names: dict[Load | Gather, str] = {
             load: f"{load.buffer}{place or ''}" for place, load in enumerate(self.windows.vectors)
         }
