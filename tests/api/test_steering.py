@@ -24,8 +24,8 @@ how = {"deaf": lambda *_: None, "background": signal.SIG_IGN}  # else as in a te
 signal.signal(signal.SIGINT, how.get(sys.argv[-1], signal.default_int_handler))
 folder = Path(sys.argv[1])
 with open_run(folder.parent, folder.name, writing=True) as run:
-    print("open", flush=True)
     try:
+        print("open", flush=True)  # from here on it may be interrupted
         time.sleep(60)
     except KeyboardInterrupt:
         run.append("ended", by="interrupt")

@@ -62,7 +62,7 @@ def test_the_view_of_a_terminal_holds_what_goes_on_and_what_ended() -> None:
     console = Console(file=StringIO(), width=120, record=True)
     console.print(view)
     text = console.export_text()
-    assert "3 of 4 searched; 14 candidates judged in 0 s" in text
+    assert "3 of 4 searched; 14 candidates judged in 0 s" in text.splitlines(), "a line of its own"
     assert "bench/v/0" in text and "preparing" in text and "1.50x against compile" in text
     assert "it is started again" in text
 

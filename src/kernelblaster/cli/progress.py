@@ -130,7 +130,8 @@ class LiveBench:
 
     def __rich__(self) -> Group:
         head = f"{self._done} of {self._total} searched; {self.rate}"
-        bar = ProgressBar(total=self._total, completed=self._done, width=50)
+        bar = Table.grid()  # a bar alone does not end its line
+        bar.add_row(ProgressBar(total=self._total, completed=self._done, width=50))
         shown = max(2, min(SHOWN, (out.height - AROUND) // 2))
         ended, now = _lines(), _lines()
         for job, text, style in self._ended[-shown:]:
