@@ -138,3 +138,58 @@ def test_kernels_for_some_values_or_sizes_are_refused(
     name, body = WRONG[hole]
     outcomes = (judge.check(tasks[name], candidate(name, body)).outcome for _ in range(3))
     assert any(isinstance(outcome, Incorrect) for outcome in outcomes)
+
+
+MANY_ROWS = """
+import torch, torch.nn as nn
+rows = 8192
+cols = 64
+SMALL = {"rows": 5, "cols": 33}
+class Model(nn.Module):
+    def forward(self, x):
+        return x.amax(1)
+def get_inputs():
+    return [torch.randn(rows, cols)]
+def get_init_inputs():
+    return []
+"""
+BLOCK_A_ROW = """
+__global__ void largest(float* out, const float* x, int64_t cols) {
+  float top = -INFINITY;
+  for (int64_t c = threadIdx.x; c < cols; c += 32) {
+    const float v = x[blockIdx.x * cols + c];
+    top = v > top || v != v ? v : top;
+  }
+  for (int lane = 16; lane > 0; lane /= 2) {
+    const float v = __shfl_xor_sync(~0u, top, lane);
+    top = v > top || v != v ? v : top;
+  }
+  if (threadIdx.x == 0) out[blockIdx.x] = top;
+}
+extern "C" void launch_gpu_implementation(float* out, const float* x, int64_t rows, int64_t cols,
+                                          cudaStream_t stream) {
+  largest<<<(unsigned)ROWS, 32, 0, stream>>>(out, x, cols);
+}
+"""
+
+
+def test_rows_beyond_the_primary_ones_are_run_with_a_warp_for_each(
+    judge: DeviceJudge, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.py").write_text(MANY_ROWS)
+    task = load_task(str(tmp_path / "rows.py"))
+    honest = judge.check(task, Candidate(source=BLOCK_A_ROW.replace("ROWS", "rows"))).outcome
+    assert isinstance(honest, Verification) and not honest.notes, honest
+    few = BLOCK_A_ROW.replace("ROWS", "(rows < 8192 ? rows : 8192)")
+    assert isinstance(judge.check(task, Candidate(source=few)).outcome, Incorrect)
+
+
+def test_sizes_that_were_not_run_are_told(
+    judge: DeviceJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EmulatedDevice, "most_threads", 1 << 17)
+    (tmp_path / "rows.py").write_text(MANY_ROWS)
+    honest = judge.check(
+        load_task(str(tmp_path / "rows.py")), Candidate(source=BLOCK_A_ROW.replace("ROWS", "rows"))
+    )
+    assert isinstance(honest.outcome, Verification) and "too many threads" in honest.outcome.notes[0]

@@ -247,8 +247,8 @@ class Device(Protocol):
 
     @property
     def most_threads(self) -> int | None:
-        """The most GPU threads that one call may start; None if there is no limit. A verification case at
-        very large sizes is left out if its call starts more, because that would take too long."""
+        """The most GPU threads that all calls at very large sizes may start together in one verification.
+        Further calls at such sizes are left out, because they would take too long. None: no limit."""
         ...
 
     @property

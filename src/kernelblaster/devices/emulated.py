@@ -55,7 +55,7 @@ class EmulatedDevice:
     modelled = True
     protects_inputs = True
     patience = PATIENCE
-    most_threads = 1 << 17
+    most_threads = 1 << 22
     facts = None
     torch_device = torch.device("cpu")
 

@@ -40,6 +40,9 @@ from kernelblaster.records.evaluation import CaseResult, Errors
 
 MORE_DRAWS, MOST_DRAWS = 5, 21
 
+FEW_THREADS = 1 << 17  # of a call: it is run however many such calls there are
+TOO_MANY_THREADS = "some sizes above the primary ones were not run: a call starts too many threads there"
+
 
 class Verifier:
     """Runs the verification cases (sizes and kinds of values) of one candidate, which is loaded in `runner`.
@@ -76,6 +79,7 @@ class Verifier:
         self._key = self._rng.getrandbits(62)
         self._layouts: dict[int, Layout] = {}
         self._calls = 0
+        self._threads = 0  # of calls at sizes above the usual ones
         self.leash = Leash(device)
         self._deterministic = True
         self._baseline_us = baseline_us
@@ -150,12 +154,21 @@ class Verifier:
         return layout.arguments(self._task.signature, self._baseline.at(case.workload).scalars)
 
     def _too_many_threads(self, case: Case, layout: Layout) -> bool:
-        """Whether a case is skipped: its sizes are drawn above the usual ones ("above") and its call starts
-        more threads than the device can run in acceptable time."""
+        """Whether a case is skipped: its sizes are drawn above the usual ones ("above"), and its call starts
+        more threads than are left of those that the device runs in acceptable time. A few threads
+        (FEW_THREADS) are always run. Notes sizes of which one call alone would be too much."""
         most = self._device.most_threads
         if most is None or case.workload.name != "above":
             return False
-        return self._runner.threads(self._arguments(case, layout)) > most
+        threads = self._runner.threads(self._arguments(case, layout))
+        if threads > most:
+            self._comparer.notes.append(TOO_MANY_THREADS)
+        if threads <= FEW_THREADS:
+            return False
+        if threads > most - self._threads:
+            return True
+        self._threads += threads
+        return False
 
     def _is_large(self, workload: Workload) -> bool:
         """Whether a workload's inputs and outputs together are at least LARGE_SHARE of the primary one's."""
