@@ -145,6 +145,7 @@ class Pages:
             bench=listed.place.bench,
             others=choices,
             with_model=bool(about.get("models")),
+            by_others=view.inner.by_others,
             address=f"/runs/{quote(id_)}",
         )
 
