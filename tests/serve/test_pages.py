@@ -500,3 +500,14 @@ def test_runs_that_are_open_elsewhere_can_still_be_written(tmp_path: Path) -> No
         client.get("/runs/r")
         run.append("note")
     assert client.get("/runs/r").status_code == 200
+
+
+def test_a_page_does_not_wait_for_logs_that_are_read_for_the_first_time(tmp_path: Path) -> None:
+    for number in range(6):
+        made_run(tmp_path / f"r{number}", [("Accepted", 50.0)])
+    made = catalog.Catalog([tmp_path])
+    with made.making_page():
+        assert made.poll(now=True), "there is more to read"
+        assert sum(one.read for one in made.runs()) == 1, "one log at a time"
+        assert made.poll(now=True) and sum(one.read for one in made.runs()) == 2
+    assert not made.poll(now=True) and not made.reading
