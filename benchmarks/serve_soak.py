@@ -131,13 +131,15 @@ def search(soak: Soak, environment: dict[str, str]) -> None:
 
 
 class Recorder:
-    """Appends events to a run; `last` is the text of the last one that a page of the run must show."""
+    """Appends events to a run; `last` is the text of the last one that a page of the run must show. After one
+    that somebody waits for, it appends no other until `go_on`: pages show the last event only."""
 
     def __init__(self, soak: Soak, folder: Path) -> None:
         self._soak = soak
         self._folder = folder
         self._wanted = threading.Event()
         self._given = threading.Event()
+        self._arrived = threading.Event()
         self.last = ""
 
     def work(self) -> None:
@@ -148,16 +150,22 @@ class Recorder:
                     self._wanted.clear()
                     self.last = f"{run.append('stopped', why=f'mark {number}').at}"
                     self._given.set()
+                    self._arrived.wait(2 * PATIENCE_S)
                 else:
                     run.append("stopped", why=f"mark {number}")
                 self._soak.did("events recorded")
                 number += 1
 
     def mark(self) -> str:
-        """Have one event recorded now; returns its text."""
+        """Have one event recorded now; returns its text, empty if the recorder has ended."""
         self._given.clear()
+        self._arrived.clear()
         self._wanted.set()
         return self.last if self._given.wait(20) else ""
+
+    def go_on(self) -> None:
+        """Lets it append events again."""
+        self._arrived.set()
 
 
 def pages(soak: Soak, address: str, recorder: Recorder, run: str, count: int) -> None:
@@ -170,6 +178,10 @@ def pages(soak: Soak, address: str, recorder: Recorder, run: str, count: int) ->
             return
         mark = recorder.mark()
         took = viewers.arrival(mark, count) if mark else None
+        recorder.go_on()
+        if not mark and soak.over:
+            viewers.close()
+            return
         if took is None:
             soak.fail("an event was not at all pages within a minute")
         else:

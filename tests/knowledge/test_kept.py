@@ -9,15 +9,9 @@ from kernelblaster import keeper
 from kernelblaster.errors import KnowledgeError
 from kernelblaster.keeping.keeper_process import _reply
 from kernelblaster.keeping.named import NamedThings
-from kernelblaster.knowledge import KnowledgeBase
-from kernelblaster.knowledge.events import (
-    Provenance,
-    Retired,
-    Reverted,
-    Reweighed,
-    RolledBack,
-    StatesMerged,
-)
+from kernelblaster.knowledge import KnowledgeBase, Provenance
+from kernelblaster.knowledge.consolidate import KnowledgeLimits, consolidation
+from kernelblaster.knowledge.events import Noted, Retired, Reverted, Reweighed, RolledBack, StatesMerged
 from kernelblaster.knowledge.initial import start_knowledge
 from kernelblaster.knowledge.kept import KeptKnowledge, open_knowledge
 from kernelblaster.knowledge.seed import plant
@@ -96,26 +90,6 @@ def test_a_copy_is_made_where_the_user_said(where: str, tmp_path: Path) -> None:
         start_knowledge(where, tmp_path / "elsewhere.db")
 
 
-def test_a_search_tidies_it(where: str, tmp_path: Path) -> None:
-    """As a search does it after every iteration in which the version passed a multiple of 500."""
-    with open_knowledge(where) as kept, KnowledgeBase(tmp_path / "own.db") as own:
-        for knowledge in (kept, own):
-            fill(knowledge)
-            knowledge.add_state(state("slower"))
-            knowledge.take_over(
-                [
-                    (Retired(state="slow", technique="tile", reason="x"), Provenance(run="r"), "1"),
-                    (Reweighed(entries=(("slow", "tile"),), factor=0.5), Provenance(run="r"), "2"),
-                    (StatesMerged(state="slower", into="slow"), Provenance(run="r"), "3"),
-                ]
-            )
-        assert kept.content().entries == own.content().entries
-        assert (
-            kept.content().entries["slow"]["tile"].retired == "x"
-            and kept.content().resolve("slower") == "slow"
-        )
-
-
 def test_what_a_rejected_candidate_taught_is_withdrawn(where: str) -> None:
     with open_knowledge(where) as kept:
         fill(kept)
@@ -136,6 +110,37 @@ def test_what_no_search_does_is_refused(where: str, change: Any) -> None:
             with pytest.raises(KnowledgeError, match="is kept by another process"):
                 tidying()
         assert kept.content() == before
+
+
+def test_a_search_keeps_it_small_and_nothing_else_is_taken_away(where: str, tmp_path: Path) -> None:
+    """As a search does after each 500 changes."""
+    with open_knowledge(where) as kept:
+        fill(kept)
+        for name, gain in (("poor", -0.7), ("good", 0.7)):
+            technique = Optimization(technique=name, title=name, description="", predicted=1.2)
+            kept.add_optimization("slow", technique)
+            for _ in range(12):
+                kept.observe("slow", name, gain)
+        kept.add_state(state("other"))
+        for number in range(12):
+            kept.observe("slow", "tile", 0.1, Provenance(run=f"{number}"))
+        tidying = consolidation(kept.content(), 1, KnowledgeLimits())
+        assert {change.kind for change in tidying} >= {"retired", "reweighed"}
+        unwanted = [
+            Retired(state="slow", technique="good", reason="x"),
+            Retired(state="nowhere", technique="good", reason="x"),
+            StatesMerged(state="memory-bandwidth", into="latency"),
+            Reweighed(entries=(("slow", "good"),), factor=0.001),
+        ]
+        learned = Noted(state="slow", note="learned meanwhile")
+        changes = [learned, *unwanted, *tidying]
+        taken = kept.take_over([(change, Provenance(), f"run/{n}") for n, change in enumerate(changes)])
+        assert taken == 1 + len(tidying)
+        entries = kept.content().entries[kept.content().resolve("slow")]
+        assert entries["poor"].retired and entries["good"].retired is None
+        assert "learned meanwhile" in kept.content().states[kept.content().resolve("slow")].notes
+        with pytest.raises(KnowledgeError, match="cannot do"):
+            kept.take_over([(RolledBack(version=0), Provenance(), "run/back")])
 
 
 @pytest.mark.parametrize(

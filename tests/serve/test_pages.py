@@ -14,6 +14,7 @@ import pytest
 from kernelblaster.knowledge import KnowledgeBase, Provenance, plant
 from kernelblaster.records import Optimization, State
 from kernelblaster.serve import catalog
+from kernelblaster.store.history import UNLIMITED
 from kernelblaster.store.run import LOG, Run, open_run
 from kernelblaster.store.steering import (
     STEERED,
@@ -179,6 +180,19 @@ def test_two_runs_side_by_side(tmp_path: Path) -> None:
     text = text_of(client_of(dashboard_of(tmp_path)).get("/compare?a=a&b=b").text)
     assert "A a finished" in text and "B b interrupted" in text
     assert "4.00x" in text and "2.50x" in text and "tiling" in text and "unrolling" in text
+
+
+def test_a_run_of_an_agent_has_no_limit_and_no_search_to_steer(tmp_path: Path) -> None:
+    unlimited = {"evaluations": UNLIMITED, "seed": 0}
+    made_run(tmp_path / "r", [("Slower", 125.0), ("Accepted", 25.0)], search=unlimited, by="agent")
+    client = client_of(dashboard_of(tmp_path))
+    for path in ("/", "/runs/r"):
+        assert str(UNLIMITED) not in client.get(path).text
+    page = text_of(client.get("/runs/r").text)
+    assert "come from an agent" in page and "Resume" not in page and "candidates in all" not in page
+    assert "kernelblaster evaluate core/level1/scale best.cu --gpu h200" in page.replace(
+        "--device emulated ", ""
+    )
 
 
 def test_a_bench_that_was_made_a_moment_ago_has_a_page(tmp_path: Path) -> None:
@@ -486,3 +500,14 @@ def test_runs_that_are_open_elsewhere_can_still_be_written(tmp_path: Path) -> No
         client.get("/runs/r")
         run.append("note")
     assert client.get("/runs/r").status_code == 200
+
+
+def test_a_page_does_not_wait_for_logs_that_are_read_for_the_first_time(tmp_path: Path) -> None:
+    for number in range(6):
+        made_run(tmp_path / f"r{number}", [("Accepted", 50.0)])
+    made = catalog.Catalog([tmp_path])
+    with made.making_page():
+        assert made.poll(now=True), "there is more to read"
+        assert sum(one.read for one in made.runs()) == 1, "one log at a time"
+        assert made.poll(now=True) and sum(one.read for one in made.runs()) == 2
+    assert not made.poll(now=True) and not made.reading

@@ -32,10 +32,10 @@ from kernelblaster.records.signature import Dtype
 from kernelblaster.records.step import compare
 from kernelblaster.sessions.session import Advice, Session
 from kernelblaster.sessions.settings import Search
+from kernelblaster.store.history import UNLIMITED
 from kernelblaster.store.results import leave_results
 from kernelblaster.store.run import Run
 
-UNLIMITED = 1 << 30  # candidates: your own loop decides when to stop
 NEUTRAL = 1.0  # predicted speedup of an unknown technique
 
 

@@ -48,6 +48,30 @@ def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[
     return [*merges, *retirements, *_reweighing(tidied, Random(seed), limits)]
 
 
+def justified(change: Change, content: Content, limits: KnowledgeLimits) -> bool:
+    """Whether a merge, retirement or lowered weight (`change`) is one that the limits allow for this content,
+    whoever proposes it. False for changes of other kinds, and where a state or technique is unknown."""
+
+    def known(state: str, technique: str) -> OptimizationEntry | None:
+        living = content.resolve(state) if state in content.states else state
+        return content.entries.get(living, {}).get(technique)
+
+    match change:
+        case StatesMerged(state=name, into=into):
+            if name not in content.states or into not in content.states:
+                return False
+            return distance(content.states[name].state, content.states[into].state) < limits.same
+        case Retired(state=name, technique=technique):
+            entry = known(name, technique)
+            return entry is not None and _why_retire(entry, limits) is not None
+        case Reweighed(entries=entries, factor=factor):
+            found = [known(*names) for names in entries]
+            often = (one is not None and one.evidence.total.attempts > limits.attempts for one in found)
+            return factor == limits.factor and all(often)
+        case _:
+            return False
+
+
 def _merges(content: Content, limits: KnowledgeLimits) -> list[StatesMerged]:
     """The merges to make: each state into the nearest state with more attempts that is not merged itself, if
     their distance is below `limits.same`."""

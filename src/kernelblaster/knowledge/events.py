@@ -184,8 +184,6 @@ KNOWLEDGE = (
     Exemplified,
 )
 """Changes that say something about kernels; the others only tidy one knowledge base."""
-SEARCHED = (*KNOWLEDGE, StatesMerged, Retired, Reweighed)
-"""Changes that a search records: what it learns about kernels, and what keeps the knowledge base small."""
 
 
 class KnowledgeEvent(Record):

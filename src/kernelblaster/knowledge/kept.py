@@ -12,10 +12,19 @@ from pydantic import TypeAdapter
 
 from kernelblaster import keeper
 from kernelblaster.errors import KnowledgeError
+from kernelblaster.knowledge.consolidate import KnowledgeLimits, justified
 from kernelblaster.knowledge.content import Content, content_of
 from kernelblaster.knowledge.content_changes import ContentChanges, updated
 from kernelblaster.knowledge.event_rows import Fresh
-from kernelblaster.knowledge.events import SEARCHED, Change, KnowledgeEvent, Observed, Provenance
+from kernelblaster.knowledge.events import (
+    KNOWLEDGE,
+    Change,
+    KnowledgeEvent,
+    Observed,
+    Provenance,
+    Reverted,
+    RolledBack,
+)
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.rows import event_of
 from kernelblaster.knowledge.versioned_content import NOBODY
@@ -160,10 +169,26 @@ class KnowledgeKeeper:
 
     def _taken_over(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         known = [
-            (_change(change), Provenance.model_validate_json(provenance), str(uid))
+            (_changes.validate_json(change), Provenance.model_validate_json(provenance), str(uid))
             for change, provenance, uid in asked["known"]
         ]
-        return {"taken": self._base().take_over(known)}
+        return {"taken": self._base().take_over(self._allowed(known))}
+
+    def _allowed(self, known: Sequence[Fresh]) -> list[Fresh]:
+        """The changes that a search may make: what it learned, and of what keeps the knowledge base small
+        that which the present content justifies; the rest, which may have been justified a moment ago, is
+        left out. Raises ValueError for changes that no search makes (a rollback)."""
+        if all(isinstance(change, KNOWLEDGE) for change, *_ in known):
+            return list(known)
+        content, allowed = self._base().content().copy(), []
+        for fresh in known:
+            change, provenance, _ = fresh
+            if isinstance(change, RolledBack | Reverted):
+                raise ValueError(change.kind)
+            if isinstance(change, KNOWLEDGE) or justified(change, content, KnowledgeLimits()):
+                content.apply(change, provenance)
+                allowed.append(fresh)
+        return allowed
 
     def _withdrawn(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         versions = frozenset(int(version) for version in asked["versions"])
@@ -183,7 +208,7 @@ def _change(text: str) -> Change:
     """The change in a JSON text. Raises ValueError if it is malformed or of a kind that searches do not
     record (a rollback, a reversion)."""
     change = _changes.validate_json(text)
-    if not isinstance(change, SEARCHED):
+    if not isinstance(change, KNOWLEDGE):
         raise ValueError(change.kind)
     return change
 

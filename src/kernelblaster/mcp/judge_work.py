@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelblaster import opening
-from kernelblaster.api.asking import UNLIMITED, AskTell
+from kernelblaster.api.asking import AskTell
 from kernelblaster.api.searching import SearchRequest, check_device, named_models, new_run, search_of
 from kernelblaster.api.subjects import load_candidate
 from kernelblaster.building import telling
@@ -32,6 +32,7 @@ from kernelblaster.records.kernel_name import source_name
 from kernelblaster.sessions.session import Session
 from kernelblaster.sessions.settings import Search
 from kernelblaster.shortage import shortage
+from kernelblaster.store.history import UNLIMITED
 from kernelblaster.store.run import Run, open_run
 from kernelblaster.store.subject import task_of
 from kernelblaster.tasks.catalog import load_file

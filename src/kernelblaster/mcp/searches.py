@@ -160,9 +160,8 @@ class Searches:
         history = History(followed)
         notice = self._started.notice(followed.folder)
         state = _state(followed, writer_of(followed.folder), notice)
-        limit = (history.about.get("search") or {}).get("evaluations")
         data: dict[str, Any] = {"run": followed.name, "task": history.task, "state": state}
-        data |= {"judged": len(history.judged), "budget": limit if history.about.get("by") is None else None}
+        data |= {"judged": len(history.judged), "budget": history.limit}
         best = history.best
         if best is not None and best.speedup is not None:
             timing = best.verdict.get("timing") or {}

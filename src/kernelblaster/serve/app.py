@@ -81,6 +81,11 @@ class Pages:
 
     def runs(self, request: Request) -> Response:
         """Answers with the page that lists all runs, filtered and sorted as the request's query says."""
+        with self._dashboard.catalog.making_page():
+            return self._runs(request)
+
+    def _runs(self, request: Request) -> Response:
+        """The page that lists all runs."""
         topic = self._topic("runs")
         runs, query = self._chosen(request)
         everything = "all" in request.query_params
@@ -145,6 +150,7 @@ class Pages:
             bench=listed.place.bench,
             others=choices,
             with_model=bool(about.get("models")),
+            by_others=view.inner.by_others,
             address=f"/runs/{quote(id_)}",
         )
 

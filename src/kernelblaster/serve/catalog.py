@@ -4,6 +4,7 @@ at their logs."""
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,7 +60,19 @@ class Catalog:
         self._runs: dict[str, ListedRun] = {}
         self._benches: dict[str, Place] = {}
         self._scanned = self._looked = float("-inf")
+        self._pages: set[object] = set()  # those that are being made
         self.version = 0
+
+    @contextmanager
+    def making_page(self) -> Iterator[None]:
+        """A context in which a page is made: meanwhile reading logs for the first time steps aside, so that
+        the first page of many runs does not wait for it."""
+        page = object()
+        self._pages.add(page)
+        try:
+            yield
+        finally:
+            self._pages.discard(page)
 
     def poll(self, *, now: bool = False) -> bool:
         """Looks at the folders and logs again. Returns True if time was too short to read all of them; it
@@ -123,9 +136,11 @@ class Catalog:
         running or were never read. Returns whether BURST_S was too short for all."""
         until = time.monotonic() + BURST_S
         holders = lock_holders() or {}
+        begun = False  # at least one log is begun in each call, however many pages are made
         for one in self._waiting(everything):
-            if time.monotonic() > until and not one.read:
+            if not one.read and (time.monotonic() > until or (self._pages and begun)):
                 return True
+            begun = begun or not one.read
             while True:
                 new = one.tail.read()
                 if one.tail.begun > one.begun:  # another log is in its place

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.report.knowledge_filter import KnowledgeFilter
 from kernelblaster.serve.catalog import Catalog
-from kernelblaster.serve.rendering import render_macro
+from kernelblaster.serve.rendering import load_templates, render_macro
 from kernelblaster.serve.resuming import ResumedRuns
 from kernelblaster.serve.topics import Hub, PagePart, View
 from kernelblaster.serve.views.bench import BenchesView, BenchView, knowledge_of
@@ -57,6 +57,7 @@ class Dashboard:
     def start(self) -> None:
         """Reads the state of all runs once, then starts the thread that keeps looking for changes."""
         self.catalog.poll(now=True)
+        load_templates()
         self._thread.start()
 
     def stop(self) -> None:

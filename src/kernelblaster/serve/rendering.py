@@ -27,6 +27,12 @@ def render_macro(template: str, macro: str, *values: Any, **named: Any) -> Marku
     return Markup(getattr(_module(template), macro)(*values, **named))
 
 
+def load_templates() -> None:
+    """Compiles the templates of the list and of a run, so that the first page does not wait for it."""
+    for name in ("runs.html", "run.html", "lines.html", "run_parts.html", "components.html"):
+        _environment.get_template(name)
+
+
 def static_files() -> dict[str, tuple[bytes, str]]:
     """Returns the dashboard's style sheets and scripts by file name, as (content, content type)."""
     kinds = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

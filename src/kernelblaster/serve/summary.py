@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from kernelblaster.policies.llm.asker import ANSWER, QUESTION
 from kernelblaster.store.events import RunEvent
-from kernelblaster.store.history import GOES_ON, RunState
+from kernelblaster.store.history import GOES_ON, RunState, limit_of
 from kernelblaster.store.steering import STEERED, STOPPED
 
 POINTS = 128  # of a sparkline, at most
@@ -125,7 +125,7 @@ class RunSummary:
         match event.kind:
             case "created":
                 self.task, self.job = data.task or "", data.job or ""
-                self.limit = data.search.evaluations if data.search else None
+                self.limit = limit_of({"search": data.search.model_dump()}) if data.search else None
                 self.with_model = bool(data.models)
             case "device":
                 self.device = data.name or ""

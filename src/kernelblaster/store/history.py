@@ -1,6 +1,6 @@
 """The history of a run: what was judged, which was best, and which steps led to it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from kernelblaster.store.steering import STOPPED
 
 _outcome: TypeAdapter[Outcome] = TypeAdapter(Outcome)
 RunState = Literal["running", "finished", "stopped", "interrupted"]
+UNLIMITED = 1 << 30  # candidates, as recorded: whoever writes them decides when to stop
 GOES_ON = {"theta", "choice", "batch", "evaluation"}  # kinds of events by which a search goes on
 
 
@@ -87,6 +88,12 @@ class History:
         return "stopped" if self.stopped or self.learned is not None else "interrupted"
 
     @property
+    def limit(self) -> int | None:
+        """The most candidates that the search was asked to judge when it began; None if there is no limit, as
+        where a person or an agent writes them."""
+        return limit_of(self.about)
+
+    @property
     def task(self) -> str:
         return str(self.about.get("task", "?"))
 
@@ -149,6 +156,19 @@ class History:
         return Candidate(
             source=self.source_of(best), origin=f"run {self.name}", defines=evaluation.defines
         ), evaluation
+
+
+def limit_of(about: Mapping[str, Any]) -> int | None:
+    """The most candidates that a search may judge, from the data of its run's first event; None without a
+    limit."""
+    limit = (about.get("search") or {}).get("evaluations")
+    return None if limit is None or limit >= UNLIMITED else int(limit)
+
+
+def written_by_others(about: Mapping[str, Any]) -> bool:
+    """Whether an agent or a user's program writes the candidates of a run, so that there is no search to
+    stop, steer or resume; from the data of the run's first event."""
+    return ((about.get("search") or {}).get("evaluations") or 0) >= UNLIMITED
 
 
 def why_of(verdict: dict[str, Any]) -> str:

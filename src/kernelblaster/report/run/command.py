@@ -7,6 +7,7 @@ from typing import Any
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.passwords import is_url
 from kernelblaster.sessions.settings import Search
+from kernelblaster.store.history import written_by_others
 
 OPTIONS = {
     "evaluations": "--budget",
@@ -22,12 +23,17 @@ OPTIONS = {
 
 
 def repeat_command(about: dict[str, Any]) -> str:
-    """The shell command `kernelblaster optimize ...` that repeats a run. `about` is the data of the run's
-    first event; options with default values are left out, passwords were never recorded."""
-    words = ["kernelblaster", "optimize", _word(str(about.get("task", "TASK")))]
+    """The shell command that repeats a run: `kernelblaster optimize ...`, or `evaluate` of a file where no
+    search wrote the candidates. `about` is the data of the run's first event; options with default values are
+    left out, passwords were never recorded."""
+    task = _word(str(about.get("task", "TASK")))
+    searched = not written_by_others(about)
+    words = ["kernelblaster", *(["optimize", task] if searched else ["evaluate", task, "best.cu"])]
     for name, option in (("device", "--device"), ("gpu", "--gpu"), ("dtype", "--dtype")):
         if about.get(name) and about[name] != "auto":
             words += [option, _word(str(about[name]))]
+    if not searched:
+        return " ".join(words)
     words += _search(about.get("search") or {})
     words += _models(about.get("models") or {})
     if about.get("kb") and about["kb"] != knowledge_at(None):

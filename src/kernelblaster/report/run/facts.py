@@ -80,7 +80,7 @@ def _spent(run: ReadableRun, history: History) -> str:
 def _limit(events: Sequence[RunEvent], history: History) -> int | None:
     """The most candidates that the search may judge, as set at its beginning (`history`) or changed by people
     while it ran (`events`); None without a limit."""
-    limit = (history.about.get("search") or {}).get("evaluations")
+    limit = history.limit
     for event in events:
         if event.kind == STEERED:
             actions = [command.get("action") or {} for command in event.data.get("commands", ())]

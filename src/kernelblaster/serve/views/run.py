@@ -26,7 +26,7 @@ from kernelblaster.serve.rendering import render_macro
 from kernelblaster.serve.steering_log import SteeringLog, steering_log
 from kernelblaster.serve.topics import PagePart
 from kernelblaster.store.follow import FollowedRun
-from kernelblaster.store.history import History
+from kernelblaster.store.history import History, written_by_others
 from kernelblaster.store.run import STEERING
 from kernelblaster.store.writer import writer_of
 
@@ -92,6 +92,11 @@ class RunView:
         self.tree = Tree(self.run, self.history, loads, running=self.writer is not None)
 
     @property
+    def by_others(self) -> bool:
+        """Whether the candidates come from an agent or a user's program."""
+        return written_by_others(self.history.about)
+
+    @property
     def state(self) -> str:
         return "damaged" if self.run.damage else self.history.state(self.writer)
 
@@ -137,7 +142,6 @@ class RunView:
     def controls(self) -> dict[str, Any]:
         """What people can ask of the run now (stop, resume, limits, techniques), as values for the
         template."""
-        search = self.history.about.get("search") or {}
         offered = {name for e in self.run.events if e.kind == "proposals" for name in e.data["techniques"]}
         tried = {step.technique for step in self.history.steps}
         return {
@@ -149,7 +153,8 @@ class RunView:
             "finished": self.history.finished,
             "with_model": bool(self.history.about.get("models")),
             "judged": len(self.history.judged),
-            "limit": search.get("evaluations"),
+            "limit": self.history.limit,
+            "by_others": self.by_others,
             "techniques": sorted(offered | {name for name in tried if " + " not in name}),
             "read_only": self._read_only,
             "broken": bool(self.run.damage) or not self.run.events or not self.run.folder.is_dir(),
@@ -173,7 +178,7 @@ class RunView:
             "begun": events[0].at if events else None,
             "seconds": worked_seconds(events),
             "judged": len(history.judged),
-            "limit": self._steering().limit or (history.about.get("search") or {}).get("evaluations"),
+            "limit": self._steering().limit or history.limit,
             "ended": has_ended(history),
         }
 
