@@ -1,5 +1,6 @@
 """Processes end with the one that started them, and nothing waits for ever for one that was killed."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -173,3 +174,19 @@ def test_a_job_that_ends_its_process_is_told_and_the_others_go_on() -> None:
 def test_a_job_is_blamed_only_if_it_ends_another_process_by_itself(tmp_path: Path) -> None:
     assert list(run_with_retry(die_once, (tmp_path / "mark",), ["job"], workers=1)) == ["job"]
     assert list(run_with_retry(let_go, (), ["job"], workers=1)) == ["the disk is full"]
+
+
+def tell_of_garbage(line: JobPipe) -> None:
+    for _ in line.jobs():
+        line.tell((gc.get_threshold(), gc.get_freeze_count() > 0))
+
+
+def test_a_worker_looks_for_garbage_as_usual_once_its_modules_are_loaded() -> None:
+    usual = subprocess.run(
+        [sys.executable, "-c", "import gc; print(gc.get_threshold())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ((thresholds, frozen),) = Workers(tell_of_garbage, [()]).replies([1])
+    assert (str(thresholds), frozen) == (usual.stdout.strip(), True)

@@ -13,7 +13,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from kernelblaster.keeper import Door
-from kernelblaster.processes.collection import collect_rarely
+from kernelblaster.processes.collection import collect_as_usual, collect_rarely
 from kernelblaster.processes.parent import die_with_parent
 
 _context = multiprocessing.get_context("spawn")
@@ -59,6 +59,7 @@ def _enter(packed: _Packed, environment: dict[str, str]) -> None:
     os.environ.update(environment)
     collect_rarely()
     work, connection, door, *arguments = packed.opened()
+    collect_as_usual()
     door.open()
     try:
         work(connection, *arguments)
