@@ -251,7 +251,9 @@ def run(only: list[str], kills: int, minutes: float, log: Path) -> int:
             killing = Killing(fleet, seed, log)
             missed: Counter[str] = Counter()
             try:
-                while not killing.over and min(counts[one] for one in only) < kills:
+                while (
+                    not killing.over and time.monotonic() < until and min(counts[one] for one in only) < kills
+                ):
                     victim = min(only, key=lambda one: (counts[one] + missed[one], killing.rng.random()))
                     before = len(killing.done.killed)
                     killing.kill(victim)

@@ -150,6 +150,15 @@ def test_the_code_and_the_output_of_a_command() -> None:
     assert code == 1
 
 
+def die_at_first(pipe: JobPipe, mark: Path) -> None:
+    """Ends its process before it takes a job, unless the mark is there."""
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    for job in pipe.jobs():
+        pipe.tell(job)
+
+
 def test_jobs_are_handed_out_once_each() -> None:
     assert sorted(run_with_retry(double, (), list(range(40)), workers=2)) == [2 * n for n in range(40)]
 
@@ -169,6 +178,13 @@ def test_a_job_that_ends_its_process_is_told_and_the_others_go_on() -> None:
     found = list(run_with_retry(double, (), iter(["exit", *range(5), "die", 5]), workers=2))
     assert sorted(one for one in found if isinstance(one, int)) == [0, 2, 4, 6, 8, 10]
     assert {one.job for one in found[-2:]} == {"exit", "die"}
+
+
+def test_no_job_is_forgotten_with_a_process_that_ends_before_it_takes_any(tmp_path: Path) -> None:
+    told = list(run_with_retry(die_at_first, (tmp_path / "mark",), [1, 2, 3], workers=1))
+    assert told == [1, 2, 3]
+    never = tmp_path / "missing" / "mark"  # cannot be made: each process ends
+    assert list(run_with_retry(die_at_first, (never,), [1, 2], workers=1)) == [LostJob(1, 1), LostJob(2, 1)]
 
 
 def test_a_job_is_blamed_only_if_it_ends_another_process_by_itself(tmp_path: Path) -> None:

@@ -67,10 +67,11 @@ class JobPipe:
 class Workers:
     """Worker processes, one for each tuple of `arguments`; each calls `work(pipe, *arguments)` with its
     `JobPipe`. They start at once and are killed when this process ends. `lost_jobs` are the jobs whose
-    process ended before finishing them."""
+    process ended before finishing them; `handed_out` is how many were given to a process."""
 
     def __init__(self, work: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
         self.lost_jobs: list[LostJob] = []
+        self.handed_out = 0
         self._lines: list[Connection[Any, Any]] = []
         self._processes = []
         for own in arguments:
@@ -96,6 +97,7 @@ class Workers:
                         job = next(waiting, _NO_MORE)
                         if job != _NO_MORE:
                             held[line] = job
+                            self.handed_out += 1
                         line.send(job)
                 except (EOFError, OSError):
                     self._lines.remove(line)
@@ -153,7 +155,7 @@ def run_with_retry(
     while (first := next(waiting, None)) is not None:
         crew = _connected(work, arguments, workers, connect)
         yield from _replies(crew, chain([first], waiting))
-        doubtful += crew.lost_jobs
+        doubtful += _lost(crew, first)
         while workers == 1 and doubtful:
             yield from _once_more(doubtful.pop().job, work, arguments, connect)
     for one in doubtful:
@@ -169,7 +171,15 @@ def _once_more(
     """Does a job in a process of its own and yields its messages; a `LostJob` if that process ends."""
     crew = _connected(work, arguments, 1, connect)
     yield from _replies(crew, [job])
-    yield from crew.lost_jobs
+    yield from _lost(crew, job)
+
+
+def _lost(crew: Workers, first: Any) -> list[LostJob]:
+    """The jobs that were lost with the processes of a crew that has ended; the `first` one if all of them
+    ended before they took any, as it would be forgotten otherwise."""
+    if crew.handed_out:
+        return crew.lost_jobs
+    return [LostJob(first, crew.failures[0] if crew.failures else 0)]
 
 
 def _connected(
