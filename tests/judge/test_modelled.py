@@ -16,9 +16,11 @@ from kernelblaster.devices.specs import gpu_named
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge import size_check
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.judge.large_call import CallCoverage, LargeCall, TooMuchWorkError
 from kernelblaster.judge.modelled import MODEL_ERROR, ModelledTimer, modelled_speedup, total_us
 from kernelblaster.judge.options import EvaluationOptions
 from kernelblaster.judge.timing import conclude
+from kernelblaster.ptx.machine import Draws
 from kernelblaster.records import (
     Accepted,
     Candidate,
@@ -54,6 +56,30 @@ extern "C" void launch_gpu_implementation(float* out, const float* x, const floa
                                           int64_t cols, cudaStream_t stream) {
   int64_t n = rows * cols;
   scale<<<(unsigned)((n + 127) / 128), 128, 0, stream>>>(out, x, weight, n, cols);
+}
+"""
+
+
+SCALE_MODULE = """
+import torch, torch.nn as nn
+rows, cols = 4096, 512
+SMALL = {"rows": 6, "cols": 40}
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2.0 + 1.0
+def get_inputs():
+    return [torch.randn(rows, cols)]
+def get_init_inputs():
+    return []
+"""
+SCALE_KERNEL = """
+__global__ void scale(float* out, const float* x, int64_t n) {
+  int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (i < n) out[i] = (x[i] < 0 ? 0 : x[i]) * 2 + 1;
+}
+extern "C" void launch_gpu_implementation(float* out, const float* x, int64_t rows, int64_t cols,
+                                          cudaStream_t stream) {
+  scale<<<(unsigned)((rows * cols + 127) / 128), 128, 0, stream>>>(out, x, rows * cols);
 }
 """
 
@@ -211,6 +237,26 @@ def test_what_takes_too_long_at_the_modelled_size_is_inconclusive(
     judge.close()
     assert isinstance(found.outcome, Inconclusive) and found.outcome.speedup.estimate == 5.0
     assert "192 MB" in found.outcome.reason
+
+
+def test_a_second_call_that_is_too_much_work_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other values and addresses may take a little more work than the first call did, which was allowed."""
+    run, tried = LargeCall.run, []
+
+    def limited(self: LargeCall, draws: Draws, *, kept: bool = False) -> CallCoverage:
+        if kept:
+            tried.append(kept)
+            raise TooMuchWorkError("primary workload")
+        return run(self, draws)
+
+    monkeypatch.setattr(LargeCall, "run", limited)
+    file = tmp_path / "scale.py"
+    file.write_text(SCALE_MODULE)
+    with closing(DeviceJudge(EmulatedDevice("h100"))) as judge:
+        found = judge.evaluate(load_task(str(file)), Candidate(source=SCALE_KERNEL))
+    assert tried and isinstance(found.outcome, CORRECT), found.outcome
 
 
 def test_only_the_beginnings_of_the_primary_workload_are_filled(device: Numbered, scale_task: Task) -> None:

@@ -256,7 +256,10 @@ class _Run:
             box = self._box(workload, rng)
         again = self._call(workload, rng)
         again.fill(self._cases(box, rng, again=True))
-        second = again.run(draws, kept=True)
+        try:
+            second = again.run(draws, kept=True)
+        except TooMuchWorkError:  # other values and addresses may take a little more than the first call's
+            return written
         self.compared += again.compare(all_written=second.share >= 1)
         return written
 
