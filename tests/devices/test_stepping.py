@@ -41,6 +41,15 @@ static bool kept;
 static const unsigned char yes[256] = {1};
 static int above(const void* a, const void* b) { return *(uintptr_t*)a > *(uintptr_t*)b; }
 static uintptr_t number(const volatile void* p) { return (uintptr_t)p; }
+// The lower half of an address in edx, but for its lowest byte; what comes of it in eax.
+#define MASK "mov $0xf0000000, %%eax\n and %%edx, %%eax\n"
+#define LEFT(code) { \
+    uint64_t came, room; \
+    asm volatile("mov %[p], %%rdx\n mov $1, %%dl\n" code \
+                 : "=&a"(came) : [p] "r"(own), "c"(&room) : "rdx", "cc", "memory"); \
+    tell((uint32_t)came % 1000 == 7); \
+    break; \
+  }
 struct Padded { void* pointer; int count; };
 __attribute__((noinline)) static long sum(Padded value) { return value.count + (value.pointer != nullptr); }
 extern "C" void kernelblaster_call(void* const* a, void* given) {
@@ -78,6 +87,15 @@ extern "C" void kernelblaster_call(void* const* a, void* given) {
       break;
     }
     case 7: if (calls < 1) ++calls, kept = tensor != nullptr; tell(kept); break;
+    case 8: {
+      int64_t n = *(int64_t*)a[0];
+      unsigned char both;
+      asm volatile("mov %[p], %%rdx\n cmpq $8, %[n]\n sete %%al\n cmpq $9, %[n]\n setne %%dl\n"
+                   "and %%edx, %%eax\n mov %%eax, %%ecx\n test %%cl, %%cl\n setne %[both]\n mov $3, %%edx\n xor %%ecx, %%ecx\n"
+                   : [both] "=&r"(both) : [p] "r"(own), [n] "r"(n) : "rax", "rcx", "rdx", "cc");
+      tell(both);
+      break;
+    }
     // --- not ---
     case 100: tell((own >> 12) % (1 << 20) == 0x5eed5); break;
     case 101: tell(own > 0x7ffffff00000); break;
@@ -111,11 +129,19 @@ extern "C" void kernelblaster_call(void* const* a, void* given) {
     case 118: tell((int32_t)own > 0x7ffffff0); break;
     case 119: tell(lldiv(own, 0x7ffffffff000).quot); break;
     case 120: tell(snprintf(text, sizeof text, "%x", (unsigned)own) < 4); break;
+    case 121: LEFT("and $0xf0000000, %%edx\n cmp $0x50000000, %%edx\n sete %%al\n movzbl %%al, %%eax");
+    case 122: LEFT(MASK "sete %%al\n movzbl %%al, %%eax");
+    case 123: LEFT(MASK "push %%rax\n pop %%rax");
+    case 124: LEFT(MASK "mov %%eax, (%%rcx)\n mov (%%rcx), %%eax");
+    case 125: LEFT(MASK);
+    case 126: LEFT("mov $1, %%eax\n or %%edx, %%eax\n mov %%eax, %%edx\n mov %%dh, %%al");
+    case 127: LEFT(MASK "xor %%edx, %%edx\n xchg %%eax, %%edx\n mov %%edx, %%eax");
+    case 128: LEFT(MASK "lea (%%rcx, %%rax), %%rax\n sub %%rcx, %%rax");
   }
 }
 """
-HONEST = range(8)
-NOT = range(100, 121)
+HONEST = range(9)
+NOT = range(100, 129)
 
 
 @pytest.fixture(scope="module")

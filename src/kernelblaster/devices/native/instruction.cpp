@@ -46,6 +46,9 @@ class Decoder {
     else one_byte(opcode);
     out_.length = (int)(in_.at - begin_);
     if (in_.failed) out_.does = Does::kUnknown;
+    bool results = out_.does == Does::kMove || out_.does == Does::kAdd || out_.does == Does::kAnd || out_.does == Does::kCompute;
+    if (out_.writes == kNone && results && !out_.conditional && out_.target != kNone && !out_.target_is_xmm && out_.bytes >= 4)
+      out_.writes = out_.target;
     return out_;
   }
 
@@ -115,6 +118,9 @@ class Decoder {
     static const Does kinds[] = {Does::kAdd, Does::kCompute, Does::kCompute, Does::kCompute,
                                  Does::kAnd, Does::kAdd, Does::kCompute, Does::kCompare};
     out_.does = kinds[which & 7];
+    out_.bitwise = which == 1 || which == 4 || which == 6;
+    out_.reads_flags = which == 2 || which == 3;
+    out_.sets_flags = true;
     if (out_.same && (which == 6 || which == 5 || which == 3)) out_.does = Does::kMove, out_.reads_target = false, out_.source = kNone;
   }
 
@@ -151,11 +157,20 @@ class Decoder {
         ModRm m = modrm();
         settle_same(m);
         target_rm(m), source_reg(m);
-        out_.does = Does::kTest;
+        test();
         return;
       }
-      case 0xa8: case 0xa9: out_.bytes = width(op); out_.target = 0; immediate(out_.bytes == 8 ? 4 : out_.bytes); out_.does = Does::kTest; return;
-      case 0x86: case 0x87: { out_.bytes = width(op); ModRm m = modrm(); target_rm(m); source_reg(m); move(); narrow(); return; }
+      case 0xa8: case 0xa9: out_.bytes = width(op); out_.target = 0; immediate(out_.bytes == 8 ? 4 : out_.bytes); test(); return;
+      case 0x86: case 0x87: {
+        out_.bytes = width(op);
+        ModRm m = modrm();
+        target_rm(m);
+        source_reg(m);
+        move();
+        narrow();
+        out_.also = 1u << m.reg | (m.mod == 3 ? 1u << m.rm : 0);
+        return;
+      }
       case 0x88: case 0x89: { out_.bytes = width(op); ModRm m = modrm(); target_rm(m); source_reg(m); move(); narrow(); return; }
       case 0x8a: case 0x8b: { out_.bytes = width(op); ModRm m = modrm(); target_reg(m); source_rm(m); move(); narrow(); return; }
       case 0x8d: {
@@ -168,8 +183,11 @@ class Decoder {
         return;
       }
       case 0x8f: modrm(); move(); return;
-      case 0x98: case 0x99: out_.bytes = wide(); out_.source = 0; out_.bytes = op == 0x98 ? out_.bytes / 2 : out_.bytes; out_.does = Does::kCompute; return;
-      case 0xa4: case 0xa5: case 0xaa: case 0xab: case 0xac: case 0xad: move(); return;
+      case 0x98: case 0x99: out_.writes = op == 0x98 ? 0 : 2; out_.bytes = wide(); out_.source = 0; out_.bytes = op == 0x98 ? out_.bytes / 2 : out_.bytes; out_.does = Does::kCompute; return;
+      case 0xa4: case 0xa5: case 0xaa: case 0xab: case 0xac: case 0xad:   // rax, rcx, rsi, rdi
+        move();
+        out_.also = 1u | 1u << 1 | 1u << 6 | 1u << 7;
+        return;
       case 0xc0: case 0xc1: case 0xd0: case 0xd1: case 0xd2: case 0xd3: {
         out_.bytes = width(op);
         ModRm m = modrm();
@@ -177,23 +195,30 @@ class Decoder {
         if (op < 0xd0) immediate(1);
         if (op >= 0xd2) out_.also = 1u << 1;
         out_.does = Does::kCompute;
+        out_.reads_flags = (m.reg & 7) == 2 || (m.reg & 7) == 3;
         return;
       }
       case 0xc2: move(); in_.number(2); return;
       case 0xc3: case 0xc9: move(); return;
-      case 0xc6: case 0xc7: { out_.bytes = width(op); modrm(); in_.number(out_.bytes == 8 ? 4 : out_.bytes); move(); return; }
-      case 0xe0: case 0xe1: case 0xe2: case 0xe3: out_.source = 1; out_.does = Does::kCompute; in_.number(1); return;
+      case 0xc6: case 0xc7: { out_.bytes = width(op); ModRm m = modrm(); if (m.mod == 3 && out_.bytes >= 4) out_.writes = m.rm; in_.number(out_.bytes == 8 ? 4 : out_.bytes); move(); return; }
+      case 0xe0: case 0xe1: case 0xe2: case 0xe3: out_.source = 1; out_.does = Does::kCompute; out_.reads_flags = op < 0xe2; in_.number(1); return;
       case 0xe8: case 0xe9: move(); in_.number(4); return;
       case 0xeb: move(); in_.number(1); return;
       case 0xf6: case 0xf7: group_three(op); return;
       case 0xfe: case 0xff: group_five(op); return;
       default: break;
     }
-    if (op >= 0x50 && op < 0x60) { move(); return; }
-    if (op >= 0x70 && op < 0x80) { move(); in_.number(1); return; }
-    if (op >= 0x90 && op < 0x98) { move(); return; }
+    if (op >= 0x50 && op < 0x58) { move(); out_.also = 1u << ((op & 7) | p_.base()); return; }
+    if (op >= 0x58 && op < 0x60) { move(); out_.writes = (op & 7) | p_.base(); return; }
+    if (op >= 0x70 && op < 0x80) { move(); out_.reads_flags = true; in_.number(1); return; }
+    if (op >= 0x90 && op < 0x98) { move(); if (int r = (op & 7) | p_.base()) out_.also = 1u | 1u << r; return; }
     if (op >= 0xb0 && op < 0xb8) { move(); in_.number(1); return; }
-    if (op >= 0xb8 && op < 0xc0) { move(); in_.number(p_.wide() ? 8 : p_.narrow ? 2 : 4); return; }
+    if (op >= 0xb8 && op < 0xc0) {
+      move();
+      if (!p_.narrow) out_.writes = (op & 7) | p_.base();
+      in_.number(p_.wide() ? 8 : p_.narrow ? 2 : 4);
+      return;
+    }
     if (op >= 0xd8 && op < 0xe0) {   // x87: what it loads must be the same
       ModRm m = modrm();
       out_.bytes = 8;
@@ -208,7 +233,7 @@ class Decoder {
     ModRm m = modrm();
     int which = m.reg & 7;
     target_rm(m);
-    if (which < 2) immediate(out_.bytes == 8 ? 4 : out_.bytes), out_.does = Does::kTest;
+    if (which < 2) immediate(out_.bytes == 8 ? 4 : out_.bytes), test();
     else out_.does = Does::kCompute;
     if (which >= 4) out_.also = which >= 6 ? 1u | 1u << 2 : 1u;
     if (which >= 6 && out_.bytes == 1) out_.also = 1u;
@@ -221,6 +246,7 @@ class Decoder {
     if (which < 2) target_rm(m), immediate_one(), out_.does = Does::kAdd;
     else if (op == 0xff && (which == 2 || which == 4 || which == 6)) move();
   }
+  void test() { out_.does = Does::kTest, out_.sets_flags = true; }
   void immediate_one() { out_.has_immediate = true; out_.immediate = 1; }
 
   void move() { out_.does = Does::kMove; out_.reads_target = false; }
@@ -248,9 +274,18 @@ class Decoder {
   int scalar() const { return p_.repeat ? 4 : p_.repeat_not ? 8 : 16; }
 
   void two_bytes(uint8_t op) {
-    if (op >= 0x80 && op < 0x90) { move(); in_.number(4); return; }
-    if (op >= 0x90 && op < 0xa0) { modrm(); move(); return; }
-    if (op >= 0x40 && op < 0x50) { out_.bytes = wide(); ModRm m = modrm(); source_rm(m); target_reg(m); move(); narrow(); return; }
+    if (op >= 0x80 && op < 0x90) { move(); out_.reads_flags = true; in_.number(4); return; }
+    if (op >= 0x90 && op < 0xa0) { modrm(); move(); out_.reads_flags = true; return; }
+    if (op >= 0x40 && op < 0x50) {
+      out_.bytes = wide();
+      ModRm m = modrm();
+      source_rm(m);
+      target_reg(m);
+      move();
+      narrow();
+      out_.conditional = out_.reads_flags = true;
+      return;
+    }
     if (op >= 0xc8 && op < 0xd0) { out_.bytes = wide(); out_.target = (op & 7) | p_.base(); out_.does = Does::kCompute; return; }
     if (op == 0x0b || (op >= 0x18 && op < 0x20)) {   // ud2; hints, endbr64
       if (op != 0x0b) modrm();
@@ -279,10 +314,11 @@ class Decoder {
       case 0x2c: case 0x2d: case 0x2e: case 0x2f: {
         int bytes = op >= 0x2e ? (p_.narrow ? 8 : 4) : scalar();
         vector(bytes, op < 0x2e);
-        if (op < 0x2e) out_.target = kNone;
+        if (op < 0x2e) out_.writes = out_.target, out_.target = kNone;
+        else out_.sets_flags = true;
         return;
       }
-      case 0x50: case 0xd7: vector(16, true); out_.target = kNone; return;
+      case 0x50: case 0xd7: vector(16, true); out_.writes = out_.target; out_.target = kNone; return;
       case 0x51: case 0x52: case 0x53: vector(scalar(), true); return;
       case 0x5a: case 0x5b: case 0xe6: vector(op == 0x5a && !p_.narrow && !p_.repeat && !p_.repeat_not ? 8 : op == 0xe6 && p_.repeat ? 8 : scalar(), true); return;
       case 0x57: case 0xef: case 0x74: case 0x75: case 0x76: case 0xf8: case 0xf9: case 0xfa: case 0xfb:
@@ -321,8 +357,16 @@ class Decoder {
       case 0xba: { out_.bytes = wide(); ModRm m = modrm(); target_rm(m); immediate(1); out_.does = Does::kCompute; return; }
       case 0xaf: { out_.bytes = wide(); ModRm m = modrm(); target_reg(m); source_rm(m); out_.does = Does::kCompute; return; }
       case 0xb8: case 0xbc: case 0xbd: compute_from_rm(wide()); return;
-      case 0xb6: case 0xb7: { out_.bytes = op & 1 ? 2 : 1; ModRm m = modrm(); source_rm(m); move(); out_.target = m.reg; narrow(); return; }
-      case 0xbe: case 0xbf: { out_.bytes = op & 1 ? 2 : 1; ModRm m = modrm(); source_rm(m); out_.reads_target = false; out_.does = Does::kCompute; return; }
+      case 0xb6: case 0xb7: case 0xbe: case 0xbf: {
+        int written = wide();
+        out_.bytes = op & 1 ? 2 : 1;
+        ModRm m = modrm();
+        source_rm(m);
+        if (op < 0xb8) move(), out_.target = m.reg, narrow();
+        else out_.reads_target = false, out_.does = Does::kCompute;
+        if (written >= 4) out_.writes = m.reg;
+        return;
+      }
       case 0xae: {   // fences; the control word of floating point
         ModRm m = modrm();
         if (m.mod == 3 || (m.reg & 7) == 2 || (m.reg & 7) == 3) move();

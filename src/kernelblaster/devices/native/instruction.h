@@ -35,6 +35,10 @@ struct Instruction {
   bool target_is_memory = false, source_is_memory = false;
   bool target_high = false, source_high = false;       // ah, ch, dh, bh
   unsigned also = 0;         // more general registers that it reads, as bits
+  bool bitwise = false;      // and, or, xor: each bit of the result depends on the same bits of the operands
+  bool conditional = false;  // cmov: may leave its target as it is
+  bool reads_flags = false, sets_flags = false;   // sets_flags: all of them that are ever read, by the operands named here
+  int writes = kNone;        // a general register of which it writes every bit (4 or 8 bytes)
   // The memory operand: [segment + base + index * scale + displacement].
   bool memory = false, of_thread = false, relative = false;
   int base = kNone, index = kNone, scale = 1;
