@@ -91,7 +91,8 @@ extern "C" void kernelblaster_call(void* const* a, void* given) {
       int64_t n = *(int64_t*)a[0];
       unsigned char both;
       asm volatile("mov %[p], %%rdx\n cmpq $8, %[n]\n sete %%al\n cmpq $9, %[n]\n setne %%dl\n"
-                   "and %%edx, %%eax\n mov %%eax, %%ecx\n test %%cl, %%cl\n setne %[both]\n mov $3, %%edx\n xor %%ecx, %%ecx\n"
+                   "and %%edx, %%eax\n mov %%eax, %%ecx\n test %%cl, %%cl\n setne %[both]\n"
+                   "mov $3, %%edx\n xor %%ecx, %%ecx\n"
                    : [both] "=&r"(both) : [p] "r"(own), [n] "r"(n) : "rax", "rcx", "rdx", "cc");
       tell(both);
       break;
