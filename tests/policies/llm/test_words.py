@@ -3,10 +3,13 @@
 import json
 import threading
 import time
+from math import log
 from pathlib import Path
 
 import pytest
 
+from kernelblaster.knowledge import KnowledgeBase
+from kernelblaster.knowledge.retrieval import Precedent
 from kernelblaster.models.answer_parser import read
 from kernelblaster.models.handoff import HandOff
 from kernelblaster.models.request import ChatMessage, Request
@@ -14,11 +17,12 @@ from kernelblaster.policies.llm.digest import digest
 from kernelblaster.policies.llm.facts import change_contract, compared_at, contract
 from kernelblaster.policies.llm.gpu_words import gpu, only_on_hardware
 from kernelblaster.policies.llm.initial_writer import draft_question
+from kernelblaster.policies.llm.knowledge_view import entry_text, results
 from kernelblaster.policies.llm.neutral import neutral
 from kernelblaster.policies.llm.proposer import Inquiry, proposer_question
 from kernelblaster.policies.llm.reference_words import computation, module_rules, precision
 from kernelblaster.policies.llm.rewriting import Rewrite
-from kernelblaster.records import Metric, Task
+from kernelblaster.records import Metric, Optimization, State, Task
 from tests.policies.llm.played import FUSED, VECTOR
 from tests.policies.llm.scenes import FLOOR_BYTES, SessionInMemory, case, relu, scene_of
 
@@ -114,6 +118,22 @@ def test_known_techniques_are_described_to_the_proposer() -> None:
     told = "\n".join(piece.text for piece in sections["known"])  # type: ignore[union-attr]
     assert "Give each thread several outputs" in told and "Needs: many more threads than the GPU" in told
     assert "never tried" not in told and sections["beyond"] == "warpgroup_matrix_multiply"
+
+
+def test_a_recipe_is_told_by_where_it_ends_and_not_as_a_speedup(tmp_path: Path) -> None:
+    """The knowledge base keeps the speed that a recipe reached, relative to the floor's."""
+    with KnowledgeBase(tmp_path / "kb.db") as knowledge:
+        knowledge.add_state(State(name="slow", primary="latency"))
+        for name, gained in (("tile", 0.5), ("fuse + tile", log(0.3))):
+            technique = Optimization(technique=name, title=name, description="", predicted=1.2)
+            knowledge.add_optimization("slow", technique)
+            for _ in range(40):
+                knowledge.observe("slow", name, gained)
+        entries = knowledge.content().entries["slow"]
+    recipe, single = (entry_text(entries[name], "sm_90a") for name in ("fuse + tile", "tile"))
+    assert "fuse + tile: expected 0.31 of the floor's speed (0.30" in recipe and "0.31x" not in recipe
+    assert "tile: expected 1.6" in single and "x (" in single
+    assert "0.30 of the floor's speed" in "".join(results([Precedent(entries["fuse + tile"], 0.0)]))
 
 
 def test_neutral_code_is_indented_where_there_are_no_braces() -> None:

@@ -11,6 +11,7 @@ from kernelblaster.policies.llm.figures import figure
 from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.policy import WORTH_SAYING
 from kernelblaster.records import Optimization, State
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.records.state import HEADROOM
 
 SHOWN, METRICS = 0.1, 6  # metrics of a state: how large the smallest, and how many
@@ -53,9 +54,9 @@ def helps(content: Content, state: str, architecture: str) -> str:
     best = content.optimizations(state, architecture)[:HELPFUL]
     entries = content.entries.get(content.resolve(state), {})
     named = [
-        f"{one_line(one.optimization.technique, 80)} {exp(one.prediction.mean):.2f}x"
-        f"{_tried(entries[one.optimization.technique].evidence)}"
+        f"{one_line(name, 80)} {_amount(name, one.prediction.mean)}{_tried(entries[name].evidence)}"
         for one in best
+        for name in (one.optimization.technique,)
     ]
     return f"  helps there: {', '.join(named)}" if named else ""
 
@@ -82,14 +83,19 @@ def entry_text(entry: OptimizationEntry, architecture: str) -> str:
 
 def _expected(scored: Scored) -> str:
     """A technique's name with its expected speedup, the interval of that, and the chance of a valid candidate
-    if it is below 70 %."""
+    if it is below 70 %. For a recipe (several techniques in one step), what is expected is where it ends."""
     low, high = scored.prediction.interval
     chance = scored.prediction.valid_chance
     valid = f"; {chance:.0%} valid" if chance < 0.7 else ""
-    return (
-        f"{one_line(scored.optimization.technique, 120)}: expected {exp(scored.prediction.mean):.2f}x "
-        f"({low:.2f} to {high:.2f}{valid})"
-    )
+    name = scored.optimization.technique
+    expected = _amount(name, scored.prediction.mean)
+    return f"{one_line(name, 120)}: expected {expected} ({low:.2f} to {high:.2f}{valid})"
+
+
+def _amount(technique: str, mean: float) -> str:
+    """What evidence with this mean natural logarithm says of a technique, as text: "1.30x", its speedup. For
+    a recipe "0.81 of the floor's speed", since the knowledge base keeps where recipes end."""
+    return f"{exp(mean):.2f}" + (" of the floor's speed" if is_recipe(technique) else "x")
 
 
 def meaning(optimization: Optimization) -> str:
@@ -113,7 +119,8 @@ def _result(precedent: Precedent) -> list[str]:
     neither an attempt nor a note there."""
     entry, tally = precedent.entry, precedent.entry.evidence.total
     where = "in this state" if precedent.distance == 0 else f"in {one_line(entry.state, 80)}"
-    gained = f"{exp(entry.evidence.of_one_clock.total.mean):.2f}x" if tally.seen >= 1 else "nothing valid"
+    mean = entry.evidence.of_one_clock.total.mean
+    gained = _amount(entry.technique, mean) if tally.seen >= 1 else "nothing valid"
     failures = sorted(entry.evidence.failures.items(), key=lambda item: (-item[1], item[0]))
     failed = "".join(f", {count:.0f} {kind}" for kind, count in failures if count >= 0.5)
     lines = []
