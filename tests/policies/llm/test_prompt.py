@@ -8,7 +8,7 @@ from kernelblaster.models.tokens import tokens_of
 from kernelblaster.policies.llm.asker import request_of
 from kernelblaster.policies.llm.data import data, one_line
 from kernelblaster.policies.llm.lowerer import Lowering, sections
-from kernelblaster.policies.llm.prompt import Piece, PromptTooLong, render
+from kernelblaster.policies.llm.prompt import Piece, PromptTooLong, Room, render
 from kernelblaster.policies.llm.source import kernel_names, parts_of
 from kernelblaster.policies.llm.source_view import view
 from tests.policies.llm.scenes import FLOOR_BYTES, case, scene_of
@@ -64,6 +64,21 @@ def test_the_least_important_goes_first() -> None:
     assert "alpha" not in less and "beta" in less and "gamma" in less
     least = render("policy_evaluator.md", "policy-evaluator", size - 90, told)
     assert "beta" in least and "(no gamma)" in least and "gamma gamma" not in least
+
+
+def test_a_long_source_leaves_room_for_what_is_known() -> None:
+    """A quarter of the comfortable length, within the largest one."""
+    source, known = (
+        "word " * 3000,
+        [Piece(f"- technique {number} pays here\n" * 20, 40) for number in range(20)],
+    )
+    told = {"results": [Piece(source), *known]}
+    needed = tokens_of(render("policy_evaluator.md", "policy-evaluator", 100_000, {"results": source}))
+    prompt = render("policy_evaluator.md", "policy-evaluator", Room(needed, 2 * needed), told)
+    assert needed + needed // 4 - 200 <= tokens_of(prompt) <= needed + needed // 4
+    assert "technique 19 pays" in prompt
+    short = render("policy_evaluator.md", "policy-evaluator", Room(needed, needed + 200), told)
+    assert tokens_of(short) <= needed + 200 and source.strip() in short
 
 
 def test_data_cannot_end_its_own_marks() -> None:

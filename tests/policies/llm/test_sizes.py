@@ -20,15 +20,15 @@ SIZES = {
     "initial-writer": (434, 470, 1105),
     "state-extractor": (999, 2300, 2353),
     "state-matcher": (588, 588, 588),
-    "proposer": (1954, 3485, 6738),
-    "lowerer": (1032, 2555, 6599),
+    "proposer": (1954, 3485, 7877),
+    "lowerer": (1032, 2555, 7830),
     "soft-verifier": (894, 2242, 14_846),
     "policy-evaluator": (211, 211, 211),
     "gap-analyst": (1054, 1651, 1610),
     "knowledge-updater": (595, 602, 602),
 }
-# Of the tokens of a minimal step. What all guided steps have in common weighs more where code is short.
-MOST = {"relu": 0.52, "small": 0.57, "middle": 0.45, "largest": 0.13}
+# Of the tokens of a minimal step, where memory keeps its room beside the longest source. What all guided steps have in common weighs more where code is short.
+MOST = {"relu": 0.52, "small": 0.57, "middle": 0.45, "largest": 0.15}
 
 
 @pytest.mark.parametrize("place", range(3), ids=["small", "middle", "largest"])

@@ -9,6 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelblaster.models.tokens import tokens_of
 
+SHARE = 4
 NEEDED = 100  # the importance of what a prompt makes no sense without
 _templates = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -52,10 +53,16 @@ Sections = Mapping[str, str | Sequence[Piece]]
 @dataclass(frozen=True)
 class Room:
     """The limits of a prompt, in tokens. Optional pieces are left out until the prompt has at most
-    `comfortable` tokens. If the pieces that it must have are longer than that, they may take up to `most`."""
+    `comfortable` tokens. If the pieces that it must have are long, such as the source, the whole prompt may
+    take up to `most`: a quarter of `comfortable` (SHARE) is kept for optional pieces, so that what memory
+    holds is not the first to go."""
 
     comfortable: int
     most: int
+
+    def limit(self, needed: int) -> int:
+        """The limit of a prompt of which `needed` tokens must be there."""
+        return min(self.most, max(self.comfortable, needed + self.comfortable // SHARE))
 
 
 def less_room(room: Room | int, tokens: int) -> Room | int:
@@ -81,7 +88,8 @@ def render(template: str, role: str, room: Room | int, sections: Sections) -> st
         ),
     )
     text = _filled(template, pieces)
-    while droppable and (over := tokens_of(text) - room.comfortable) > 0:
+    limit = room.limit(tokens_of(text) - sum(pieces[name][at].saved for name, at in droppable))
+    while droppable and (over := tokens_of(text) - limit) > 0:
         while over > 0 and droppable:
             name, at = droppable.pop(0)
             piece = pieces[name][at]
