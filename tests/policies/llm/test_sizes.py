@@ -27,7 +27,7 @@ SIZES = {
     "gap-analyst": (1054, 1651, 1610),
     "knowledge-updater": (595, 602, 602),
 }
-# Of the tokens of a minimal step, where memory keeps its room beside the longest source. What all guided steps have in common weighs more where code is short.
+# Of the tokens of a minimal step. What all guided steps have in common weighs more where code is short.
 MOST = {"relu": 0.52, "small": 0.57, "middle": 0.45, "largest": 0.15}
 
 
