@@ -58,6 +58,10 @@ FAINT: tuple[Distribution, ...] = (
     "subnormal-scale",
     "subnormals",
 )
+# The kinds with the largest values, the largest first. The first of them that is accepted, and one of FAINT,
+# come at the base workload's sizes too: there, a candidate may take another path than at others, in a number
+# format of less range than the baseline's.
+VAST: tuple[Distribution, ...] = ("vast-scale", "huge-scale")
 # Kinds that find errors in long rows only: the larger workloads get these first.
 LONG: tuple[Distribution, ...] = ("peak", "rising", "level", "beginning", "end", "sorted", "padded", "ramp")
 MOVED: tuple[Distribution, ...] = ("scaled", "negated", "shifted", "large")
@@ -256,6 +260,8 @@ class _Plan:
         for workload in (*[sizes.base] * AT_LARGE, rng.choice(larger)):
             kinds = [k for k in self._all if k not in PLANTED] if workload is sizes.base else self._all
             cases.append(self._case(workload, rng.choice(kinds or ["written"])))
+        for far in (self._taken(VAST)[:1], self._taken(FAINT)):
+            cases += [self._case(sizes.base, rng.choice(far))] if far else []
         if self._domain.scalars:
             cases.append(Case(sizes.base, "written", scalars=rng.choice(self._domain.scalars)))
         edges = [*sizes.of("edge"), *sizes.of("round")]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kernelblaster.judge.boxes import Box
 from kernelblaster.judge.case import FEW_TERMS, Case
-from kernelblaster.judge.cases import ALWAYS, AT_BASE
+from kernelblaster.judge.cases import ALWAYS, AT_BASE, FAINT, VAST
 from kernelblaster.records import Task
 from kernelblaster.tasks.distributions import PLANTED, Distribution
 from kernelblaster.tasks.domain import Domain
@@ -45,23 +45,27 @@ def slab_cases(
 
 
 def _kinds(task: Task, box: Box, domain: Domain, rng: random.Random) -> Iterator[Distribution]:
-    """Yields kinds of values in the order of their use: the task file's own, those by which coarse arithmetic
-    shows in long sums, then all others in random order; only kinds that some input along the box's split
-    accepts."""
+    """Yields kinds of values in the order of their use: the task file's own; those with the largest and with
+    very small values, by which a narrow range shows (VAST, FAINT); those by which coarse arithmetic shows in
+    long sums; then all others. Each group is in random order. Only kinds that some input along the box's
+    split accepts."""
     positions = [
         position
         for position, tensor in enumerate(task.signature.input_tensors)
         if box.split is None or box.split in tensor.dims
     ]
-    rows = [*rng.sample(AT_BASE, len(AT_BASE)), *rng.sample(ALWAYS, len(ALWAYS))]
+
+    def taken(row: Sequence[Distribution]) -> list[Distribution]:
+        if box.split is None:  # some take long for a whole workload
+            row = [kind for kind in row if kind not in (*PLANTED, *FEW_TERMS)]
+        return [kind for kind in row if any(domain.takes(position, kind) for position in positions)]
+
     if box.split is not None:
         yield "written"
-    for row in rows:
-        kind = rng.choice(row)
-        if box.split is None and kind in (*PLANTED, *FEW_TERMS):
-            continue  # these take long for a whole workload
-        if any(domain.takes(position, kind) for position in positions):
-            yield kind
+    for far in rng.sample((taken(VAST)[:1], taken(FAINT)), 2):
+        yield from rng.sample(far, min(1, len(far)))
+    for row in (*rng.sample(AT_BASE, len(AT_BASE)), *rng.sample(ALWAYS, len(ALWAYS))):
+        yield from (kind for kind in [rng.choice(row)] if kind in taken(row))
     yield "written"
 
 
