@@ -346,8 +346,9 @@ class ReplayRunner:
         return [self._mapping(pointer) for pointer in pointers] + scratch
 
     def drop_all(self) -> None:
-        """Has the player (the process that replays launches) forget all calls and unmap their memory, so that
-        it can serve another candidate."""
+        """Has the player (the process that replays launches) forget all calls of this candidate and unmap
+        their memory. The tools of `toolbox.py` do this before they load the next candidate into the same
+        player."""
         while self._mapped:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 

@@ -312,9 +312,10 @@ class ExportedKernel:
     def run(
         self, module: torch.nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[list[torch.Tensor] | None, str | None]:
-        """Call the kernel in place of forward() of `module`: (the outputs, None), or, if the kernel is not
-        for this call, (None, the reason). What was found out about a call is remembered by the types, shapes
-        and devices of its tensors: for the next one like it, only what else may have changed is looked at."""
+        """Calls the kernel in place of forward() of `module`. Returns (the outputs, None) or, if the kernel
+        is not for this call, (None, the reason). The checks of a call are remembered by the types, shapes and
+        devices of its tensors. For the next call with equal ones, only two things are checked again: whether
+        gradients are needed, and the alignment of the tensors' addresses."""
         if named or self.call is not None or len(inputs) != len(self.inputs):
             inputs, reason = self._ordered(inputs, named)
             if reason is not None:
@@ -448,8 +449,8 @@ class _KernelInput:
 
 
 def same_signatures(made: type[torch.nn.Module], model: type[torch.nn.Module]) -> None:
-    """Give `made`, a class that takes any arguments and passes them on, the signatures of `model`, for
-    `inspect.signature` and what is built upon it."""
+    """Gives `made`, a class that takes any arguments and passes them on, the signatures of `model`.
+    `inspect.signature`, and tools that use it, then show these."""
     for name in ("__init__", "forward"):
         with suppress(TypeError, ValueError):  # a wrapped one, of which nothing is known
             vars(made)[name].__signature__ = inspect.signature(getattr(model, name))

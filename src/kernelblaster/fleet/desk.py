@@ -44,8 +44,8 @@ class Pending:
 
 
 class Waiting:
-    """Requests whose candidates wait to be compiled, by client, so that taking one does not take longer the
-    more there are."""
+    """Requests whose candidates wait to be compiled, in a queue for each client. Taking one therefore takes
+    equally long however many there are."""
 
     def __init__(self) -> None:
         self._of: dict[Hashable, deque[Pending]] = {}
@@ -59,14 +59,16 @@ class Waiting:
         self._count += 1
 
     def take_next(self, ahead: Mapping[Hashable, int]) -> Pending:
-        """Take the oldest request of the client that has the fewest candidates `ahead`; of several such
-        clients, of the one that has waited longest."""
+        """Takes the next request to compile out of the queues. `ahead` says of each client how many of its
+        candidates are compiled or compiling already (0 if it is not in it). Returns the oldest request of the
+        client with the smallest number; of several such clients, of the one whose oldest request is the
+        oldest."""
         client = min(self._of, key=lambda one: (ahead.get(one, 0), self._of[one][0].since))
         return self._taken(client, self._of[client].popleft())
 
     def take_newest(self) -> Pending | None:
-        """Take the newest of those requests that are not to be answered alone; None if there is none. Of each
-        client, the newest one is looked at."""
+        """Takes a request out of the queues that another device can have: the newest one among the last
+        requests of all clients. Requests marked `alone` are left; None if all last ones are."""
         newest = [line[-1] for line in self._of.values() if not line[-1].alone]
         if not newest:
             return None

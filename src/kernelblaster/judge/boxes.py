@@ -71,9 +71,9 @@ def whole_box(workload: Workload) -> Box:
 
 def drawn_box(signature: Signature, workload: Workload, independent: tuple[str, ...], rng: Random) -> Box:
     """A box at random places. Along each of the `independent` sizes these are the first index, the last one,
-    and four that `rng` draws. Around each place, the box has a run of neighbouring indices: 4 to 96 of them
-    along the largest independent size (fewer if its rows are very large), 64 along the others. If
-    `independent` is empty, the box is the whole workload."""
+    and four that `rng` draws. Around each place, the box has a run of neighbouring indices: 64 of them, but
+    along the largest independent size 4 to 96. There are fewer than 4 if the box would otherwise read more
+    than 8 million (MOST_READ) input elements. If `independent` is empty, the box is the whole workload."""
     if not independent:
         return whole_box(workload)
     split = _split(workload, independent)

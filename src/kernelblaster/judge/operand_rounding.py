@@ -34,8 +34,9 @@ MOST = 4.0  # times: operands that are cut off instead of rounded cost twice as 
 class OperandRounding:
     """How the baseline (PyTorch or the user's kernel) treats float32 operands of products at the timed sizes.
     `products` says which operands it rounds to TF32: "none", those of "convolutions", or those of all
-    "products", matrix products too. `ratio` is its error divided by the error of rounding to the nearest TF32
-    number. It is 1 where that is what it does, and about 2 where low bits are cut off instead."""
+    "products", matrix products too. `ratio` is the baseline's error divided by the error that rounding to the
+    nearest TF32 number causes: 1 if the baseline rounds to the nearest number, about 2 if it cuts off the low
+    bits."""
 
     products: RoundedProducts = "none"
     ratio: float = 1.0

@@ -88,8 +88,7 @@ def tried(
 ) -> list[Workload]:
     """The workloads at which the candidate's host code is recorded, to see which kernels it launches there:
     at most twelve (TRIED), all different. `small` comes first. In each of `stretched`, one size is very long;
-    for each size that is the long one somewhere, one such workload is drawn at random. `others` fill the
-    places that are left."""
+    of several with the same long size, one is drawn at random. `others` fill the places that are left."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
@@ -107,8 +106,9 @@ def choose(
     their arguments. Together they should launch the same kernels as the `primary` call (at the timed sizes);
     to see that, the launches of all calls are recorded. `runner` has the candidate loaded. Returns (sizes,
     missing). `sizes` are at most five (CHOSEN), the first of `calls` always among them. `missing` names the
-    kernels of the primary call that no chosen size launches in the same way, with several clusters of blocks
-    if the primary call does so. `speaking` is copied into each of the sizes."""
+    kernels of the primary call that no chosen size launches. A kernel that the primary call launches with
+    several clusters of blocks is missing, too, if every chosen size launches it with a single one. `speaking`
+    is copied into each of the sizes."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {

@@ -43,8 +43,8 @@ class Truth:
         self, case: Case, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]
     ) -> None:
         """Writes a case's values, determined by `seed`, to these tensors and remembers that they are there.
-        Nothing else may write to the tensors until `write` is called again, since the float64 reference may
-        read its inputs from them."""
+        The float64 reference may read its inputs from them later, so the caller must not write to them before
+        the next call of `write`."""
         self.fill(case, seed, inputs, parameters)
         self._present = seed, [*inputs, *parameters]
 

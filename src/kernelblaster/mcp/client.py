@@ -1,6 +1,12 @@
-"""Call a running MCP server over HTTP: its tools with their arguments, one call, one prompt.
+"""Calls a running MCP server over HTTP.
 
-found = calling("http://127.0.0.1:8421/mcp", token, describe)
+    url = "http://127.0.0.1:8421/mcp"
+    about = calling(url, token, describe)  # what the server offers, as JSON data
+    text = calling(url, token, lambda client: prompt(client, "optimize_task", {"task": "core/level1/softmax"}))
+
+`calling` connects to the server at this address, calls the given function with the open client, and returns
+its result. `token` is the secret that the server asks for. `describe`, `call` and `prompt` are functions to
+give it: they list what the server offers, call a tool, and return the text of a prompt.
 """
 
 import asyncio
@@ -22,8 +28,9 @@ Say = Callable[[str], None]
 
 
 def calling(address: str, token: str, talking: Callable[[Client], Awaitable[T]]) -> T:
-    """Connects to the server at `address`, which `token` opens, and returns what `talking` returns for the
-    open client. Raises KernelBlasterError if the server does not answer, or refuses."""
+    """Connects to the server at `address`, calls `talking` with the open client, and returns its result.
+    `token` is the secret that the server asks for. Raises KernelBlasterError if the server does not answer,
+    or refuses."""
 
     async def main() -> T:
         headers = {"authorization": f"Bearer {token}"}

@@ -153,8 +153,8 @@ class RunSummary:
 
     @property
     def points(self) -> list[float | None]:
-        """The times in microseconds to draw in the small plot of a run: `series` and, if some candidates are
-        not in it yet, the best time of those."""
+        """The times in microseconds to draw in the small plot of a run: `series`, and one more if some
+        candidates are judged that do not fill an entry of `series` yet: the best time of those."""
         return [*self.series, _best(self._partial)] if self._partial else self.series
 
     @property

@@ -151,8 +151,10 @@ class MutantTruth:
 
 def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tensor, ...]) -> str | None:
     """Compares the outputs of mutant (`found`) and original (`right`) for one input. Returns in words how the
-    mutant's are wrong; None if they are not. Whole numbers must be equal; floating-point ones may be off from
-    the float64 truth by a few times the original's error or the rounding error."""
+    mutant's are wrong; None if they are not. Whole numbers must be equal. An element's expected error is the
+    largest of three: the original's error, the effect of one rounding of the inputs, and one rounding of the
+    output. Each floating-point element may be off from the float64 truth by 128 times that, and the root mean
+    square of all elements by 32 times its own expected value."""
     for position, (original, output) in enumerate(zip(right, found, strict=True)):
         if torch.equal(_bits(original), _bits(output)):
             continue
