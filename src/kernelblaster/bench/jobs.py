@@ -115,10 +115,10 @@ class Job(Record):
 
 
 class Spent(Record):
-    """What a search cost, as it is recorded (`cost` converts it to a `Cost`). `evaluations` is the number of
-    candidates judged, `device_seconds` how long the device was in use, `seconds` the wall-clock time.
-    `tokens` and `usd` (dollars) are for language models; `usd` is None if the price of a model is unknown.
-    `estimated`: tokens were estimated, because no server counted them."""
+    """What a search cost, as it is recorded. `evaluations` is the number of candidates judged,
+    `device_seconds` how long the device was in use, `seconds` the wall-clock time. `tokens` and `usd`
+    (dollars) are for language models; `usd` is None if the price of a model is unknown. `estimated`: tokens
+    were estimated, because no server counted them. The property `cost` has the same as a `Cost`."""
 
     evaluations: int
     device_seconds: float

@@ -105,9 +105,9 @@ def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]
 def fast_p_band(
     speedups: Sequence[float | None], at: Sequence[float], seed: int = 0, confidence: float = CONFIDENCE
 ) -> list[Interval]:
-    """Returns `fast_p` with a confidence interval for each p in `at`, found by drawing the tasks anew
-    (bootstrap). `confidence` 0.95 gives 95 % intervals; `seed` makes the drawing repeatable. Empty without
-    tasks."""
+    """For each p in `at`, the share of tasks that are more than p times as fast as the baseline (see
+    `fast_p`), with a confidence interval, which is found by drawing the tasks anew (bootstrap). `confidence`
+    0.95 gives 95 % intervals; `seed` makes the drawing repeatable. Empty without tasks."""
     if not speedups:
         return []
     reached = np.array([[s is not None and s > p for p in at] for s in speedups], dtype=np.float64)

@@ -285,8 +285,8 @@ class Device(Protocol):
 
     def profile(self, jobs: "Sequence[ProfileJob]") -> list[Profile]:
         """One profile for each job (one call of a candidate), by the most detailed method that this machine
-        permits: Nsight Compute, timing of each launch, or the timing model. All jobs must have the same
-        `depth`."""
+        permits: Nsight Compute, timing of each launch, or the timing model. The field `depth` must be equal
+        in all jobs."""
         ...
 
     def findings(self, job: "ProfileJob") -> list[str]:

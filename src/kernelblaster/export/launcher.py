@@ -85,8 +85,9 @@ class ExportedKernel:
     # Building
 
     def build(self, architecture: str | None = None) -> "ExportedKernel":
-        """Compile for `architecture` (None: the one given before) if nvcc is found, and load the library if
-        there is a GPU. Returns this object; if something fails, `problem` says why."""
+        """Compiles for `architecture` (None: the one given before) if nvcc is found, and loads the library if
+        there is a GPU. Returns this object. If something fails, its attribute `problem` says why, in a
+        sentence."""
         self.architecture = architecture or self.architecture
         nvcc = _nvcc()
         if nvcc is None:
@@ -340,8 +341,8 @@ class ExportedKernel:
         return self._launched(plan, taken), None
 
     def launch(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
-        """Run the kernel on the current stream; returns the outputs. Call `why_not` before. Raises
-        RuntimeError if the launch fails."""
+        """Runs the kernel on the current stream; returns the outputs. Checks nothing: call it only if
+        `why_not` has returned None for these arguments. Raises RuntimeError if the launch fails."""
         parameters = [get(module) for get in self._parameters_of]
         taken = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in (*inputs, *parameters)]
         return self._launched(self._planned(module, inputs, parameters), taken)

@@ -67,8 +67,9 @@ class Waiting:
         return self._taken(client, self._of[client].popleft())
 
     def take_newest(self) -> Pending | None:
-        """Takes a request out of the queues that another device can have: the newest one among the last
-        requests of all clients. Requests marked `alone` are left; None if all last ones are."""
+        """Takes a request out of the queues, for another device: of the last requests of all clients the
+        newest one. Requests marked `alone` (a device was lost with them) are not taken; None if all last
+        requests are marked."""
         newest = [line[-1] for line in self._of.values() if not line[-1].alone]
         if not newest:
             return None
@@ -164,8 +165,8 @@ class Desk:
             del self.used[search]
 
     def charge(self) -> None:
-        """Adds the seconds since `began` to the device time that searches have used: equal shares for the
-        requests at work."""
+        """Adds the seconds since the device began with what is at work to the device time that searches have
+        used: equal shares for the requests at work."""
         seconds = (time.monotonic() - self.began) / max(1, len(self.at_work))
         for one in self.at_work:
             self.used[one.search] += seconds
@@ -183,8 +184,9 @@ class Desk:
 
     def spare_evaluation(self) -> Pending | None:
         """Takes an evaluation out of this queue, so that another emulated device can make it; times are
-        modelled, so the result is the same there. It is the newest evaluation that need not be sent `alone`.
-        None if there is none, if this device is a GPU, or if fewer than two requests wait."""
+        modelled, so the result is the same there. It is the newest evaluation that is not marked `alone` (a
+        device was lost with it). None if there is none, if this device is a GPU, or if fewer than two
+        requests wait."""
         if not self.could_spare:
             return None
         newest = self.waiting.take_newest()

@@ -43,8 +43,8 @@ class Box:
         return self.workload.model_copy(update={"sizes": sizes})
 
     def with_at_most(self, count: int) -> "Box":
-        """A smaller box with `count` (at least one) of this box's indices along `split`, evenly spaced.
-        Returns this box itself if it has no more indices than that, or no split."""
+        """A smaller box: of this box's indices along the size `split`, it has `count` (at least one), evenly
+        spaced. Returns this box itself if it has no more indices than that, or if `split` is None."""
         if self.split is None or len(self.chosen[self.split]) <= max(1, count):
             return self
         indices = self.chosen[self.split]
@@ -52,9 +52,9 @@ class Box:
         return Box(self.workload, self.chosen | {self.split: kept}, self.split)
 
     def slabs(self, most: int) -> list["Box"]:
-        """Cuts the box along `split` into boxes with equally many indices: `most` of them, or one for each
-        index if there are fewer indices. Indices that are left over after the division are in none. Returns
-        only the box itself if it has no split."""
+        """Cuts the box along the size `split` into boxes with equally many indices: `most` of them, or one
+        for each index if there are fewer indices than `most`. If the indices cannot be divided equally, the
+        last few are in none of the boxes. Returns only the box itself if `split` is None."""
         if self.split is None:
             return [self]
         indices = self.chosen[self.split]

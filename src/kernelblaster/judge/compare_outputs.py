@@ -177,7 +177,8 @@ class OutputComparer:
     def judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
         """Decides on one output in one case. `samples` has this output's errors, one sample for each draw of
         input values. Samples marked as excused are left out; if none is left, nothing happens. The errors of
-        the others are pooled and added to `results`. Raises Stop (Incorrect) if they exceed the bound."""
+        the others are pooled and appended to this object's list `results`. Raises Stop (Incorrect) if they
+        exceed the bound."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return

@@ -116,8 +116,8 @@ class Truth:
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
         """The float64 reference outputs of a case after every input value was changed by up to one rounding
-        of its type. How far they are from `outputs` shows how much roundings of the inputs change the result.
-        None if there is no float64 reference."""
+        of its type. Compared with the result of `outputs`, which are those without this change, they show how
+        much roundings of the inputs change the result. None if there is no float64 reference."""
         return self._wide(case, seed, shake=True)
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:

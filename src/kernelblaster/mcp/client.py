@@ -2,7 +2,7 @@
 
     url = "http://127.0.0.1:8421/mcp"
     about = calling(url, token, describe)  # what the server offers, as JSON data
-    text = calling(url, token, lambda client: prompt(client, "optimize_task", {"task": "core/level1/softmax"}))
+    text = calling(url, token, lambda client: prompt(client, "optimize_task", {"task": "core/level1/gelu"}))
 
 `calling` connects to the server at this address, calls the given function with the open client, and returns
 its result. `token` is the secret that the server asks for. `describe`, `call` and `prompt` are functions to

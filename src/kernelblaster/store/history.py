@@ -89,8 +89,8 @@ class History:
 
     @property
     def limit(self) -> int | None:
-        """The most candidates that the search was asked to judge when it began; None if there is no limit, as
-        where a person or an agent writes them."""
+        """The most candidates that the search was asked to judge when it began. None if there is no limit,
+        which is so where a person or an agent writes the candidates."""
         return limit_of(self.about)
 
     @property

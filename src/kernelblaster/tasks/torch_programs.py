@@ -42,8 +42,8 @@ def task_from_module(
 def call_of(
     module: torch.nn.Module, inputs: Sequence[Any] | Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The positional and the named arguments of a call of the module with these example inputs: those by name
-    in the order of forward()'s parameters, whatever the order in the dict."""
+    """The arguments of a call of the module with these example inputs, as (positional ones, named ones).
+    Named ones are in the order of forward()'s parameters, whatever their order in the dict."""
     if not isinstance(inputs, Mapping):
         return tuple(inputs), {}
     order = {name: at for at, name in enumerate(inspect.signature(module.forward).parameters)}
