@@ -113,8 +113,8 @@ class TimeReport:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """The time in us that a batch of calls took together: by the wall clock, and between CUDA events before
-    and after the batch."""
+    """The time in us that a batch of calls took together: `wall_us` by the wall clock, `event_us` between
+    CUDA events before and after the batch."""
 
     wall_us: float
     event_us: float

@@ -60,8 +60,8 @@ class PrepareRequest:
 
 @dataclass(frozen=True)
 class EvaluateRequest:
-    """Asks for the evaluation of one candidate, which is compiled before a device gets the request: answered
-    by an Evaluation."""
+    """Asks for the evaluation of one candidate for `task`, by the judge that `choice` describes. The
+    candidate is compiled before a device gets the request. The answer is an Evaluation."""
 
     choice: JudgeChoice
     task: Task

@@ -126,8 +126,9 @@ def choose(
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
-    """Arguments of a call at the primary workload (the sizes that are timed), with these scalar arguments.
-    There is no memory behind its tensors: the launches of the call can be recorded, but not run."""
+    """Arguments of a call of the task's launch function at the primary workload (the sizes that are timed),
+    with `scalars` as its scalar arguments. There is no memory behind its tensors: the launches of the call
+    can be recorded, but not run."""
     starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)

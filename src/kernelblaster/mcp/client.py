@@ -51,7 +51,8 @@ def calling(address: str, token: str, talking: Callable[[Client], Awaitable[T]])
 
 
 async def describe(client: Client) -> dict[str, Any]:
-    """What the server says of itself, as JSON data: instructions, tools with their arguments, prompts."""
+    """What the server behind the open `client` says of itself, as JSON data: instructions, tools with their
+    arguments, prompts. To be given to `calling`."""
     tools = (await client.list_tools()).tools
     prompts = (await client.list_prompts()).prompts
     return {
@@ -86,14 +87,16 @@ async def call(client: Client, tool: str, given: dict[str, str], say: Say) -> An
 
 
 async def prompt(client: Client, name: str, given: dict[str, str]) -> str:
-    """The text of a prompt that the server offers, with the arguments filled in."""
+    """The text of the prompt `name` that the server offers, with the arguments `given` (as texts, by name)
+    filled in."""
     found = await client.get_prompt(name, given)
     return "\n".join(getattr(one.content, "text", "") for one in found.messages)
 
 
 def arguments_of(schema: dict[str, Any], given: dict[str, str]) -> dict[str, Any]:
-    """The arguments of a tool with their types, from texts, by the tool's JSON schema. Raises
-    KernelBlasterError for a name that it does not have, and for a text that should be JSON and is not."""
+    """The arguments of a tool with their types. `given` has them as texts, by name; `schema` is the tool's
+    JSON schema. Raises KernelBlasterError for a name that the schema does not have, and for a text that
+    should be JSON and is not."""
     known = schema.get("properties", {})
     made: dict[str, Any] = {}
     for name, text in given.items():

@@ -74,8 +74,8 @@ def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
 
 
 def checked_data(outcome: Verification | Outcome, counters: Profile | None) -> dict[str, Any]:
-    """What the emulator found out about a candidate, as JSON data for agents: whether it is correct, and
-    counts for each kernel launch."""
+    """What the emulator found out about a candidate, as JSON data for agents: from `outcome` whether it is
+    correct, and from `counters` the counts of its first 16 kernel launches (None: there are none)."""
     if isinstance(outcome, Verification):
         words = f"{len(outcome.cases)} comparisons in {outcome.calls} calls, every access checked"
         data: dict[str, Any] = {"correct": True, "verified": words, "deterministic": outcome.deterministic}

@@ -58,7 +58,8 @@ class CaseResult(Record):
     """One comparison of one output tensor with the float64 reference. `workload`, `distribution` (the kind of
     input values) and `output` (the tensor) are names. `candidate` are the candidate's errors; None if its
     output was NaN or infinite where the reference is finite, or the reverse. `baseline` are PyTorch's own
-    errors, None without a reference. `bound` are the errors that were allowed."""
+    errors, None without a reference. `bound` are the errors that were allowed. `passed`: the candidate's are
+    within them."""
 
     workload: str
     distribution: str

@@ -12,8 +12,8 @@ ColumnKind = Literal["", "number", "name", "wide"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table and how it is shown: `number` is aligned to the right, `name` may break within
-    words, `wide` is for sentences."""
+    """A column of a table. `kind` says how it is shown: "number" is aligned to the right, "name" may break
+    within words, "wide" is for sentences."""
 
     title: str
     kind: ColumnKind = ""

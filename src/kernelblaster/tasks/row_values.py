@@ -14,7 +14,7 @@ class RowValues:
     """Where the elements of one contiguous piece of a tensor lie. The tensor has this `shape`; the piece has
     `size` elements and begins at the flat index `start`. A row is a line of elements along `axis`:
     `along_axis` if that is given, else an axis that is drawn. Whatever is drawn depends on `seed` only, so it
-    is equal for all pieces of a tensor."""
+    is equal for all pieces of a tensor. The tensors that the properties return are on `device`."""
 
     start: int
     size: int

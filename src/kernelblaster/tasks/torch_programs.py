@@ -51,8 +51,9 @@ def call_of(
 
 
 def exported_code(module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
-    """What a module does with these inputs in its present mode, as text: two modules of the same text and
-    the same parameters compute the same. Raises BadTask if torch.export cannot export it."""
+    """What a module does in its present mode when it is called with `arguments` (positional) and `named`, as
+    text: two modules of the same text and the same parameters compute the same. Raises BadTask if
+    torch.export cannot export it."""
     program = _exported(module, arguments, named, type(module).__name__)
     return f"{program.graph_module.code}\n{program.graph_signature}"
 
