@@ -72,10 +72,10 @@ def expected_rounding(task: Task) -> RoundedProducts:
 
 
 def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
-    """Measures which products the baseline rounds to TF32 at the timed sizes. Its error on values like the
-    task file's own is compared with the errors of float64 runs in which operands are rounded. "none" for a
-    user's kernel, and where there is no float64 reference. If memory does not suffice for these runs, returns
-    what PyTorch's rules say (`expected_rounding`)."""
+    """Measures which products the baseline rounds to TF32 at the timed sizes. The baseline's error on values
+    like the task file's own is compared with the errors of float64 runs in which operands are rounded. "none"
+    for a user's kernel, and where there is no float64 reference. If memory does not suffice for these runs,
+    returns what PyTorch's rules say (`expected_rounding`)."""
     if not isinstance(baseline, ModuleBaseline) or not _modelled(task).products:
         return OperandRounding()
     try:

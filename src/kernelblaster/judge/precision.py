@@ -1,10 +1,10 @@
 """How far an output is from the truth (the reference computed in float64), by several measures, and how far
 it may be.
 
-A candidate's error may be as large as the effect of rounding the inputs or the output n/16 times, where n is
-the number of terms of the longest sum; at least 16 and at most 384 times, and always 10 times for 16-bit
-outputs (`roundings`). Where that is less, it may be five times PyTorch's own error instead (OWN). `bound` has
-the exceptions.
+A candidate's error may be as large as the larger of two. One is the effect of rounding the inputs or the
+output n/16 times, where n is the number of terms of the longest sum; at least 16 and at most 384 times, and
+always 10 times for 16-bit outputs (`roundings`). The other is five times PyTorch's own error (OWN). `bound`
+has the exceptions.
 """
 
 import math

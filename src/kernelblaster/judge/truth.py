@@ -78,9 +78,9 @@ class Truth:
         parameters: list[torch.Tensor],
         instead: Distribution | None = None,
     ) -> None:
-        """Writes a case's values, determined by `seed`, to these input and parameter tensors. `instead`
-        replaces the case's kind of values; inputs that keep the task file's own values in this case keep
-        them. None: the case's kind."""
+        """Writes a case's values, determined by `seed`, to these input and parameter tensors. `instead` is a
+        kind of values to use in place of the case's (None: the case's own). Inputs that keep the task file's
+        own values in this case keep them also with `instead`."""
         signature = self._task.signature
         baseline = self._baseline.at(case.workload)
         for position in range(len(signature.input_tensors)):

@@ -71,11 +71,11 @@ class SizeDraw:
 
 class SizeDraws:
     """A pool of drawn sizes for one task, around a base workload. The base is the primary workload (the sizes
-    that are timed) or, with `small`, the task's small one for the emulator, which must exist. `most_bytes` is
-    the most that all tensors of a draw may take together. It is never more than 1.3 times what those of the
-    base take, plus 4 MiB (with `small`: twice what they take), which is the limit if it is None. `limit_s` is
-    the processor time in seconds for trying sizes; `cut_short` is true where that ended the pool. `rng` makes
-    draws repeatable, for tests; None: they are unpredictable.
+    that are timed) or, with `small`, the task's small one for the emulator, which must exist. All tensors of
+    a draw together take at most 1.3 times as many bytes as those of the base, plus 4 MiB (with `small`: twice
+    as many), and at most `most_bytes` if that is given. `limit_s` is the processor time in seconds for trying
+    sizes; `cut_short` is true where that ended the pool. `rng` makes draws repeatable, for tests; None: they
+    are unpredictable.
 
     With `small`, there are also "stretched" draws: one size is above its value in the primary workload, and
     all others are 1 to 3. No size is stretched whose value in the primary workload is above `most_stretched`.
