@@ -170,10 +170,11 @@ class JobResult(Record):
 
 
 class Measured(Record):
-    """The final measurement of a job's best candidate against one `baseline`: "eager" and so on, or "initial"
-    for the search's first candidate. Times are in microseconds. `outcome` is the kind of the judge's verdict,
-    such as "Accepted". `absent`: the baseline does not run. `speedup` is None if the baseline is absent, or
-    if the candidate was not correct; `reason` says why."""
+    """The final measurement of a job's best candidate against one `baseline`: "eager" and so on. With
+    "initial" it is the gain over the search's first candidate, which is computed from two measurements
+    against eager PyTorch. Times are in microseconds. `outcome` is the kind of the judge's verdict, such as
+    "Accepted". `absent`: the baseline does not run. `speedup` is None if the baseline is absent, or if the
+    candidate was not correct; `reason` says why."""
 
     job: str
     baseline: str

@@ -56,10 +56,10 @@ class _Mapped:
 
 class ReplayRunner:
     """Implements `Runner` for both kinds of device. `recorder` records the launches of host code, `player`
-    replays them. `binary` is the candidate's shared object. When its host code queries the GPU, it is told
-    the properties `gpu`. For anything else that it asks, `answer` gets the question as text
-    (`LaunchList.question`) and returns a number. `limit_s` is the time limit of one command to the player in
-    seconds."""
+    replays them on the tensors in `arena`. `binary` is the candidate's shared object. When its host code
+    queries the GPU, it is told the properties `gpu`. For anything else that it asks, `answer` gets the
+    question as text (`LaunchList.question`) and returns a number. `limit_s` is the time limit of one command
+    to the player in seconds."""
 
     def __init__(
         self,

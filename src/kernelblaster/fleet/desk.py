@@ -28,7 +28,8 @@ class Pending:
     client searches one task after another. `work` is the hash of what is to be done (`work_of` in
     requests.py). `compiled` is the compiled candidate, None if there is none yet or none is needed. `since`
     is when the request was made (a `time.monotonic`, in seconds). `alone` is set if a device's process was
-    lost while it worked on this request: it is then sent to a device without other requests."""
+    lost while it worked on this request: when it is sent to a device again, no other requests are sent with
+    it."""
 
     request: Request
     client: Hashable

@@ -89,8 +89,9 @@ def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
 def decide(own: float, convolutions: float, products: float) -> OperandRounding:
     """Decides from three RMS errors which operands the baseline rounds to TF32. `own` is the baseline's
     error. `convolutions` is that of a float64 run with the operands of convolutions rounded, `products` that
-    of one with the operands of all products rounded. `own` must nearly reach one of these two for its
-    rounding to count; otherwise the answer is "none"."""
+    of one with the operands of all products rounded. The answer names one of these two if `own` is at least
+    half of it (REACHED). "products" is possible only if `products` is more than 1.5 times `convolutions`
+    (APART). Otherwise the answer is "none"."""
     found: RoundedProducts = "none"
     if convolutions and own >= REACHED * convolutions:
         found = "convolutions"

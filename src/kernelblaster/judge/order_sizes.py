@@ -45,9 +45,10 @@ class LaunchedSize:
 
     @property
     def most_blocks(self) -> int:
-        """How many blocks of the launch at this size the emulator should run, so that it does not take too
-        long; 0 for all of them. It is 0 also if there are several launches (a later one reads what every
-        block of an earlier one wrote), and if blocks communicate."""
+        """How many blocks of the launch at this size the emulator should run: as many as have 1200 warps
+        (MOST_WARPS), at least 2. 0 for all of them: if all together have no more warps than that, if there
+        are several launches (a later one reads what every block of an earlier one wrote), and if blocks
+        communicate."""
         if self.speaking or not self.alone or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
@@ -60,9 +61,9 @@ class LaunchedSize:
 
     @property
     def possible(self) -> bool:
-        """True if the emulator can do the work at this size in acceptable time; False also if nothing is
-        launched. Of a single launch whose blocks do not communicate, it runs only some blocks, so very large
-        ones are possible."""
+        """True if the emulator can do the work at this size without taking too long, that is, if all launches
+        together have at most 1200 warps (MOST_WARPS). For a single launch it may be 4800, and 480,000 if its
+        blocks do not communicate, since only some of them are then run. False if nothing is launched."""
         most = MOST_WARPS if not self.alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
         return bool(self.launches) and self.warps <= most
 

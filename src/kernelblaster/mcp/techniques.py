@@ -33,9 +33,10 @@ def _described(scored: Scored, entry: OptimizationEntry | None) -> Scored:
 def technique_data(
     scored: Scored, entry: OptimizationEntry | None, *, recipe: bool = False
 ) -> dict[str, Any]:
-    """A technique as JSON data: its expected speedup and the likely range. For a recipe, both are shares of
-    the speed that the GPU allows instead. Attempts are counted by GPU architecture, from `entry`, the
-    knowledge base's entry for the technique (None: it has none); failures and notes are added."""
+    """A technique as JSON data: its expected speedup and the likely range. With `recipe`,
+    "expected_share_of_floor_speed" takes the place of the speedup: the share of the speed that the GPU
+    allows. Attempts are counted by GPU architecture, from `entry`, the knowledge base's entry for the
+    technique (None: it has none); failures and notes are added."""
     optimization, prediction = scored.optimization, scored.prediction
     expected = "expected_share_of_floor_speed" if recipe else "expected_speedup"
     data: dict[str, Any] = {

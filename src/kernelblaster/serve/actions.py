@@ -28,9 +28,11 @@ def stop_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dic
 
 
 def steer_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Asks the running search of the run in `folder` for what `data` says: other limits, techniques to try
-    first (pin), not to try (forbid) or to treat as any other again (release), or a note. Raises
-    KernelBlasterError for values that are not allowed, or if nothing is asked for."""
+    """Asks the running search of the run in `folder` for what `data` says: new limits ("budget" in
+    candidates, "seconds", "gpu_seconds"); lists of techniques to try first ("pin"), not to try ("forbid") or
+    to treat as any other again ("release"); a text for the language model ("note"; with "standing": for all
+    further questions). Raises KernelBlasterError for values that are not allowed, or if nothing is asked
+    for."""
     commands = steer_run(
         folder,
         budget=_number(data, "budget", whole=True),  # type: ignore[arg-type]
