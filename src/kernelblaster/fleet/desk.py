@@ -27,9 +27,8 @@ class Pending:
     """A request that waits for its answer. `client` is who asks; `search` is (client, hash of the task): one
     client searches one task after another. `work` is the hash of what is to be done (`work_of` in
     requests.py). `compiled` is the compiled candidate, None if there is none yet or none is needed. `since`
-    is when the request was made (a `time.monotonic`, in seconds). `alone` is set if a device's process was
-    lost while it worked on this request: when it is sent to a device again, no other requests are sent with
-    it."""
+    is when the request was made (a `time.monotonic`, in seconds). `alone` is set after a device's process was
+    lost with this request, or a batch with it failed: it is then sent again without other requests."""
 
     request: Request
     client: Hashable
@@ -69,8 +68,8 @@ class Waiting:
 
     def take_newest(self) -> Pending | None:
         """Takes a request out of the queues, for another device: of the last requests of all clients the
-        newest one. Requests marked `alone` (a device was lost with them) are not taken; None if all last
-        requests are marked."""
+        newest one. Requests marked `alone` (see `Pending`) are not taken; None if all last requests are
+        marked."""
         newest = [line[-1] for line in self._of.values() if not line[-1].alone]
         if not newest:
             return None
@@ -185,9 +184,8 @@ class Desk:
 
     def spare_evaluation(self) -> Pending | None:
         """Takes an evaluation out of this queue, so that another emulated device can make it; times are
-        modelled, so the result is the same there. It is the newest evaluation that is not marked `alone` (a
-        device was lost with it). None if there is none, if this device is a GPU, or if fewer than two
-        requests wait."""
+        modelled, so the result is the same there. It is the newest evaluation that is not marked `alone` (see
+        `Pending`). None if there is none, if this device is a GPU, or if fewer than two requests wait."""
         if not self.could_spare:
             return None
         newest = self.waiting.take_newest()

@@ -252,8 +252,8 @@ class JudgeDesk:
             return {"run": opened.name, "format": format, "text": export_run(opened, format)}  # type: ignore[arg-type]
 
     def release(self) -> dict[str, Any]:
-        """Closes the GPU and all runs on it, if this process has one open, so that a search in another
-        process can have it. Returns {}."""
+        """If this process has a GPU open, closes it and all runs on it, so that a search in another process
+        can have the GPU. Returns {}."""
         if self._judge is None or self._judge.device.modelled:
             return {}
         self.close()
