@@ -62,8 +62,9 @@ class LaunchedSize:
     @property
     def possible(self) -> bool:
         """True if the emulator can do the work at this size without taking too long, that is, if all launches
-        together have at most 1200 warps (MOST_WARPS). For a single launch it may be 4800, and 480,000 if its
-        blocks do not communicate, since only some of them are then run. False if nothing is launched."""
+        together have at most 1200 warps (MOST_WARPS). For a single launch that is not cooperative it may be
+        4800, and 480,000 if its blocks do not communicate, since only some of them are then run. False if
+        nothing is launched."""
         most = MOST_WARPS if not self.alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
         return bool(self.launches) and self.warps <= most
 
