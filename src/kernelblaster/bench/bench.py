@@ -157,8 +157,8 @@ class Bench(WorkFolder):
         return self.record.done
 
     def rows(self) -> list[Row]:
-        """One row for each planned task and seed, in the order of the plan; those without a result yet are
-        `unfinished`."""
+        """One row for each planned task and seed, in the order of the plan. Where there is no result yet, the
+        row's result has the status "unfinished"."""
         return self.record.rows()
 
     @property

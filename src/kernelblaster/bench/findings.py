@@ -64,10 +64,11 @@ class StudyAnswer:
 
 @dataclass(frozen=True)
 class StudyFindings:
-    """Results of one study so far. `tasks` is the number of tasks that were searched in all arms; `left_out`
-    has the other tasks by name, with the reason. `planned` is the number of seeds of the plan. `seeds` is how
-    many of these enter the statistics: those with which at least 80 % as many tasks were searched as with the
-    most complete seed. `budget` is the most candidates that a search may judge."""
+    """Results of one study so far. `arms` has the statistics of each way to search that the study compares,
+    `answers` what they say about each claim of the paper. `tasks` is the number of tasks that were searched
+    in all arms; `left_out` has the other tasks by name, with the reason. `planned` is the number of seeds of
+    the plan. `seeds` is how many of these enter the statistics: those with which at least 80 % as many tasks
+    were searched as with the most complete seed. `budget` is the most candidates that a search may judge."""
 
     study: Study
     tasks: int

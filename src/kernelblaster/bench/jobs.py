@@ -115,10 +115,10 @@ class Job(Record):
 
 
 class Spent(Record):
-    """What a search cost, as it is recorded (`cost` converts it to a `Cost`). `evaluations` is the number of
-    candidates judged, `device_seconds` how long the device was in use, `seconds` the wall-clock time.
-    `tokens` and `usd` (dollars) are for language models; `usd` is None if the price of a model is unknown.
-    `estimated`: tokens were estimated, because no server counted them."""
+    """What a search cost, as it is recorded. `evaluations` is the number of candidates judged,
+    `device_seconds` how long the device was in use, `seconds` the wall-clock time. `tokens` and `usd`
+    (dollars) are for language models; `usd` is None if the price of a model is unknown. `estimated`: tokens
+    were estimated, because no server counted them. The property `cost` has the same as a `Cost`."""
 
     evaluations: int
     device_seconds: float
@@ -170,10 +170,11 @@ class JobResult(Record):
 
 
 class Measured(Record):
-    """The final measurement of a job's best candidate against one `baseline`: "eager" and so on, or "initial"
-    for the search's first candidate. Times are in microseconds. `outcome` is the kind of the judge's verdict,
-    such as "Accepted". `absent`: the baseline does not run. `speedup` is None if the baseline is absent, or
-    if the candidate was not correct; `reason` says why."""
+    """The final measurement of a job's best candidate against one `baseline`: "eager" and so on. With
+    "initial" it is the gain over the search's first candidate, which is computed from two measurements
+    against eager PyTorch. Times are in microseconds. `outcome` is the kind of the judge's verdict, such as
+    "Accepted". `absent`: the baseline does not run. `speedup` is None if the baseline is absent, or if the
+    candidate was not correct; `reason` says why."""
 
     job: str
     baseline: str

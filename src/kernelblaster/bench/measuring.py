@@ -43,8 +43,8 @@ class Measuring:
 
     def measure(self, folder: Path, result: JobResult) -> list[Measured]:
         """Judges the best candidate of a result's run anew. Returns one measurement for each baseline, and
-        one against the run's first candidate (`initial`). `folder` is the bench's. Frees device memory
-        afterwards. Raises DeviceLost if the device fails."""
+        one with the name "initial", which has the gain over the run's first candidate. `folder` is the
+        bench's. Frees device memory afterwards. Raises DeviceLost if the device fails."""
         assert result.run is not None
         with open_run(folder / "runs", result.run) as run:
             history = History(run)

@@ -87,8 +87,8 @@ def of_light(us: float, floor_us: float) -> float:
 
 
 def thresholds(speedups: Sequence[float | None], count: int = 61) -> list[float]:
-    """About `count` values of p for a fast_p curve: from 0.25 to a little above the largest speedup (at least
-    4), in equal ratios, including 1."""
+    """About `count` values of p for a fast_p curve, in equal ratios, including 1. They begin at 0.25 and end
+    above the largest speedup, at 4 or more."""
     top = max([4.0, *(speedup for speedup in speedups if speedup is not None)]) * 1.05
     return sorted({1.0, *(0.25 * (top / 0.25) ** (index / (count - 1)) for index in range(count))})
 
@@ -105,9 +105,9 @@ def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]
 def fast_p_band(
     speedups: Sequence[float | None], at: Sequence[float], seed: int = 0, confidence: float = CONFIDENCE
 ) -> list[Interval]:
-    """Returns `fast_p` with a confidence interval for each p in `at`, found by drawing the tasks anew
-    (bootstrap). `confidence` 0.95 gives 95 % intervals; `seed` makes the drawing repeatable. Empty without
-    tasks."""
+    """For each p in `at`, the share of tasks that are more than p times as fast as the baseline (see
+    `fast_p`), with a confidence interval, which is found by drawing the tasks anew (bootstrap). `confidence`
+    0.95 gives 95 % intervals; `seed` makes the drawing repeatable. Empty without tasks."""
     if not speedups:
         return []
     reached = np.array([[s is not None and s > p for p in at] for s in speedups], dtype=np.float64)

@@ -60,8 +60,9 @@ class WorkerPool:
 def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
     """Returns how many searches run side by side, each in a process, if the user does not say. On the
     emulated device half of the cores, because each search also compiles. On a GPU the same, but 2 to 8:
-    enough that the GPU need not wait for candidates. On a fleet two for each device, at most eight for each
-    core of this machine. With two, one search chooses its next candidate while the other one's is judged."""
+    enough that the GPU need not wait for candidates. On a fleet two for each device, so that one search
+    chooses its next candidate while the other one's is judged; at most eight for each core of this
+    machine."""
     cores = usable_cores()
     if machines is not None:
         return max(1, min(2 * machines.devices(device), 8 * cores))

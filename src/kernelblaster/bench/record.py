@@ -139,8 +139,8 @@ class BenchRecord:
         return set(self.results())
 
     def rows(self) -> list[Row]:
-        """One row for each planned task and seed, in the order of the plan; those without a result yet are
-        `unfinished`."""
+        """One row for each planned task and seed, in the order of the plan. Where there is no result yet, the
+        row's result has the status "unfinished"."""
         results, measured = self.results(), self.measurements()
         return [
             _row(results.get(job.key) or result_of(job, "unfinished"), measured.get(job.key, {}))
@@ -156,9 +156,9 @@ class BenchRecord:
 
     @property
     def pace(self) -> Pace:
-        """Throughput over all searches; pauses between commands do not count. Of a process that was
-        killed, the time up to its last recorded result counts; `busy` covers only processes that ended by
-        themselves."""
+        """Throughput over all searches; pauses between commands do not count. Of a process that was killed,
+        the time up to its last recorded result counts. In the result, `busy` (what the device did) covers
+        only processes that ended by themselves."""
         busy: Counter[str] = Counter()
         seconds = known = mark = 0.0
         for event in self._events:

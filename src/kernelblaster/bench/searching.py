@@ -52,7 +52,12 @@ class News:
     began or was continued, and has had `evaluations` so far. "stepped": a candidate was tried. "says":
     `words` are for a person. "ended": with `result`. Two kinds are about no single job. "lost": a device or a
     process was lost. "busy": for how many seconds a shared device did each kind of work since the last such
-    message. Times are in microseconds, None until something was timed."""
+    message.
+
+    `first_us` and `best_us` are the times of the first and the best candidate so far in microseconds,
+    `baseline_us` that of the baseline, `floor_us` the least time that the GPU allows; None until something
+    was timed. `modelled`: they come from a model of the GPU.
+    """
 
     kind: Literal["began", "stepped", "says", "ended", "lost", "busy"]
     job: str
@@ -71,10 +76,11 @@ Tell = Callable[[News], None]
 
 
 def search(job: Job, judge: Judge, folder: Path, begun: str | None, tell: Tell) -> JobResult:
-    """Searches the task of `job`, in a run in the bench's `folder`, and returns the result. `begun` is the
-    name of an earlier run of the job to continue; None begins a new one. A problem with the task or with a
-    model's answers gives a result that says so. A problem with the device, the disk, a database or a model's
-    server is raised, and the job stays unfinished."""
+    """Searches the task of `job`, in a run in the bench's `folder`, and returns the result. `judge` judges
+    the candidates, `tell` is called with progress. `begun` is the name of an earlier run of the job to
+    continue; None begins a new one. A problem with the task or with a model's answers gives a result that
+    says so. A problem with the device, the disk, a database or a model's server is raised, and the job stays
+    unfinished."""
     start = time.monotonic()
     run: Run | None = None
     tell(News("began", job.key))

@@ -60,8 +60,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Study:
-    """A question that an ablation answers: its `arms` are the ways to search that are compared, `claims` what
-    the paper says about them. `needs_model`: the arms are ways to use a language model."""
+    """A question that an ablation answers. `name` is its short name for commands, `title` its heading in
+    reports. `arms` are the ways to search that are compared, `claims` what the paper says about them.
+    `needs_model`: the arms are ways to use a language model."""
 
     name: str
     title: str

@@ -79,10 +79,10 @@ class Transition:
 
 @dataclass(frozen=True)
 class TechniqueUsage:
-    """What searches tried. Attempts are counted by technique, by performance state (what bounds a kernel,
-    like "memory-bandwidth") and by (state, technique). `visited` has for each task the states that its
-    candidates were in, in the order in which they first occurred. `transitions` say which technique pays
-    directly after which other one."""
+    """What searches tried. Attempts are counted by technique (`techniques`), by performance state (`states`;
+    what bounds a kernel, like "memory-bandwidth") and by (state, technique) (`pairs`). `visited` has for each
+    task the states that its candidates were in, in the order in which they first occurred. `transitions` say
+    which technique pays directly after which other one."""
 
     techniques: dict[str, Uses]
     states: dict[str, Uses]

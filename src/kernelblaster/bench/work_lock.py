@@ -1,6 +1,6 @@
 """The lock of a bench folder. All processes that work on the bench hold it together, the main one and its
-workers. After a command was killed, its workers may live a little longer; the next command waits for the lock
-until they have ended."""
+workers. If a command is killed, its workers may end later than its main process; the next command waits for
+the lock until they have ended."""
 
 import fcntl
 import os

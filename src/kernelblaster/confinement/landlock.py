@@ -21,8 +21,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileAccess(IntFlag):
-    """Rights on files and folders, as flags with the values that Linux gives them. The last four (READ, RUN,
-    USE_DEVICE, FILL) are combinations for uses here."""
+    """Rights on files and folders, as flags with the values that Linux gives them. The last four are
+    combinations: READ (files and folders), RUN (also programs), USE_DEVICE (read and write a device), FILL
+    (create, change and remove files and folders)."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1

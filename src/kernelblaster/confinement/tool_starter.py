@@ -67,8 +67,8 @@ class StartedTool:
 def begin_starting(programs: Sequence[Path]) -> None:
     """Forks the starter, a small process that will start NVIDIA's tools for this process and ends with it.
     Call it after file access was confined, and before the filter of system calls is installed. `programs` are
-    the folders with the players, the only programs on which the starter runs a tool; the code of task files
-    cannot change them."""
+    the folders with the players, the only programs on which the starter runs a tool. The caller must have
+    confined this process so that it cannot write to these folders."""
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent = os.getpid()
     if os.fork() == 0:

@@ -38,10 +38,11 @@ def is_lost(error: BaseException) -> bool:
 
 
 def patiently(attempt: Callable[[bool], T], lost: type[Exception]) -> T:
-    """Calls `attempt` until it succeeds, and returns its result. Its argument is True in the first call and
-    False in later ones. If it raises an exception of the type `lost`, it is called again after a pause of 0.1
-    s, later up to 5 s. After `database_patience_s` seconds (a setting) in all, the exception is raised. An
-    attempt that failed may have done its work all the same, so it must be safe to repeat."""
+    """Calls `attempt` until it succeeds, and returns its result. The argument given to `attempt` is True in
+    the first call and False in later ones. If it raises an exception of the type `lost`, it is called again
+    after a pause of 0.1 s, later up to 5 s. After `database_patience_s` seconds (a setting, 60 by default) in
+    all, the exception is raised. An attempt that failed may have done its work unnoticed, so `attempt` must
+    be safe to repeat."""
     start, pause_s = time.monotonic(), FIRST_PAUSE_S
     first = True
     while True:

@@ -10,8 +10,9 @@ from kernelblaster.ptx.build import machine_library
 
 
 def main() -> None:
-    """Build what is not in the cache. What cannot be built is left out in silence: whoever needs it later
-    says why, and nvcc may come with the packages that are being installed."""
+    """Builds what is not in the cache. What cannot be built now is skipped without a message, since nvcc may
+    come with the packages that are being installed. It is then built when it is first needed; if that fails,
+    too, the error is shown."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C
     try:
         for build in (machine_library, emulating_player, recorder_executable):

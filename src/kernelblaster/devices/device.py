@@ -113,8 +113,8 @@ class TimeReport:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """The time in us that a batch of calls took together: by the wall clock, and between CUDA events before
-    and after the batch."""
+    """The time in us that a batch of calls took together: `wall_us` by the wall clock, `event_us` between
+    CUDA events before and after the batch."""
 
     wall_us: float
     event_us: float
@@ -198,11 +198,12 @@ class Runner(Protocol):
         kept: bool = False,
         limit_s: float | None = None,
     ) -> CallReport:
-        """Runs one call and reports what it did. `scratch_poison` is the byte that scratch memory is filled
-        with before, so that reads of uninitialized or freed memory show in the results; -1: the device
-        chooses one. With `accounting`, the duration of every launch is reported. With `kept`, `__device__`
+        """Runs one call and reports what it did. Before it, scratch memory is filled with the byte
+        `scratch_poison`, so that reads of uninitialized or freed memory show in the results; -1: the device
+        chooses a byte. With `accounting`, the duration of every launch is reported. With `kept`, `__device__`
         variables keep the values that the last call left in them; otherwise they may have been reset. Raises
-        CandidateHung after `limit_s` seconds; None: after the usual limit of a call."""
+        CandidateHung after `limit_s` seconds; None: after the usual limit (`call_limit_s` of the settings, 10
+        s by default, times the device's `patience`)."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
@@ -284,8 +285,8 @@ class Device(Protocol):
 
     def profile(self, jobs: "Sequence[ProfileJob]") -> list[Profile]:
         """One profile for each job (one call of a candidate), by the most detailed method that this machine
-        permits: Nsight Compute, timing of each launch, or the timing model. All jobs must have the same
-        `depth`."""
+        permits: Nsight Compute, timing of each launch, or the timing model. The field `depth` must be equal
+        in all jobs."""
         ...
 
     def findings(self, job: "ProfileJob") -> list[str]:
@@ -305,7 +306,7 @@ class ProfileJob:
     Two fields are for a modelled device, which runs only some blocks of a launch. `shift` (0 to 1) chooses
     others than usual: it moves the blocks by this fraction of the grid, and fewer are run; None: the usual
     ones. `model_limit_s` is the most seconds that modelling the call may take, after which CandidateHung is
-    raised; None: the usual limit of a call.
+    raised; None: the device's usual limit of a call, 60 s unless set otherwise.
     """
 
     binary: Path

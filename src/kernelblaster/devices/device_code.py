@@ -69,7 +69,8 @@ def resources_in(folder: Path) -> dict[str, Resources]:
 
 def parse(text: str, resources: Mapping[str, Resources] | None = None) -> DeviceCode:
     """The kernels and global variables that a PTX text declares. `resources` are ptxas' reports by mangled
-    name. The number of registers in a kernel's report limits its `max_threads`."""
+    name. The registers in a kernel's report limit how many threads its blocks can have (`max_threads` in the
+    result)."""
     known = resources or {}
     kernels = {}
     entries = list(ENTRY.finditer(text))

@@ -163,10 +163,11 @@ class EmulatedDevice:
 
 
 class EmulatedRunner(ReplayRunner):
-    """A candidate loaded in the PTX machine, the emulator. It is given three functions. `model(arguments)`
-    returns the modelled profile of a call, from which times are taken. `resident(launch)` says how many
-    clusters of a launch the GPU runs at once (blocks, if the launch has no clusters). `answer(question)`
-    answers a question that host code asks about the GPU.
+    """A candidate loaded in the PTX machine, the emulator. The arguments up to `answer` are as for
+    `ReplayRunner`: `answer(question)` answers a question that host code asks about the GPU. Two further
+    functions are given. `model(arguments)` returns the modelled profile of a call, from which times are
+    taken. `resident(launch)` says how many clusters of a launch the GPU runs at once (blocks, if the launch
+    has no clusters).
 
     Two attributes describe the last call. `doubtful`: some volatile or relaxed read might have returned an
     older value on real hardware. `exhausted`: the call was ended because it took more work than
@@ -205,9 +206,10 @@ class EmulatedRunner(ReplayRunner):
 
     def ask(self, command: str, limit_s: float | None = None) -> dict[str, Any]:
         """Sends a command to the emulating process and returns its answer. The time limit is `limit_s`
-        seconds; None: six times (PATIENCE) the usual limit of a call. Raises NotEmulated if the emulator
-        lacks an instruction, unless it has found an error in the same call, which is then in the answer.
-        Raises DeviceLost if the emulator itself fails; CandidateDied or CandidateHung."""
+        seconds; None: 60 s, six times (PATIENCE) the limit of a call on a GPU (`call_limit_s` of the
+        settings). Raises NotEmulated if the emulator lacks an instruction. If it had found an error in the
+        same call before, it answers with that instead of raising. Raises DeviceLost if the emulator itself
+        fails; CandidateDied or CandidateHung."""
         answer = super().ask(command, limit_s or PATIENCE * self._limit_s)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         self.doubtful = any(report.get("doubtful", False) for report in reports)

@@ -135,8 +135,9 @@ def model_values(
 @dataclass(frozen=True)
 class KernelTime:
     """The modelled time of one launch in us (`total_us`), and the time in us that each bound by itself would
-    give: DRAM traffic, L2 traffic, each pipe of the SMs by name, and the latency of dependent instructions.
-    The traffic in bytes is that of the whole grid."""
+    give: `dram_us` and `l2_us` for the traffic of DRAM and L2, `pipes_us` for each pipe of the SMs by name,
+    `latency_us` for the latency of dependent instructions. The traffic in bytes is that of the whole grid.
+    `residency` says how many blocks run at once."""
 
     total_us: float
     dram_us: float

@@ -56,10 +56,10 @@ class _Mapped:
 
 class ReplayRunner:
     """Implements `Runner` for both kinds of device. `recorder` records the launches of host code, `player`
-    replays them. `binary` is the candidate's shared object. When its host code queries the GPU, it is told
-    the properties `gpu`. For anything else that it asks, `answer` gets the question as text
-    (`LaunchList.question`) and returns a number. `limit_s` is the time limit of one command to the player in
-    seconds."""
+    replays them on the tensors in `arena`. `binary` is the candidate's shared object. When its host code
+    queries the GPU, it is told the properties `gpu`. For anything else that it asks, `answer` gets the
+    question as text (`LaunchList.question`) and returns a number. `limit_s` is the time limit of one command
+    to the player in seconds."""
 
     def __init__(
         self,
@@ -346,8 +346,9 @@ class ReplayRunner:
         return [self._mapping(pointer) for pointer in pointers] + scratch
 
     def drop_all(self) -> None:
-        """Has the player (the process that replays launches) forget all calls and unmap their memory, so that
-        it can serve another candidate."""
+        """Has the player (the process that replays launches) forget all calls of this candidate and unmap
+        their memory. The tools of `toolbox.py` do this before they load the next candidate into the same
+        player."""
         while self._mapped:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 

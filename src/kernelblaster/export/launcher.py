@@ -85,8 +85,9 @@ class ExportedKernel:
     # Building
 
     def build(self, architecture: str | None = None) -> "ExportedKernel":
-        """Compile for `architecture` (None: the one given before) if nvcc is found, and load the library if
-        there is a GPU. Returns this object; if something fails, `problem` says why."""
+        """Compiles for `architecture` (None: the one given before) if nvcc is found, and loads the library if
+        there is a GPU. Returns this object. If something fails, its attribute `problem` says why, in a
+        sentence."""
         self.architecture = architecture or self.architecture
         nvcc = _nvcc()
         if nvcc is None:
@@ -312,9 +313,10 @@ class ExportedKernel:
     def run(
         self, module: torch.nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[list[torch.Tensor] | None, str | None]:
-        """Call the kernel in place of forward() of `module`: (the outputs, None), or, if the kernel is not
-        for this call, (None, the reason). What was found out about a call is remembered by the types, shapes
-        and devices of its tensors: for the next one like it, only what else may have changed is looked at."""
+        """Calls the kernel in place of forward() of `module`. Returns (the outputs, None) or, if the kernel
+        is not for this call, (None, the reason). The checks of a call are remembered by the types, shapes and
+        devices of its tensors. For the next call with equal ones, only two things are checked again: whether
+        gradients are needed, and the alignment of the tensors' addresses."""
         if named or self.call is not None or len(inputs) != len(self.inputs):
             inputs, reason = self._ordered(inputs, named)
             if reason is not None:
@@ -339,8 +341,8 @@ class ExportedKernel:
         return self._launched(plan, taken), None
 
     def launch(self, module: torch.nn.Module, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
-        """Run the kernel on the current stream; returns the outputs. Call `why_not` before. Raises
-        RuntimeError if the launch fails."""
+        """Runs the kernel on the current stream; returns the outputs. Checks nothing: call it only if
+        `why_not` has returned None for these arguments. Raises RuntimeError if the launch fails."""
         parameters = [get(module) for get in self._parameters_of]
         taken = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in (*inputs, *parameters)]
         return self._launched(self._planned(module, inputs, parameters), taken)
@@ -448,8 +450,8 @@ class _KernelInput:
 
 
 def same_signatures(made: type[torch.nn.Module], model: type[torch.nn.Module]) -> None:
-    """Give `made`, a class that takes any arguments and passes them on, the signatures of `model`, for
-    `inspect.signature` and what is built upon it."""
+    """Gives `made`, a class that takes any arguments and passes them on, the signatures of `model`.
+    `inspect.signature`, and tools that use it, then show these."""
     for name in ("__init__", "forward"):
         with suppress(TypeError, ValueError):  # a wrapped one, of which nothing is known
             vars(made)[name].__signature__ = inspect.signature(getattr(model, name))

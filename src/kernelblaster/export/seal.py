@@ -10,8 +10,9 @@ LINE = re.compile(r"^(//|#) exported as (cu|kernelbench|module), sha256 of the r
 
 
 def seal(text: str, form: str) -> str:
-    """The text of an export with a line after the one with MARK that has its format and the digest of all
-    other lines."""
+    """Returns the `text` of an export with one line added at its top, below the line that says "optimized by
+    KernelBlaster". The new line has the format `form` ("cu", "kernelbench" or "module") and the SHA-256 of
+    `text`."""
     before, mark, after = text.partition(MARK)
     rest_of_line, _, others = after.partition("\n")
     sign = "//" if form == "cu" else "#"

@@ -27,8 +27,8 @@ class Pending:
     """A request that waits for its answer. `client` is who asks; `search` is (client, hash of the task): one
     client searches one task after another. `work` is the hash of what is to be done (`work_of` in
     requests.py). `compiled` is the compiled candidate, None if there is none yet or none is needed. `since`
-    is when the request was made (a `time.monotonic`, in seconds). `alone` is set if a device's process was
-    lost while it worked on this request: it is then sent to a device without other requests."""
+    is when the request was made (a `time.monotonic`, in seconds). `alone` is set after a device's process was
+    lost with this request, or a batch with it failed: it is then sent again without other requests."""
 
     request: Request
     client: Hashable
@@ -44,8 +44,8 @@ class Pending:
 
 
 class Waiting:
-    """Requests whose candidates wait to be compiled, by client, so that taking one does not take longer the
-    more there are."""
+    """Requests whose candidates wait to be compiled, in a queue for each client. Taking one therefore takes
+    equally long however many there are."""
 
     def __init__(self) -> None:
         self._of: dict[Hashable, deque[Pending]] = {}
@@ -59,14 +59,17 @@ class Waiting:
         self._count += 1
 
     def take_next(self, ahead: Mapping[Hashable, int]) -> Pending:
-        """Take the oldest request of the client that has the fewest candidates `ahead`; of several such
-        clients, of the one that has waited longest."""
+        """Takes the next request to compile out of the queues. `ahead` says of each client how many of its
+        candidates are compiled or compiling already (0 if it is not in it). Returns the oldest request of the
+        client with the smallest number; of several such clients, of the one whose oldest request is the
+        oldest."""
         client = min(self._of, key=lambda one: (ahead.get(one, 0), self._of[one][0].since))
         return self._taken(client, self._of[client].popleft())
 
     def take_newest(self) -> Pending | None:
-        """Take the newest of those requests that are not to be answered alone; None if there is none. Of each
-        client, the newest one is looked at."""
+        """Takes a request out of the queues, for another device: of the last requests of all clients the
+        newest one. Requests marked `alone` (see `Pending`) are not taken; None if all last requests are
+        marked."""
         newest = [line[-1] for line in self._of.values() if not line[-1].alone]
         if not newest:
             return None
@@ -162,8 +165,8 @@ class Desk:
             del self.used[search]
 
     def charge(self) -> None:
-        """Adds the seconds since `began` to the device time that searches have used: equal shares for the
-        requests at work."""
+        """Adds the seconds since the device began with what is at work to the device time that searches have
+        used: equal shares for the requests at work."""
         seconds = (time.monotonic() - self.began) / max(1, len(self.at_work))
         for one in self.at_work:
             self.used[one.search] += seconds
@@ -181,8 +184,8 @@ class Desk:
 
     def spare_evaluation(self) -> Pending | None:
         """Takes an evaluation out of this queue, so that another emulated device can make it; times are
-        modelled, so the result is the same there. It is the newest evaluation that need not be sent `alone`.
-        None if there is none, if this device is a GPU, or if fewer than two requests wait."""
+        modelled, so the result is the same there. It is the newest evaluation that is not marked `alone` (see
+        `Pending`). None if there is none, if this device is a GPU, or if fewer than two requests wait."""
         if not self.could_spare:
             return None
         newest = self.waiting.take_newest()

@@ -50,7 +50,8 @@ class Line(Protocol):
 
 class FleetJudge:
     """A `Judge` that sends each request over `line` to the process that owns the device, which `device`
-    describes. For one search at a time; not thread-safe."""
+    describes. `choice` says which judge answers there (its baseline and checks). For one search at a time;
+    not thread-safe."""
 
     def __init__(self, line: Line, choice: JudgeChoice, device: DeviceFacts) -> None:
         self._line = line

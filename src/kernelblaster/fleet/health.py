@@ -41,8 +41,8 @@ def look_at(kind: OwnedKind) -> Health:
 
 
 def judge_reading(found: GpuReading) -> Health:
-    """Returns the health of a GPU from a reading of its sensors. A GPU that is slowed down, hot or used by
-    other processes has problems, because times measured on it would be wrong."""
+    """Returns the health of a GPU from a reading of its sensors. A GPU that is slowed down, has 90 °C or more
+    (HOT_C) or is used by other processes has problems, because times measured on it would be wrong."""
     problems = list(found.slowed)
     if found.temperature_c is not None and found.temperature_c >= HOT_C:
         problems.append(f"{found.temperature_c:.0f} °C")

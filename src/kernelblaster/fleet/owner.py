@@ -72,19 +72,20 @@ class Fleet(Protocol):
 
     def start(self, join: Callable[[Owner], None]) -> None:
         """Starts the processes that own the devices. `join` is called with each owner as soon as it can be
-        asked. This may also happen after this call has returned, and in other threads. Called once, by a
-        thread that lives as long as the fleet."""
+        asked. This may also happen after this call has returned, and in other threads. To be called once, by
+        a thread that lives as long as the fleet."""
         ...
 
     def replace(self, lost: Owner, why: str, *, fruitful: bool) -> None:
         """Starts another owner for the device whose owner `lost` has ended, for the reason `why`. Does
-        nothing if the device is gone, or if its owners were lost too often in a row. `fruitful`: the lost
-        owner had answered at least one request. Called by the thread that called `start`."""
+        nothing if the device is gone, or if four of its owners in a row were lost without having answered
+        anything. `fruitful`: the lost owner had answered at least one request. To be called by the thread
+        that called `start`."""
         ...
 
     def refuse(self, owner: Owner, why: str) -> None:
         """Leaves a device unused from now on, because its owner has said that it is not fit to be used; `why`
-        is the reason. Called by the thread that called `start`."""
+        is the reason. To be called by the thread that called `start`."""
         ...
 
     def note(self, owner: Owner, about: str) -> None:

@@ -50,9 +50,10 @@ class DeviceActor:
 
 
 class ActorOwner:
-    """An `Owner` of a device as a Ray actor on the machine with the id `node`. `takes` are the Ray resources
-    that the actor occupies there, such as a GPU. The constructor does not wait until the actor runs: it may
-    have to wait for others to give the device back."""
+    """An `Owner` of a device of this `kind` as a Ray actor on the machine with the id `node`. `takes` are the
+    Ray resources that the actor occupies there, such as a GPU; `name` and `namespace` are the actor's in Ray.
+    The constructor does not wait until the actor runs: it may have to wait for others to give the device
+    back."""
 
     def __init__(self, kind: OwnedKind, name: str, node: str, takes: dict[str, Any], namespace: str) -> None:
         self.kind = kind

@@ -50,9 +50,9 @@ class DescribeRequest:
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """Asks the owner of a device to prepare a task. The answer is that of `Judge.prepare`: (fitness, floor).
-    The fitness says whether candidates can be judged for the task; the floor is the least bytes and
-    operations that it needs."""
+    """Asks the judge that `choice` describes, on the device of an owner, to prepare a task. The answer is
+    that of `Judge.prepare`: (fitness, floor). The fitness says whether candidates can be judged for the task;
+    the floor is the least bytes and operations that it needs."""
 
     choice: JudgeChoice
     task: Task
@@ -60,8 +60,8 @@ class PrepareRequest:
 
 @dataclass(frozen=True)
 class EvaluateRequest:
-    """Asks for the evaluation of one candidate, which is compiled before a device gets the request: answered
-    by an Evaluation."""
+    """Asks for the evaluation of one candidate for `task`, by the judge that `choice` describes. The
+    candidate is compiled before a device gets the request. The answer is an Evaluation."""
 
     choice: JudgeChoice
     task: Task
@@ -70,8 +70,9 @@ class EvaluateRequest:
 
 @dataclass(frozen=True)
 class ConfirmRequest:
-    """Asks the owner of a device to check a correct candidate for races and memory order in the emulator. The
-    answer is that of `Judge.confirmed`: the evaluation, with another outcome if the check found something."""
+    """Asks the judge that `choice` describes to check a correct candidate for `task` for races and memory
+    order in the emulator; `evaluation` is the verdict on it so far. The answer is that of `Judge.confirmed`:
+    the evaluation, with another outcome if the check found something."""
 
     choice: JudgeChoice
     task: Task
@@ -81,9 +82,9 @@ class ConfirmRequest:
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """Asks the owner of a device to profile candidates of one task; `depth` says which metrics are collected.
-    The answer is that of `Judge.profile`: a list with the profile of each candidate or, for a candidate that
-    fails verification, the outcome."""
+    """Asks the judge that `choice` describes to profile candidates of one task; `depth` says how much is
+    collected ("quick", "usual" or "detailed"). The answer is that of `Judge.profile`: a list with the profile
+    of each candidate or, for a candidate that fails verification, the outcome."""
 
     choice: JudgeChoice
     task: Task
@@ -93,9 +94,9 @@ class ProfileRequest:
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """Asks the owner of a device how long candidates take by the timing model of the GPU, without verifying
-    them. The answer is a list with a time in us for each candidate, None where there is no estimate, as by
-    `Judge.estimate`."""
+    """Asks the judge that `choice` describes how long candidates for `task` take by the timing model of the
+    GPU, without verifying them. The answer is a list with a time in us for each candidate, None where there
+    is no estimate, as by `Judge.estimate`."""
 
     choice: JudgeChoice
     task: Task

@@ -28,8 +28,9 @@ class Baseline(Protocol):
     """What candidates are compared with and timed against: the task's PyTorch module, or the user's own
     kernel. It works on tensors in the arena, the memory that candidates work on too. `title` names it in
     reports ("eager"). `pools` has one entry for each input tensor: the sample of values that the tensor is
-    filled from. `parameters` are the values of the weights and buffers. `scalars` are the numbers among the
-    inputs that it is called with at present."""
+    filled from. `parameters` are the values of the weights and buffers. The property `scalars` has the
+    numbers among the inputs, in the order of the signature: those of the task's file or, inside
+    `with_scalars`, those given there."""
 
     title: str
     pools: list[ValuePool]

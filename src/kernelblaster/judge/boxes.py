@@ -43,8 +43,8 @@ class Box:
         return self.workload.model_copy(update={"sizes": sizes})
 
     def with_at_most(self, count: int) -> "Box":
-        """A smaller box with `count` (at least one) of this box's indices along `split`, evenly spaced.
-        Returns this box itself if it has no more indices than that, or no split."""
+        """A smaller box: of this box's indices along the size `split`, it has `count` (at least one), evenly
+        spaced. Returns this box itself if it has no more indices than that, or if `split` is None."""
         if self.split is None or len(self.chosen[self.split]) <= max(1, count):
             return self
         indices = self.chosen[self.split]
@@ -52,9 +52,9 @@ class Box:
         return Box(self.workload, self.chosen | {self.split: kept}, self.split)
 
     def slabs(self, most: int) -> list["Box"]:
-        """Cuts the box along `split` into boxes with equally many indices: `most` of them, or one for each
-        index if there are fewer indices. Indices that are left over after the division are in none. Returns
-        only the box itself if it has no split."""
+        """Cuts the box along the size `split` into boxes with equally many indices: `most` of them, or one
+        for each index if there are fewer indices than `most`. If the indices cannot be divided equally, the
+        last few are in none of the boxes. Returns only the box itself if `split` is None."""
         if self.split is None:
             return [self]
         indices = self.chosen[self.split]
@@ -71,9 +71,9 @@ def whole_box(workload: Workload) -> Box:
 
 def drawn_box(signature: Signature, workload: Workload, independent: tuple[str, ...], rng: Random) -> Box:
     """A box at random places. Along each of the `independent` sizes these are the first index, the last one,
-    and four that `rng` draws. Around each place, the box has a run of neighbouring indices: 4 to 96 of them
-    along the largest independent size (fewer if its rows are very large), 64 along the others. If
-    `independent` is empty, the box is the whole workload."""
+    and four that `rng` draws. Around each place, the box has a run of neighbouring indices: 64 of them, but
+    along the largest independent size 4 to 96. There are fewer than 4 if the box would otherwise read more
+    than 8 million (MOST_READ) input elements. If `independent` is empty, the box is the whole workload."""
     if not independent:
         return whole_box(workload)
     split = _split(workload, independent)

@@ -25,15 +25,16 @@ class Case:
     called `runs` times on the same values. `distribution` is the kind of values of all inputs; if `inputs` is
     set, it has one kind for each input tensor instead.
 
-    `moved`: parameters get random values near the module's own. `focus` is the name of the one input or
-    parameter that is changed, while all others keep the task file's own values. `scalars` replace the scalar
+    `moved`: parameters get random values near the module's own. `focus` is the name of an input or parameter:
+    it alone is changed, and all others keep the task file's own values. `scalars` replace the scalar
     arguments of the task's file. `shuffled` names integer parameters whose elements are permuted. `twins`:
     inputs of equal shape hold equal values.
 
-    Two fields expose candidates that keep results from call to call. `stays`: tensors get the same addresses
-    as in all other cases with `stays`, so results kept by address are wrong. `patched`: after a first call, a
-    small part of every tensor that is read is changed in place, and the second call is judged, so it is wrong
-    to look at a few elements only to see whether anything changed.
+    Two fields expose candidates that keep results from one call to the next. `stays`: all cases with `stays`
+    put their tensors at the same addresses, with other values in them; a candidate that recognizes a tensor
+    by its address returns old results. `patched`: after a first call, a small part of every tensor that is
+    read is changed in place, and the second call is judged; a candidate that compares only a few elements
+    overlooks the change.
     """
 
     workload: Workload

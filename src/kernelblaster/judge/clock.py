@@ -56,23 +56,25 @@ class Clock(Protocol):
     largest_bytes: int | None
 
     def time(self, verified: VerifiedCandidate) -> Timed:
-        """Time a candidate against its baseline (PyTorch, or the user's kernel) at the primary workload, the
-        sizes that are timed."""
+        """Times a candidate against its baseline (PyTorch, or the user's kernel) at the primary workload, the
+        sizes that are timed. `verified` has the candidate, which has just passed verification and is still
+        loaded."""
         ...
 
     def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
-        """On a GPU, returns a function that measures the task's baseline. Its argument is a layout of the
-        primary workload (the timed sizes) whose tensors are filled with values. It returns the baseline's
-        time on these values in us: measured at the first call for a task, the same number at later calls.
-        None where times are modelled."""
+        """For the task in `prepared`, on a GPU, returns a function that measures the task's baseline. Its
+        argument is a layout of the primary workload (the timed sizes) whose tensors are filled with values.
+        It returns the baseline's time on these values in us: measured at the first call for a task, the same
+        number at later calls. Where times are modelled, there is no such function: returns None."""
         ...
 
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
-        """Profiles of candidates that passed verification, at the primary workload (the sizes that are
-        timed): for each task a list with one profile per binary. `depth` ("quick", "usual" or "detailed")
-        says how much is collected."""
+        """Profiles of candidates at the primary workload (the sizes that are timed). `wanted` has pairs: a
+        prepared task, and its compiled candidates, which must have passed verification. Returns for each pair
+        a list with one profile per candidate. `depth` ("quick", "usual" or "detailed") says how much is
+        collected."""
         ...
 
     def forget(self) -> None:
@@ -145,9 +147,10 @@ class ModelledClock:
 
     def time(self, verified: VerifiedCandidate) -> Timed:
         """Models a candidate's time at the primary workload and compares it with the baseline's. If the
-        candidate seems faster, its time is modelled once more from other blocks, drawn in secret (16 times if
-        its kernels read clocks). If that gives more than 1.2 times the first time, the longest time counts.
-        Where the candidate fails or cannot be emulated, the result has an outcome instead of a timing."""
+        candidate seems faster, its time is modelled once more from other blocks, drawn in secret; 32 times if
+        its kernels read clocks. If one of these times is more than 1.2 times the first one, the longest
+        counts instead of the first. Where the candidate fails or cannot be emulated, the result has an
+        outcome instead of a timing."""
         timer, floor = self._timer(verified.prepared), verified.prepared.floor
         try:
             profile = timer.profiles([verified.binary])[0]
@@ -167,8 +170,8 @@ class ModelledClock:
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
-        """For each task a list with one modelled profile per binary, at the primary workload; `depth` has no
-        effect."""
+        """For each pair in `wanted` (a prepared task, its compiled candidates) a list with one modelled
+        profile per candidate, at the primary workload; `depth` has no effect."""
         return [self._timer(prepared).profiles(binaries) for prepared, binaries in wanted]
 
     def forget(self) -> None:

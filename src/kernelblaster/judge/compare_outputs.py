@@ -38,8 +38,8 @@ class OutputComparer:
     """Compares outputs of one task with the float64 reference, which `truth` computes. `rounding` says
     whether the baseline (PyTorch) rounds operands of products, as to TF32. With `conditioned`, error bounds
     allow for the effect of rounding every input once; to find that effect, the reference is run a second
-    time. `judge` adds an entry to `results` for each output of a case. `notes` are sentences on what could
-    not be compared and why."""
+    time. Two lists are attributes: the method `judge` adds an entry to `results` for each output of a case;
+    `notes` are sentences on what could not be compared and why."""
 
     def __init__(
         self, task: Task, truth: Truth, rounding: OperandRounding, *, conditioned: bool = True
@@ -177,7 +177,8 @@ class OutputComparer:
     def judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
         """Decides on one output in one case. `samples` has this output's errors, one sample for each draw of
         input values. Samples marked as excused are left out; if none is left, nothing happens. The errors of
-        the others are pooled and added to `results`. Raises Stop (Incorrect) if they exceed the bound."""
+        the others are pooled and appended to this object's list `results`. Raises Stop (Incorrect) if they
+        exceed the bound."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return

@@ -19,7 +19,8 @@ def estimates(
     estimator: "Estimator", task: Task, candidates: Sequence[Candidate], architecture: str
 ) -> list[float | None]:
     """Modelled time in us of each candidate at the task's primary workload (the sizes that are timed); None
-    where it does not compile, fails, or cannot be modelled. Candidates are compiled in parallel."""
+    where it does not compile, fails, or cannot be modelled. Candidates are compiled for `architecture` (like
+    sm_90a), in parallel; `estimator` then models them one after another."""
     with compilers() as pool:
         compiled = pool.map(lambda candidate: compile_candidate(task, candidate, architecture), candidates)
         binaries = list(compiled)

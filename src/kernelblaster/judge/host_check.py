@@ -17,9 +17,9 @@ EARLIER = (0, 1, 3)  # calls before the one that is followed: host code may set 
 def check_host_code(runner: Runner, arguments: tuple[Argument, ...]) -> Outcome | str:
     """Executes the host code of a loaded candidate, in calls with these arguments, instruction by
     instruction. Two processes do so, which differ in addresses only. Host code may pass addresses on, compare
-    them with each other and align them; any other use of them is refused. Returns the outcome of a candidate
-    that fails: Rejected for such a use, or what `failure` says if it dies or hangs. Otherwise returns a note
-    in words: that the host code was checked, or why it could not be."""
+    them with each other and align them; any other use of them is refused. Returns an outcome if the candidate
+    fails: Rejected for a refused use of addresses, RuntimeFailed if its process dies, TimedOut if it hangs.
+    Otherwise returns a note in words: that the host code was checked, or why it could not be."""
     for earlier in EARLIER:
         try:
             call = runner.stepped(arguments, earlier)

@@ -44,9 +44,10 @@ from kernelblaster.records.profile import Depth
 
 
 class DeviceJudge:
-    """Verifies, times and profiles candidates (CUDA sources for a task) on one device. References and error
-    bounds of each task are prepared once and kept. The caller opens the device and closes it. Not for use
-    from several threads at once, except for `compile`."""
+    """Verifies, times and profiles candidates (CUDA sources for a task) on one device. `options` say what an
+    evaluation includes; None: the defaults of EvaluationOptions. References and error bounds of each task are
+    prepared once and kept. The caller opens the device and closes it. Not for use from several threads at
+    once, except for `compile`."""
 
     def __init__(self, device: Device, options: EvaluationOptions | None = None) -> None:
         """Use an open device. Raises KernelBlasterError if the options ask for anything but eager PyTorch as
@@ -129,10 +130,10 @@ class DeviceJudge:
     def profile_many(
         self, wanted: Sequence[tuple[Task, Sequence[Candidate]]], *, depth: Depth = "detailed"
     ) -> list[list[Profile | Outcome]]:
-        """For each task a list with the profile of each of its candidates at the primary workload (the timed
-        sizes), or the candidate's outcome if it does not compile or fails verification. Tasks whose tensors
-        take at most 4 GiB together are profiled in one start of the profiler. `depth` ("quick", "usual" or
-        "detailed") says how much is collected."""
+        """`wanted` has pairs: a task, and candidates for it. Returns for each pair a list with the profile of
+        each candidate at the primary workload (the timed sizes), or the candidate's outcome if it does not
+        compile or fails verification. Tasks whose tensors take at most 4 GiB together are profiled in one
+        start of the profiler. `depth` ("quick", "usual" or "detailed") says how much is collected."""
         self.options.progress("compiling")
         compiled = [
             (self._tasks.prepare(task), [(one, self.compile(task, one)) for one in candidates])

@@ -31,8 +31,9 @@ def slot_bytes(signature: Signature, workloads: Iterable[Workload]) -> list[int]
 
 def spare_bytes(signature: Signature, workloads: Iterable[Workload]) -> int:
     """How many bytes the judge needs in the arena (the memory that candidates work on) beside the slots of
-    the tensors. The float64 reference puts all inputs and parameters, widened to float64, into the whole
-    arena; this must be possible at each of the given workloads. 0 if the slots are large enough for that."""
+    the tensors in `signature`. The float64 reference puts all inputs and parameters, widened to float64, into
+    the whole arena; this must be possible at each of `workloads`. 0 if the slots are large enough for
+    that."""
     known = list(workloads)
     wide = max(
         sum(

@@ -56,8 +56,9 @@ class ModelledTimer:
 
     def profiles(self, binaries: Sequence[Binary], limit_s: float | None = None) -> list[Profile]:
         """One modelled profile for each compiled candidate, at the primary workload (the sizes that are
-        timed), with ptxas' report on each kernel (registers, shared memory, spills). Each may take `limit_s`
-        seconds; None for the usual limit of a call. Raises CandidateDied, CandidateHung or NotEmulated."""
+        timed), with ptxas' report on each kernel (registers, shared memory, spills). Modelling one candidate
+        may take `limit_s` seconds; None: the emulator's usual limit of a call, 60 s unless set otherwise.
+        Raises CandidateDied, CandidateHung or NotEmulated."""
         resources = [b.compilation.resources for b in binaries]
         jobs = [replace(job, model_limit_s=limit_s) for job in self._jobs([b.path for b in binaries])]
         profiles = self._device.profile(jobs)

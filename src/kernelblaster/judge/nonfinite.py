@@ -2,17 +2,18 @@
 input elements that a verification case sets to NaN or infinity.
 
 For floating-point outputs of most computations, NaN is planted. Where the float64 reference is NaN or
-infinite, and the output element depends on a planted one, the candidate must give NaN or infinity too; either
-will do, because splitting an operand into two parts turns one into the other. Where the reference is finite,
-the candidate must be right. But NaN is accepted there, too, if the element depends on a planted one.
+infinite, and the output element depends on a planted one, the candidate may give either NaN or infinity.
+(Kernels that split an operand into a high and a low part turn infinity into NaN.) Where the reference is
+finite, the candidate must be right; but NaN is accepted there, too, if the element depends on a planted one.
 
 Into elementwise computations, infinity is planted as well. It must come out as in the reference. Where the
 reference turns it into NaN, anything is allowed.
 
-Three things are not checked. Elements whose reference is not finite only because NaN or infinity is
-multiplied by zero, as with a diagonal matrix that is written out in full. Elements on which PyTorch's
-implementations of attention disagree. Integers that depend on a NaN, if PyTorch in the task's own precision
-gives others than in float64, or if they are indices or converted numbers and not counts or comparisons.
+Three kinds of elements are not checked. First, those whose reference is not finite only because NaN or
+infinity is multiplied by zero, as with a diagonal matrix that is written out in full. Second, those on which
+PyTorch's implementations of attention disagree. Third, integers that depend on a NaN, in two cases: PyTorch
+in the task's own precision gives others than in float64, or they are indices or converted numbers and not
+counts or comparisons.
 """
 
 from dataclasses import dataclass

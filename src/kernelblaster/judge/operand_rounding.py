@@ -34,8 +34,9 @@ MOST = 4.0  # times: operands that are cut off instead of rounded cost twice as 
 class OperandRounding:
     """How the baseline (PyTorch or the user's kernel) treats float32 operands of products at the timed sizes.
     `products` says which operands it rounds to TF32: "none", those of "convolutions", or those of all
-    "products", matrix products too. `ratio` is its error divided by the error of rounding to the nearest TF32
-    number. It is 1 where that is what it does, and about 2 where low bits are cut off instead."""
+    "products", matrix products too. `ratio` is the baseline's error divided by the error that rounding to the
+    nearest TF32 number causes: 1 if the baseline rounds to the nearest number, about 2 if it cuts off the low
+    bits."""
 
     products: RoundedProducts = "none"
     ratio: float = 1.0
@@ -71,10 +72,10 @@ def expected_rounding(task: Task) -> RoundedProducts:
 
 
 def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
-    """Measures which products the baseline rounds to TF32 at the timed sizes. Its error on values like the
-    task file's own is compared with the errors of float64 runs in which operands are rounded. "none" for a
-    user's kernel, and where there is no float64 reference. If memory does not suffice for these runs, returns
-    what PyTorch's rules say (`expected_rounding`)."""
+    """Measures which products the baseline rounds to TF32 at the timed sizes. The baseline's error on values
+    like the task file's own is compared with the errors of float64 runs in which operands are rounded. "none"
+    for a user's kernel, and where there is no float64 reference. If memory does not suffice for these runs,
+    returns what PyTorch's rules say (`expected_rounding`)."""
     if not isinstance(baseline, ModuleBaseline) or not _modelled(task).products:
         return OperandRounding()
     try:
@@ -88,8 +89,9 @@ def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
 def decide(own: float, convolutions: float, products: float) -> OperandRounding:
     """Decides from three RMS errors which operands the baseline rounds to TF32. `own` is the baseline's
     error. `convolutions` is that of a float64 run with the operands of convolutions rounded, `products` that
-    of one with the operands of all products rounded. `own` must nearly reach one of these two for its
-    rounding to count; otherwise the answer is "none"."""
+    of one with the operands of all products rounded. The answer names one of these two if `own` is at least
+    half of it (REACHED). "products" is possible only if `products` is more than 1.5 times `convolutions`
+    (APART). Otherwise the answer is "none"."""
     found: RoundedProducts = "none"
     if convolutions and own >= REACHED * convolutions:
         found = "convolutions"

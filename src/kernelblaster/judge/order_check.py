@@ -50,10 +50,10 @@ UNKNOWN = re.compile(r"not emulated: (\S+).*in inline assembly|PTX line \d+: .* 
 class OrderCheck:
     """Finds races, wrong memory order and out-of-bounds accesses of compiled candidates by running them in
     the emulator (PTX machine); no GPU is used. Whether results are right is for verification to say. `spec`
-    is the GPU to emulate. `facts()` is called when the first candidate is checked, and gives the device
-    attributes that host code sees; None: those that follow from `spec`. Whatever hardware leaves open
-    (scheduling, rounding of approximate functions) is drawn at random, so that a candidate cannot recognize
-    the emulator by it."""
+    is the GPU to emulate. `facts()` is called when the first candidate is checked, and returns the device
+    attributes that host code sees; if it returns None, those that follow from `spec` are used. Whatever
+    hardware leaves open (scheduling, rounding of approximate functions) is drawn at random, so that a
+    candidate cannot recognize the emulator by it."""
 
     def __init__(self, spec: GpuSpec, facts: Callable[[], GpuFacts | None] = lambda: None) -> None:
         self._spec = spec

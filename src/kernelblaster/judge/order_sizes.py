@@ -45,9 +45,10 @@ class LaunchedSize:
 
     @property
     def most_blocks(self) -> int:
-        """How many blocks of the launch at this size the emulator should run, so that it does not take too
-        long; 0 for all of them. It is 0 also if there are several launches (a later one reads what every
-        block of an earlier one wrote), and if blocks communicate."""
+        """How many blocks of the launch at this size the emulator should run: as many as have 1200 warps
+        (MOST_WARPS), at least 2. 0 for all of them: if all together have no more warps than that, if there
+        are several launches (a later one reads what every block of an earlier one wrote), and if blocks
+        communicate."""
         if self.speaking or not self.alone or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
@@ -60,9 +61,10 @@ class LaunchedSize:
 
     @property
     def possible(self) -> bool:
-        """True if the emulator can do the work at this size in acceptable time; False also if nothing is
-        launched. Of a single launch whose blocks do not communicate, it runs only some blocks, so very large
-        ones are possible."""
+        """True if the emulator can do the work at this size without taking too long, that is, if all launches
+        together have at most 1200 warps (MOST_WARPS). For a single launch that is not cooperative it may be
+        4800, and 480,000 if its blocks do not communicate, since only some of them are then run. False if
+        nothing is launched."""
         most = MOST_WARPS if not self.alone else MOST_SPEAKING_WARPS if self.speaking else MANY_WARPS
         return bool(self.launches) and self.warps <= most
 
@@ -88,8 +90,7 @@ def tried(
 ) -> list[Workload]:
     """The workloads at which the candidate's host code is recorded, to see which kernels it launches there:
     at most twelve (TRIED), all different. `small` comes first. In each of `stretched`, one size is very long;
-    for each size that is the long one somewhere, one such workload is drawn at random. `others` fill the
-    places that are left."""
+    of several with the same long size, one is drawn at random. `others` fill the places that are left."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
@@ -107,8 +108,9 @@ def choose(
     their arguments. Together they should launch the same kernels as the `primary` call (at the timed sizes);
     to see that, the launches of all calls are recorded. `runner` has the candidate loaded. Returns (sizes,
     missing). `sizes` are at most five (CHOSEN), the first of `calls` always among them. `missing` names the
-    kernels of the primary call that no chosen size launches in the same way, with several clusters of blocks
-    if the primary call does so. `speaking` is copied into each of the sizes."""
+    kernels of the primary call that no chosen size launches. A kernel that the primary call launches with
+    several clusters of blocks is missing, too, if every chosen size launches it with a single one. `speaking`
+    is copied into each of the sizes."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {
@@ -126,8 +128,9 @@ def choose(
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
-    """Arguments of a call at the primary workload (the sizes that are timed), with these scalar arguments.
-    There is no memory behind its tensors: the launches of the call can be recorded, but not run."""
+    """Arguments of a call of the task's launch function at the primary workload (the sizes that are timed),
+    with `scalars` as its scalar arguments. There is no memory behind its tensors: the launches of the call
+    can be recorded, but not run."""
     starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)

@@ -1,9 +1,10 @@
 """How far an output is from the truth (the reference computed in float64), by several measures, and how far
 it may be.
 
-A result is precise enough if it would be exact for slightly different inputs: they may differ from the given
-ones by a few roundings, as many as a sequential float32 sum may cost. Where PyTorch itself is less precise
-than that, a candidate's error may be five times PyTorch's (OWN).
+A candidate's error may be as large as the larger of two. One is the effect of rounding the inputs or the
+output n/16 times, where n is the number of terms of the longest sum; at least 16 and at most 384 times, and
+always 10 times for 16-bit outputs (`roundings`). The other is five times PyTorch's own error (OWN). `bound`
+has the exceptions.
 """
 
 import math
@@ -118,10 +119,11 @@ def compare(
 
 
 def roundings(terms: int, dtype: torch.dtype) -> float:
-    """How large a candidate's error may be, counted in roundings of the inputs or the output. One for every
-    16 of `terms` (those of the longest sum), at least 16 and at most 384. Always 10 if `dtype`, the type of
-    the output, has 16 bits. For comparison, a sequential float32 sum of n random values costs about half the
-    square root of n, and up to n / 28 where partial sums are much larger than the result."""
+    """How large a candidate's error may be, counted in roundings of the inputs or the output. It is `terms` /
+    16, at least 16 and at most 384, where `terms` is the number of terms of the longest sum; always 10 if
+    `dtype`, the type of the output, has 16 bits. For comparison, a sequential float32 sum of n random values
+    costs about half the square root of n roundings, and up to n / 28 where partial sums are much larger than
+    the result."""
     if ROUNDING[dtype] > ROUNDING[torch.float32]:
         return NARROW
     return float(min(max(FEWEST, terms / PER_ROUNDING), MOST))
@@ -136,16 +138,17 @@ def bound(
     coarse: Errors | None = None,
 ) -> Errors:
     """The largest errors that a candidate may have in an output of `count` elements of type `dtype`, by error
-    measure. In short, it may be five times (OWN) as far off as PyTorch, whose errors are `baseline`; or as
-    far as `roundings(terms, dtype)` roundings of output and inputs explain, if that is more. `terms` is the
-    length of the longest sum. `condition` is the effect of one rounding of the inputs, None if unknown.
+    measure. It is the larger of two: five times (OWN) PyTorch's errors, `baseline`; and the effect of
+    `roundings(terms, dtype)` roundings of output and inputs. `terms` is the length of the longest sum.
+    `condition` is the effect of one rounding of the inputs, None if unknown.
 
     `coarse` is given if PyTorch rounds operands at the timed sizes, as to TF32: the error that this causes.
     Then the larger of `coarse` and `baseline` counts as PyTorch's error, and for outputs of 512 elements or
     more the factor is two (ROUNDED_OWN) instead of five.
 
     If `baseline` is None, there is no float64 reference; two outputs may then differ as much as by two orders
-    of summation. For integers and for the measure `lost`, the factors are others and `terms` has no effect.
+    of summation. For integers, the bound is five times the larger of `baseline` and `condition`. For the
+    measure `lost` it is 16 times that, and at least 1e-5 or two elements. `terms` has no effect on these two.
     """
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}

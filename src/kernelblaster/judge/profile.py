@@ -52,9 +52,10 @@ def filled_layout(
 def profile_candidates(
     device: Device, wanted: Sequence[Profiled], *, depth: Depth = "detailed"
 ) -> Iterator[list[Profile]]:
-    """Yields for each request a list with one profile per binary, at the primary workload (the sizes that are
-    timed). Requests whose tensors take at most 4 GiB together (TOGETHER_BYTES) share one start of the
-    profiler. `depth` ("quick", "usual" or "detailed") says how much is collected."""
+    """Yields for each request in `wanted` a list with one profile per binary, at the primary workload (the
+    sizes that are timed). Candidates are run on `device`. Requests whose tensors take at most 4 GiB together
+    (TOGETHER_BYTES) share one start of the profiler. `depth` ("quick", "usual" or "detailed") says how much
+    is collected."""
     for group in _together(wanted):
         device.arena([size for one in group for size in one.slots])
         jobs: list[ProfileJob] = []

@@ -54,8 +54,8 @@ class OutputSample:
 
 
 def worst(found: Sequence[Comparison]) -> Comparison:
-    """The comparison with the largest RMS error. One whose `errors` are None (NaN or infinity where the
-    reference is finite, or the reverse) counts as larger than any other."""
+    """The one of the comparisons `found` with the largest RMS error. One whose `errors` are None (NaN or
+    infinity where the reference is finite, or the reverse) counts as larger than any other."""
     return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
 
 

@@ -58,6 +58,6 @@ def slow_call(baseline_us: float, work: tuple[LaunchedWork, ...]) -> SlowCall | 
 
 def limit_s(baseline_us: float) -> float:
     """The time limit, in seconds, of the call by which `slow_call` recognizes hopelessly slow candidates:
-    10,000 times `baseline_us`, the baseline's time in us. At least 5 s, but never more than the usual limit
-    of a call."""
+    10,000 times `baseline_us`, the baseline's time in us. At least 5 s, but never more than the limit of any
+    call (`call_limit_s` of the settings, 10 s by default)."""
     return min(settings().call_limit_s, max(LEAST_LIMIT_S, LIMIT_TIMES * baseline_us / 1e6))

@@ -65,7 +65,8 @@ class SourceText:
 
 class UnreadableSource(Exception):
     """The source contains text that compilers might read in two ways, and is rejected. `what` describes that
-    text in words, `line` is its 1-based line."""
+    text in words; it lies at the character `offset` of the source's `text`. The attribute `line` is its line,
+    from 1."""
 
     def __init__(self, text: str, offset: int, what: str) -> None:
         self.what = what
@@ -227,7 +228,8 @@ def _blank_quoted(match: re.Match[str]) -> str:
 class HostCode:
     """The parts of a source that are certainly host code. `offset in host_code` is True if the character at
     this offset lies in a function that is neither `__device__` nor `__global__` (the innermost function
-    counts), and the syntax tree has no error there."""
+    counts), and the syntax tree has no error there. `plain`, `directives` and `syntax` are those of the
+    source's `SourceText`."""
 
     def __init__(self, plain: str, directives: list[re.Match[str]], syntax: Syntax) -> None:
         device = _device_words(directives)

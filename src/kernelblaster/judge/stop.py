@@ -31,10 +31,10 @@ class Stop(Exception):
 
 
 class Leash:
-    """The limit on the time of all calls of one candidate together, in all stages of the judge: six times
-    (WHOLE) the limit of one call, times the device's `patience` (1 on a GPU, more on the emulator). The
-    device enforces the limit of each call; this limit stops candidates whose every call takes nearly that
-    long."""
+    """The limit on the time of all calls of one candidate together, in all stages of the judge. It is six
+    times (WHOLE) the limit of one call (`call_limit_s` of the settings, 10 s by default), times the device's
+    `patience`: 1 on a GPU, 6 on the emulator. The device enforces the limit of each call; this limit stops
+    candidates whose every call takes nearly that long."""
 
     def __init__(self, device: Device) -> None:
         self._limit_s = WHOLE * settings().call_limit_s * device.patience
@@ -56,7 +56,7 @@ class Leash:
 
 def failure(error: CandidateDied | CandidateHung, stage: str, where: str) -> Failure:
     """The outcome of a candidate, one of whose calls ended with `error`. RuntimeFailed if its process died;
-    TimedOut if it hung; Rejected if a second recording of the same call gave other launches. `stage` is
+    TimedOut if it hung; Rejected if two recordings of the same call asked for different launches. `stage` is
     "time" or "verify"; `where` describes the call in words, as evidence."""
     if isinstance(error, CandidateHung):
         return TimedOut(stage="time" if stage == "time" else "verify", limit_s=error.limit_s)

@@ -22,8 +22,8 @@ FEW = 8  # a sum has few terms if at most one in so many counts
 
 class LongestSum(Operators):  # type: ignore[no-untyped-call]
     """A context that watches the PyTorch operators that run inside it. Afterwards `length` is the number of
-    terms of the longest sum, 1 if there was none. `terms` is the same number; but with `weighed`, terms that
-    contribute no rounding error (such as zeros) are not counted in it."""
+    terms of the longest sum, 1 if there was none. `terms` is equal to `length`, unless `weighed`: then it is
+    the largest number of terms of any sum that contribute rounding error (zeros, for example, do not)."""
 
     def __init__(self, *, weighed: bool = False) -> None:
         super().__init__()
@@ -36,9 +36,9 @@ class LongestSum(Operators):  # type: ignore[no-untyped-call]
         return self.terms * FEW <= self.length
 
     def see(self, func, args, kwargs, result) -> None:  # type: ignore[no-untyped-def]
-        """Called after each PyTorch operator (`func`) with its arguments and result. If the operator takes
-        sums that are longer than all before, `length` is set to the number of their terms; `terms`
-        likewise."""
+        """Called after each PyTorch operator (`func`) with its arguments and result. Updates the attributes
+        `length` and `terms` if the operator takes sums with more terms (for `terms`: terms that count) than
+        all operators before. Operators without sums change nothing."""
         super().see(func, args, kwargs, result)
         name = func.overloadpacket.__name__
         count = TERMS.get(name)

@@ -376,8 +376,9 @@ def floor_rate(spec: GpuSpec, task: Task, floor: Floor) -> tuple[float, str]:
 
 
 def floor_us(spec: GpuSpec, task: Task, floor: Floor) -> float:
-    """The roofline floor in us, the least time that the task's bytes and operations (`floor`) need at the
-    GPU's bandwidth and at `floor_rate`."""
+    """The roofline floor in us: the least time in which the GPU `spec` can move the task's bytes at its
+    bandwidth and do its operations at the rate that `floor_rate` gives. `floor` has these bytes and
+    operations."""
     return spec.floor_us(floor.bytes, floor.operations, floor_rate(spec, task, floor)[0])
 
 

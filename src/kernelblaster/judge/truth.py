@@ -43,8 +43,8 @@ class Truth:
         self, case: Case, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]
     ) -> None:
         """Writes a case's values, determined by `seed`, to these tensors and remembers that they are there.
-        Nothing else may write to the tensors until `write` is called again, since the float64 reference may
-        read its inputs from them."""
+        The float64 reference may read its inputs from them later, so the caller must not write to them before
+        the next call of `write`."""
         self.fill(case, seed, inputs, parameters)
         self._present = seed, [*inputs, *parameters]
 
@@ -78,9 +78,9 @@ class Truth:
         parameters: list[torch.Tensor],
         instead: Distribution | None = None,
     ) -> None:
-        """Writes a case's values, determined by `seed`, to these input and parameter tensors. `instead`
-        replaces the case's kind of values; inputs that keep the task file's own values in this case keep
-        them. None: the case's kind."""
+        """Writes a case's values, determined by `seed`, to these input and parameter tensors. `instead` is a
+        kind of values to use in place of the case's (None: the case's own). Inputs that keep the task file's
+        own values in this case keep them also with `instead`."""
         signature = self._task.signature
         baseline = self._baseline.at(case.workload)
         for position in range(len(signature.input_tensors)):
@@ -116,8 +116,8 @@ class Truth:
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
         """The float64 reference outputs of a case after every input value was changed by up to one rounding
-        of its type. How far they are from `outputs` shows how much roundings of the inputs change the result.
-        None if there is no float64 reference."""
+        of its type. Compared with the result of `outputs`, which are those without this change, they show how
+        much roundings of the inputs change the result. None if there is no float64 reference."""
         return self._wide(case, seed, shake=True)
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:

@@ -52,9 +52,9 @@ class Judged:
 
 
 class CandidateUnderTest:
-    """A compiled candidate that is to be verified, or verified and timed, with the random choices of `draw`
-    (its seeds, and its cases if it has any). Each method loads the candidate anew in processes of its own.
-    `progress` is called with the name of each stage."""
+    """A compiled candidate (`binary`) for the task in `prepared`, to be verified, or verified and timed by
+    `clock`. All random choices are those of `draw` (its seeds, and its cases if it has any). Each method
+    loads the candidate anew in processes of its own. `progress` is called with the name of each stage."""
 
     def __init__(
         self,

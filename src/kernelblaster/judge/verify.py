@@ -2,8 +2,8 @@
 (judge/cases.py) and at sizes drawn in secret.
 
 Before each call, outputs are filled with a byte pattern (poison): what still has it afterwards was not
-written. Guard zones around outputs are filled, too: a change shows a write beside the output. Inputs must be
-unchanged after the call. Whether repeated runs give the same bits is noted.
+written. Guard zones (unused memory around outputs) are filled, too: a changed byte in them was written out of
+bounds. Inputs must be unchanged after the call. Whether repeated runs give the same bits is noted.
 """
 
 import random

@@ -44,8 +44,8 @@ class NamedThings:
 
     def claim(self, message: Data) -> Data:
         """Remembers that the user named the model server, knowledge base or file in the message, under
-        "server", "knowledge" or "file", so that it may be used later. Has no effect after `seal`. Returns
-        {}."""
+        "server", "knowledge" or "file", so that it may be used later. Has no effect once `seal` was called,
+        which happens before the code of task files runs. Returns {}."""
         with self._lock:
             if not self._sealed:
                 kinds = ("server", "knowledge", "file")
@@ -54,7 +54,8 @@ class NamedThings:
 
     def environment(self) -> Data:
         """The environment variables that the command hid from the code of task files, other than API keys, as
-        {"variables": values by name}. After `seal`, there are none in it."""
+        {"variables": values by name}. Once `seal` was called, which happens before the code of task files
+        runs, the answer is {"variables": {}}."""
         with self._lock:
             return {"variables": {} if self._sealed else self._variables}
 

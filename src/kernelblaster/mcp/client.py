@@ -1,6 +1,12 @@
-"""Call a running MCP server over HTTP: its tools with their arguments, one call, one prompt.
+"""Calls a running MCP server over HTTP.
 
-found = calling("http://127.0.0.1:8421/mcp", token, describe)
+    url = "http://127.0.0.1:8421/mcp"
+    about = calling(url, token, describe)  # what the server offers, as JSON data
+    text = calling(url, token, lambda client: prompt(client, "optimize_task", {"task": "core/level1/gelu"}))
+
+`calling` connects to the server at this address, calls the given function with the open client, and returns
+its result. `token` is the secret that the server asks for. `describe`, `call` and `prompt` are functions to
+give it: they list what the server offers, call a tool, and return the text of a prompt.
 """
 
 import asyncio
@@ -22,8 +28,9 @@ Say = Callable[[str], None]
 
 
 def calling(address: str, token: str, talking: Callable[[Client], Awaitable[T]]) -> T:
-    """Connects to the server at `address`, which `token` opens, and returns what `talking` returns for the
-    open client. Raises KernelBlasterError if the server does not answer, or refuses."""
+    """Connects to the server at `address`, calls `talking` with the open client, and returns its result.
+    `token` is the secret that the server asks for. Raises KernelBlasterError if the server does not answer,
+    or refuses."""
 
     async def main() -> T:
         headers = {"authorization": f"Bearer {token}"}
@@ -44,7 +51,8 @@ def calling(address: str, token: str, talking: Callable[[Client], Awaitable[T]])
 
 
 async def describe(client: Client) -> dict[str, Any]:
-    """What the server says of itself, as JSON data: instructions, tools with their arguments, prompts."""
+    """What the server behind the open `client` says of itself, as JSON data: instructions, tools with their
+    arguments, prompts. To be given to `calling`."""
     tools = (await client.list_tools()).tools
     prompts = (await client.list_prompts()).prompts
     return {
@@ -79,14 +87,16 @@ async def call(client: Client, tool: str, given: dict[str, str], say: Say) -> An
 
 
 async def prompt(client: Client, name: str, given: dict[str, str]) -> str:
-    """The text of a prompt that the server offers, with the arguments filled in."""
+    """The text of the prompt `name` that the server offers, with the arguments `given` (as texts, by name)
+    filled in."""
     found = await client.get_prompt(name, given)
     return "\n".join(getattr(one.content, "text", "") for one in found.messages)
 
 
 def arguments_of(schema: dict[str, Any], given: dict[str, str]) -> dict[str, Any]:
-    """The arguments of a tool with their types, from texts, by the tool's JSON schema. Raises
-    KernelBlasterError for a name that it does not have, and for a text that should be JSON and is not."""
+    """The arguments of a tool with their types. `given` has them as texts, by name; `schema` is the tool's
+    JSON schema. Raises KernelBlasterError for a name that the schema does not have, and for a text that
+    should be JSON and is not."""
     known = schema.get("properties", {})
     made: dict[str, Any] = {}
     for name, text in given.items():

@@ -62,8 +62,9 @@ class AgentDesk:
         )
 
     def kept(self, name: str, run: str | None) -> str:
-        """Returns the source with the id `name` (32 hexadecimal digits) from the run named `run`; without a
-        run, from whichever of the runs in `current` has it. Raises StoreError if it is in none of them."""
+        """Returns the source with the id `name` (32 hexadecimal digits) from the run named `run`. If `run` is
+        None, it is looked for in all runs in which this server has recorded candidates last, one for each
+        task (`current`), the latest first. Raises StoreError if it is in none of them."""
         for one in [run] if run else [*reversed(self.current.values())]:
             try:
                 return Files(self.searches.folder(one) / "files").get(name)
@@ -73,8 +74,8 @@ class AgentDesk:
 
     def run_of(self, task: str, run: str | None) -> str | None:
         """Returns the name of the run in which a candidate for `task` is recorded: `run` if it is given, else
-        the task's current one. None if there is neither; a new run is then made. Raises StoreError if there
-        is no run named `run`."""
+        the one in which this server recorded the last candidate for the task. None if there is neither; a new
+        run is then made. Raises StoreError if there is no run named `run`."""
         return self.searches.folder(run).name if run else self.current.get(task)
 
 

@@ -79,9 +79,9 @@ def work(pipe: JobPipe, setup: AgentSetup) -> None:
 
 
 class JudgeDesk:
-    """What the judge's process keeps between requests: device, tasks and runs. Each public method answers one
-    kind of request: it takes and returns JSON data. If it cannot, it raises KernelBlasterError, which says
-    what to do."""
+    """What the judge's process keeps between requests: device, tasks and runs. `setup` says what it may use;
+    messages to the server go through `pipe`. Each public method answers one kind of request: it takes and
+    returns JSON data. If it cannot, it raises KernelBlasterError, which says what to do."""
 
     def __init__(self, setup: AgentSetup, pipe: JobPipe) -> None:
         self.number = 0
@@ -96,7 +96,8 @@ class JudgeDesk:
         self._asking: OrderedDict[str, tuple[AskTell, Run, Task]] = OrderedDict()
 
     def say(self, stage: str) -> None:
-        """Tells the server what is being done now, as one line for the agent who waits."""
+        """Tells the server the `stage`, that is what is being done now, as one line for the agent who
+        waits."""
         with self._lock:
             self._pipe.tell((self.number, "stage", stage))
 
@@ -251,8 +252,8 @@ class JudgeDesk:
             return {"run": opened.name, "format": format, "text": export_run(opened, format)}  # type: ignore[arg-type]
 
     def release(self) -> dict[str, Any]:
-        """Closes the GPU and all runs on it, if this process has one open, so that a search in another
-        process can have it. Returns {}."""
+        """If this process has a GPU open, closes it and all runs on it, so that a search in another process
+        can have the GPU. Returns {}."""
         if self._judge is None or self._judge.device.modelled:
             return {}
         self.close()

@@ -49,7 +49,7 @@ class Questions:
             await asyncio.sleep(PAUSE_S)
 
     async def answer(self, name: str, answer: dict[str, Any]) -> None:
-        """Answers the question `name`, and waits a moment so that the search can read the answer. Raises
+        """Answers the question `name`, and waits 2.5 s (READ_S) for the search to read the answer. Raises
         KernelBlasterError if there is no such question without an answer, or if the answer cannot be used;
         its message says why, and the question can be answered again."""
         folder = next((one for one in self._all() if one.name == name), None)

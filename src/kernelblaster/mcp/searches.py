@@ -121,8 +121,8 @@ class Searches:
 
     def steer(self, run: str, **wanted: Any) -> dict[str, Any]:
         """Asks a running search for other limits or techniques, or leaves it a note; `wanted` are the
-        arguments of `kernelblaster.steer`. Returns what was asked, in words. Raises KernelBlasterError if
-        nothing was."""
+        arguments of `kernelblaster.steer`. Returns in words what was asked. Raises KernelBlasterError if
+        `wanted` asks for nothing."""
         commands = steer_run(self.folder(run), by=BY, **wanted)
         if not commands:
             raise KernelBlasterError(

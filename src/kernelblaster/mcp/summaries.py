@@ -52,9 +52,10 @@ def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
 
 
 def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
-    """Returns an outcome as JSON data: its name; for a correct candidate the speedup with its interval, and
-    why it is not accepted all the same where these do not tell; otherwise why it failed, and what to do next.
-    `words` are used for the reason; empty: the outcome's own."""
+    """Returns an outcome as JSON data, with its name. For a correct candidate also the speedup with its
+    interval, and "why" if the outcome has a reason (such as what is missing to count the candidate as
+    faster). For any other candidate, why it failed and what to do next. `words` replace the outcome's own
+    reason for the failure; empty: they do not."""
     data: dict[str, Any] = {"outcome": outcome.kind, "correct": isinstance(outcome, CORRECT)}
     if isinstance(outcome, CORRECT):
         speedup = outcome.speedup
@@ -73,8 +74,8 @@ def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
 
 
 def checked_data(outcome: Verification | Outcome, counters: Profile | None) -> dict[str, Any]:
-    """What the emulator found out about a candidate, as JSON data for agents: whether it is correct, and
-    counts for each kernel launch."""
+    """What the emulator found out about a candidate, as JSON data for agents: from `outcome` whether it is
+    correct, and from `counters` the counts of its first 16 kernel launches (None: there are none)."""
     if isinstance(outcome, Verification):
         words = f"{len(outcome.cases)} comparisons in {outcome.calls} calls, every access checked"
         data: dict[str, Any] = {"correct": True, "verified": words, "deterministic": outcome.deterministic}

@@ -9,16 +9,18 @@ _usual: list[tuple[int, int, int]] = []
 
 
 def collect_rarely() -> None:
-    """From now on, and until `collect_as_usual`, look for garbage rarely. For a process of our own that is
-    about to import PyTorch; not for a program that imports this package."""
+    """From now on, and until `collect_as_usual`, look for garbage rarely: after every 200,000 new objects
+    (AT_START) instead of 700. Call it in a process of our own that is about to import PyTorch, not in a
+    program that imports this package."""
     if not _usual:
         _usual.append(gc.get_threshold())
         gc.set_threshold(AT_START, *_usual[0][1:])
 
 
 def collect_as_usual() -> None:
-    """Ends what `collect_rarely` began: garbage is looked for as often as usual, but not among the objects
-    that there are now, which modules consist of. Does nothing unless that was called before."""
+    """Ends what `collect_rarely` began: garbage is looked for as often as before. Objects that exist now,
+    mostly those of imported modules, are never looked at again. Does nothing if `collect_rarely` was not
+    called before."""
     if _usual:
         gc.freeze()
         gc.set_threshold(*_usual.pop())

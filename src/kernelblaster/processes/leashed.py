@@ -34,9 +34,10 @@ def run_leashed(
 
 
 def run_quick(command: Sequence[str], limit_s: float) -> tuple[int | None, str]:
-    """Runs a command that takes a moment. Returns (exit code, stdout and stderr together), or (None, "") if
-    it took longer than `limit_s` seconds and was killed. It is faster than `run_leashed`, because it starts
-    no supervising process. So the command may outlive this process, if this process is killed."""
+    """Runs a command that should take a moment, like one that tells its version. Returns (exit code, stdout
+    and stderr together), or (None, "") if it took longer than `limit_s` seconds and was killed. It is faster
+    than `run_leashed`, because it starts no supervising process. So the command may outlive this process, if
+    this process is killed."""
     return _run(command, limit_s)
 
 

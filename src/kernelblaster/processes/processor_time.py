@@ -9,8 +9,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class WorkLimit:
-    """`seconds` of processor time of the thread that makes it, from now on, and at most 20 times as many by
-    the clock (BUSY). What is done within it is the same on a busy machine as on a quiet one."""
+    """A time limit that begins when this object is made. It is over when the thread that made it has used
+    `seconds` of processor time, or after 20 times as long by the clock (BUSY). So the same work is done
+    within it on a busy machine as on a quiet one."""
 
     def __init__(self, seconds: float) -> None:
         self._processor_end = time.thread_time() + seconds
@@ -19,7 +20,8 @@ class WorkLimit:
 
     @property
     def reached(self) -> bool:
-        """Whether the time is over. Once asked for after that, `met` is true: something was cut short."""
+        """True once the time is over. The attribute `met` remembers whether this property was ever True, that
+        is, whether work was cut short because of the limit."""
         self.met = self.met or time.thread_time() > self._processor_end or time.monotonic() > self._clock_end
         return self.met
 

@@ -228,8 +228,8 @@ class Machine:
 
 
 class Module:
-    """A PTX text loaded into a machine (an instance of the emulator). `kernels` are the names of its kernels,
-    `files` the source files that it names."""
+    """A PTX text loaded into a machine (an instance of the emulator). Made by `Machine.load`, not directly.
+    `kernels` are the names of its kernels, `files` the source files that it names."""
 
     def __init__(
         self, library: ctypes.CDLL, machine: int, handle: ctypes.c_void_p, described: dict[str, Any]
@@ -266,9 +266,9 @@ class Module:
     ) -> Report:
         """Runs a kernel of this module to its end or to the first fault, and returns the report. `grid` is in
         blocks, `block` in threads. `arguments` are the raw bytes of each parameter, `shared_bytes` is dynamic
-        shared memory. A warp that executes more than `budget` instructions counts as an endless loop, which
-        is a fault. Raises NotEmulated if an instruction is missing in the emulator, InvalidLaunch if no GPU
-        would accept the launch."""
+        shared memory, `attributes` are CUDA's launch attributes. A warp that executes more than `budget`
+        instructions counts as an endless loop, which is a fault. Raises NotEmulated if an instruction is
+        missing in the emulator, InvalidLaunch if no GPU would accept the launch."""
         layout = self._kernels[kernel]["parameters"]
         packed = bytearray(max((offset + size for offset, size in layout), default=0))
         for (offset, size), argument in zip(layout, arguments, strict=True):

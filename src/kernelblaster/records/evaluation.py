@@ -58,7 +58,8 @@ class CaseResult(Record):
     """One comparison of one output tensor with the float64 reference. `workload`, `distribution` (the kind of
     input values) and `output` (the tensor) are names. `candidate` are the candidate's errors; None if its
     output was NaN or infinite where the reference is finite, or the reverse. `baseline` are PyTorch's own
-    errors, None without a reference. `bound` are the errors that were allowed."""
+    errors, None without a reference. `bound` are the errors that were allowed. `passed`: the candidate's are
+    within them."""
 
     workload: str
     distribution: str
@@ -85,9 +86,10 @@ ORIGINAL_KERNEL = "original kernel"  # the baseline of a task that is a CUDA sou
 
 
 class Timing(Record):
-    """The speed of a correct candidate, compared with `baseline`: the name of eager PyTorch, torch.compile,
-    the user's kernel, or another one. It is at the sizes of the task's file, from paired samples with a cold
-    L2 cache and fresh values in each. Times are medians in us.
+    """The speed of a correct candidate at the sizes of the task's file, compared with `baseline`: the name of
+    eager PyTorch, torch.compile, the user's kernel, or another one. `speedup` is baseline time over candidate
+    time. Candidate and baseline were run in `samples` pairs, with a cold L2 cache and fresh values in each.
+    Times are medians in us.
 
     `candidate_wall_us` is by the wall clock, `candidate_activity_us` the sum of the launches timed one by
     one, `floor_us` the least time that the GPU's bandwidth and peak rates allow. If `modelled`, times come
@@ -109,11 +111,12 @@ class Timing(Record):
 
 
 class Evaluation(Record):
-    """The outcome of judging one candidate (its digest) for one task (its name), with what each stage found;
-    stages that were not reached are None. `counters` are what an emulating device counted in the last
-    verified call. `seconds` is the time of the whole evaluation, `device_seconds` how long it occupied the
-    device. `seed` determined all random draws of inputs and sizes and is secret until the verdict; None if
-    nothing was drawn."""
+    """Everything that judging one candidate gave. `candidate` is the candidate's digest; `task` and `device`
+    are names. `outcome` is the verdict. `compilation`, `verification`, `timing` and `profile` are what these
+    stages found, None for a stage that was not reached. `counters` are what an emulating device counted in
+    the last verified call. `seconds` is the time of the whole evaluation, `device_seconds` how long it
+    occupied the device. `seed` determined all random draws of inputs and sizes and is secret until the
+    verdict; None if nothing was drawn."""
 
     task: str
     candidate: str

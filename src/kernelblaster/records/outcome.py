@@ -10,9 +10,10 @@ from kernelblaster.records.record import Record
 
 class Speedup(Record):
     """Baseline time divided by candidate time: the estimate, and an interval from `low` to `high`.
-    `confidence` is the probability (0.99) with which the interval has the true value. None: the interval is
-    not statistical. It is then the range of the timing model's error. Or, for a hopelessly slow candidate
-    (`Slower` with a reason), it says by how much its single timed call may be off."""
+    `confidence` is the probability (0.99) with which the interval has the true value. It is None where the
+    interval is not statistical. The interval is then the range of the timing model's error or, for a
+    hopelessly slow candidate (`Slower` with a reason), the range within which its single timed call may be
+    off."""
 
     estimate: float
     low: float

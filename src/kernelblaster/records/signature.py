@@ -26,8 +26,9 @@ FLOATING: frozenset[Dtype] = frozenset({"float64", "float32", "float16", "bfloat
 
 
 class Tensor(Record):
-    """A contiguous, row-major tensor argument of the launch function. `dims` are the names of its extents,
-    each one of `Signature.sizes`."""
+    """A contiguous, row-major tensor argument of the launch function. `role` says whether it is an output, an
+    input or a parameter, `dtype` is the type of its elements. `dims` are the names of its extents, outermost
+    first, each the name of one of `Signature.sizes`."""
 
     name: str
     role: Role
@@ -49,8 +50,9 @@ class Scalar(Record):
 
 
 class Size(Record):
-    """A named extent of tensors, passed to the launch function as int64_t. "free" sizes may differ between
-    workloads; "fixed" ones are set by the module, "derived" ones follow from others."""
+    """A named extent of tensors, passed to the launch function as int64_t. Its `kind` is "free" if it may
+    differ between workloads, "fixed" if the module's construction sets it, and "derived" if it follows from
+    other sizes."""
 
     name: str
     kind: Literal["free", "fixed", "derived"]

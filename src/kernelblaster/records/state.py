@@ -53,9 +53,9 @@ class KernelState(Record):
 
 
 class Optimization(Record):
-    """A technique that may help in a performance state. `technique` is its identifier, `description` says
-    what to do, `preconditions` are conditions on the kernel in words. `predicted` is the speedup that is
-    expected of the whole call as a factor: 1.2 means 1.2 times as fast."""
+    """A technique that may help in a performance state. `technique` is its identifier, `title` its name for
+    people, `description` says what to do, `preconditions` are conditions on the kernel in words. `predicted`
+    is the speedup that is expected of the whole call as a factor: 1.2 means 1.2 times as fast."""
 
     technique: str
     title: str

@@ -15,10 +15,10 @@ class Floor(Record):
 
     `bytes` counts every input, parameter and output once. `operations` counts the multiplications and
     additions of matrix products, convolutions and attention as written; an algebraic rewrite may need fewer.
-    `certain_bytes` counts only inputs that are read in full and that the output responds to. No
-    implementation can avoid reading these, so a measured time is refused as impossible by them alone.
-    `rounded` names the products that PyTorch computes at these sizes on operands rounded to TF32; their
-    arithmetic counts at the rate of TF32.
+    `certain_bytes` counts only inputs that are read in full and on which the output depends; no
+    implementation can avoid reading these. So a measured time is refused as impossible only if it is too
+    short for `certain_bytes`. `rounded` names the products that PyTorch computes at these sizes on operands
+    rounded to TF32; their arithmetic counts at the rate of TF32.
     """
 
     bytes: int

@@ -63,9 +63,8 @@ def choices_of(content: Content) -> Choices:
 
 def filtered(content: Content, wanted: KnowledgeFilter) -> Content:
     """Returns a copy of the knowledge base `content` with only those results of attempts that `wanted` keeps.
-    Failures keep their number only: of what kind they were is not recorded by GPU. If a family is wanted,
-    what is known about which technique came before another is left out, because it is not recorded by
-    family."""
+    Failures are kept as a number only: their kinds are not recorded for each GPU. If a family is wanted, what
+    is known about which technique came before another is left out, because it is not recorded by family."""
     if wanted.empty:
         return content
     entries = {

@@ -10,8 +10,8 @@ Language = Literal["cuda", "python", "text"]
 
 @dataclass(frozen=True)
 class ShownSource:
-    """A source file on a page. `name` is the file name under which the reader can download it, `href` the
-    address of the download."""
+    """A source file on a page, as its `text`, with the `language` by which it is coloured. `name` is the file
+    name under which the reader can download it, `href` the address of the download."""
 
     name: str
     text: str

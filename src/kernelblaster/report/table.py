@@ -12,8 +12,8 @@ ColumnKind = Literal["", "number", "name", "wide"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table and how it is shown: `number` is aligned to the right, `name` may break within
-    words, `wide` is for sentences."""
+    """A column of a table. `kind` says how it is shown: "number" is aligned to the right, "name" may break
+    within words, "wide" is for sentences."""
 
     title: str
     kind: ColumnKind = ""
@@ -47,7 +47,8 @@ class TableLine:
 
 @dataclass(frozen=True)
 class SortedTable:
-    """A table that is sorted by the column number `by` (None: as given), the largest first if `down`."""
+    """A table that is sorted by the column number `by` (from 0), the largest first if `down`. If `by` is
+    None, the lines stay as given."""
 
     columns: tuple[Column, ...]
     lines: tuple[TableLine, ...]

@@ -156,7 +156,7 @@ class Pages:
 
     def step(self, request: Request) -> Response:
         """Answers with the details of one step of a run, as HTML, which the page shows when the reader
-        unfolds the step's line. 404 if the run has no such step."""
+        unfolds the step's line. The address names the run and the step. 404 if the run has no such step."""
         view = self._run_view(request)
         try:
             row, detail = view.detail(request.path_params["step"])
@@ -166,8 +166,9 @@ class Pages:
         return HTMLResponse(html, headers=NO_STORE)
 
     def exchange(self, request: Request) -> Response:
-        """Answers with the texts of one question to a language model and of its answer, as HTML. 404 if there
-        is none with this number."""
+        """Answers with the texts of one question to a language model and of its answer, as HTML. The address
+        names the run and the number of the question's event in the run's log. 404 if there is none with this
+        number."""
         view = self._run_view(request)
         try:
             found = view.exchange(request.path_params["number"])
@@ -179,8 +180,8 @@ class Pages:
         return HTMLResponse(html, headers=NO_STORE)
 
     def source(self, request: Request) -> Response:
-        """Answers with the source text that a run stores under this name, a hash of the text; the browser may
-        keep it forever. 404 if there is none."""
+        """Answers with a source text that a run stores; the address names the run and the text, by a hash of
+        it. The browser may keep it forever. 404 if there is none."""
         name = request.path_params["name"]
         if not (len(name) == 32 and set(name) <= set("0123456789abcdef")):
             raise HTTPException(404, "There is no such source.")

@@ -65,8 +65,8 @@ class Catalog:
 
     @contextmanager
     def making_page(self) -> Iterator[None]:
-        """A context in which a page is made: meanwhile reading logs for the first time steps aside, so that
-        the first page of many runs does not wait for it."""
+        """A context in which a page is made. Meanwhile, each call of `poll` begins at most one log that was
+        never read before, so that the first page of many runs need not wait until all are read."""
         page = object()
         self._pages.add(page)
         try:
@@ -75,9 +75,10 @@ class Catalog:
             self._pages.discard(page)
 
     def poll(self, *, now: bool = False) -> bool:
-        """Looks at the folders and logs again. Returns True if time was too short to read all of them; it
-        should then be called again. Logs that were looked at a moment ago are left out, unless `now`. If
-        another thread is in this method, returns False at once or, with `now`, waits for it."""
+        """Looks at the folders and logs again. It spends about 0.15 s (BURST_S) on logs that were never read
+        before; returns True if some of these are left, and it should be called again. Logs of runs on which
+        nobody works are looked at once a second (QUIET_S), or whenever `now`. If another thread is in this
+        method, returns False at once or, with `now`, waits for it."""
         if not self._lock.acquire(blocking=now):
             return False
         try:

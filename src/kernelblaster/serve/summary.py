@@ -153,8 +153,9 @@ class RunSummary:
 
     @property
     def points(self) -> list[float | None]:
-        """The times in microseconds to draw in the small plot of a run: `series` and, if some candidates are
-        not in it yet, the best time of those."""
+        """The times in microseconds to draw in the small plot of a run, as in `series`. Each entry of
+        `series` is the best of equally many candidates; if fewer were judged after the last entry, their best
+        time is appended."""
         return [*self.series, _best(self._partial)] if self._partial else self.series
 
     @property

@@ -31,7 +31,8 @@ class PagePart:
 
 class View(Protocol):
     """Interface of the content of a page. `refresh` looks for changes and returns whether there are any;
-    `parts` returns the pieces of the page as they are now. Only one thread at a time calls them."""
+    `parts` returns the pieces of the page as they are now. The callers see to it that only one thread at a
+    time calls them."""
 
     def refresh(self) -> bool: ...
 

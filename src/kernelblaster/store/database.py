@@ -64,9 +64,11 @@ class StoreDatabase:
         return patiently(lambda _: self._once(work, lasting=lasting), StoreUnreachable)
 
     def note(self, statement: Executable, values: Mapping[str, Any]) -> Any:
-        """Execute one statement with these values of its parameters, in a transaction of its own that a crash
-        of the server may lose, and return the first column of its first row (None if it has none). As
-        `transact`, in a single round trip to the server; executing it twice must have the effect of once."""
+        """Executes one statement with these values of its parameters, in a transaction of its own, with a
+        single round trip to the server. Returns the first column of the result's first row, None if it has
+        none. A crash of the server may lose the transaction. While the server cannot be reached, the
+        statement is executed again, so the caller must see to it that executing it twice has the same effect
+        as once. Raises as `transact` does."""
 
         def execute(connection: Connection) -> Any:
             answer = connection.execute(statement, values)

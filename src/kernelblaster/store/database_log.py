@@ -38,8 +38,9 @@ class DatabaseLog:
             raise
 
     def append(self, kind: str, key: str = "", *, lasting: bool = True, **data: Any) -> RunEvent:
-        """Appends an event of this `kind` and returns it; arguments as for `EventLog.append`. The event is on
-        the server's disk when this returns; if not `lasting`, a crash of the server may lose it."""
+        """Appends an event of this `kind` with this `data`, which must be JSON, and returns it. `key` may be
+        empty; otherwise the caller must see to it that no other event of the kind has it. The event is on the
+        server's disk when this returns; if not `lasting`, a crash of the server may lose it."""
         if not self._writing:
             raise StoreError(f"{self._store.name}: run {self._id} was opened for reading only.")
         number = len(self.events)

@@ -74,7 +74,7 @@ def write_whole(target: Path, text: str, *, mode: int = 0o600) -> None:
 
 
 def sweep_writing(folder: Path) -> None:
-    """Delete temporary files that killed processes left below a folder, which no other process may be
-    writing to."""
+    """Deletes temporary files that killed processes left in `folder` and below. Call it only while no other
+    process writes to that folder."""
     for left in folder.rglob(f"{WRITING}*"):
         left.unlink(missing_ok=True)

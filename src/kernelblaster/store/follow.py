@@ -38,8 +38,8 @@ class FollowedRun:
 
     @property
     def begun(self) -> int:
-        """How often the log was read from its beginning: once, and again whenever it was replaced or cut
-        off, since then the events are others."""
+        """How often the log was read from its beginning: 1, plus 1 for each time that it was replaced or cut
+        off. After that, `events` holds other events than before."""
         return self._begun
 
     @property

@@ -51,10 +51,10 @@ class JudgedCandidate:
 
 
 class History:
-    """A run as its events have it, finished or not, as of when it was opened. `about` is the data of its
-    first event: task and settings. `judged` are the candidates in the order of judging. Whoever makes one
-    after the other of a run that grows passes the same `parsed` each time, an empty dict at first: it keeps
-    the steps of each event, by the event's number, so that they are parsed once."""
+    """What the events of a run tell about it, finished or not; later events are not seen. `about` is the data
+    of its first event: task and settings. `judged` are the candidates in the order of judging. `parsed` saves
+    time for a caller that makes a new History whenever a run has grown: pass the same dict each time, empty
+    at first. It keeps the steps of each event, by the event's number, so that they are parsed once."""
 
     def __init__(self, run: ReadableRun, parsed: dict[int, list[Step]] | None = None) -> None:
         self._run = run
@@ -89,8 +89,8 @@ class History:
 
     @property
     def limit(self) -> int | None:
-        """The most candidates that the search was asked to judge when it began; None if there is no limit, as
-        where a person or an agent writes them."""
+        """The most candidates that the search was asked to judge when it began. None if there is no limit,
+        which is so where a person or an agent writes the candidates."""
         return limit_of(self.about)
 
     @property

@@ -15,7 +15,8 @@ LONGEST_LINE = 64_000_000  # bytes
 
 @dataclass(frozen=True)
 class TailedLine(Generic[T]):
-    """A line of a log: what was parsed of it, and where it lies in the file, in bytes without its newline."""
+    """A line of a log: `value` is what was parsed of it. It begins at byte `offset` of the file and has
+    `length` bytes without its newline."""
 
     value: T
     offset: int

@@ -27,8 +27,8 @@ def arranged(
 ) -> torch.Tensor:
     """Returns the values of one piece of a floating-point tensor: `rows.size` values of the pool's type. They
     are drawn from the sorted `pool`, then arranged or changed as `distribution` says. `rows` says where in
-    the tensor the piece lies. All random numbers come from `generator`. The same count of them is drawn
-    whatever the tensor's type is, so pieces in several types have the same values."""
+    the tensor the piece lies. All random numbers come from `generator`. How many of them are drawn does not
+    depend on the pool's type, so a float16 and a float64 tensor get the same values from equal generators."""
     drawn = _drawn(pool, rows, generator)
     if distribution in SAFE:
         return pool.index_select(0, _CHOICES[distribution](len(pool), rows, drawn, generator))

@@ -97,8 +97,9 @@ def class_in(name: str) -> tuple[str, str]:
 
 def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str | None) -> Task:
     """Returns the task in a .py, .cu or .pt2 file, with the name `name`. `dtype` is what floating tensors are
-    cast to (None: the file's own types; ignored for .cu). `wanted` are fields of
-    `complete.CompletionRequest`. Raises BadTask if the file is no task, nor can be completed to one."""
+    cast to (None: the file's own types; ignored for .cu). `wanted` may have `module`, `inputs` and `init`
+    (see `complete.CompletionRequest`), for a file that lacks them. Raises BadTask if the file is no task, nor
+    can be completed to one."""
     if path.suffix == ".pt2":
         from kernelblaster.tasks.torch_programs import exported_source
 

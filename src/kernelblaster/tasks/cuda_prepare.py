@@ -85,8 +85,8 @@ def fitted(candidate: Candidate, task: Task) -> Candidate:
 
 
 def inferred_lines(source: str) -> list[str]:
-    """Returns the comment lines that `prepared` added to `source` to declare sizes, inputs, outputs and
-    scalar values; empty if the user declared them."""
+    """Returns the comment lines of a task's `source` that do not come from the user: `prepared` adds them to
+    declare sizes, inputs, outputs and scalar values. Empty if the user declared these."""
     lines = source.splitlines()
     if not lines or lines[0] != INFERRED:
         return []

@@ -108,8 +108,8 @@ class CudaSource:
         return [launch for launch in self.launches if launch.kernel == kernel]
 
     def original(self, node: Node) -> str:
-        """Returns the text of a node of the parse tree as the user wrote it. In what the function `text` of
-        this module returns, attributes such as `__restrict__` are blanks."""
+        """Returns the text of a node of the parse tree as the user wrote it, with attributes such as
+        `__restrict__`. (The function `text` of this module replaces these by blanks.)"""
         return self.bytes[node.start_byte : node.end_byte].decode()
 
     def edited(self, edits: Sequence[Edit]) -> str:

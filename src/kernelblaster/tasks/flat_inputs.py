@@ -59,10 +59,10 @@ def flattened(file: ModuleFile) -> str | None:
 
 
 def unflattened(source: str) -> tuple[str, str | None]:
-    """Splits a task's source into (the source as it was before `flattened` added to it; the code of a
-    function). The function takes the flat inputs, and returns the arguments for the Model of the user's file:
-    the positional ones as a tuple and the named ones as a dict. If nothing was added, returns the source and
-    None."""
+    """Splits a task's source into two texts. The first is the user's file, without the code that was appended
+    because its inputs are named, or lie in lists or dicts (`flattened`). The second is the code of a function
+    that takes the flat inputs, and returns the arguments for the Model of the user's file: the positional
+    ones as a tuple and the named ones as a dict. If no code was appended, returns the source and None."""
     own, _, added = source.rpartition(FLATTENED)
     match ast.parse(added).body if own else ():
         case [

@@ -41,9 +41,9 @@ class Executed:
 
 
 class ModuleFile:
-    """A task's Python file, executed: builds its module and its inputs. Inside `replaced`, some of its
-    constants and literals have other values (`replacements`), which gives other sizes. Raises BadTask if it
-    fails, or lacks Model, get_inputs or get_init_inputs."""
+    """A task's Python file, executed: builds its module and its inputs. `source` is its text, `path` its name
+    in messages. Inside `replaced`, some of its constants and literals have other values (`replacements`),
+    which gives other sizes. Raises BadTask if it fails, or lacks Model, get_inputs or get_init_inputs."""
 
     def __init__(self, source: str, path: str) -> None:
         self.source = source

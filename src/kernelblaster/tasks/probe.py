@@ -130,8 +130,8 @@ def _groups(equal: list[Dimension]) -> list[tuple[Dimension, ...]]:
 
 
 def alternatives(value: int) -> list[int]:
-    """Which extents to try instead of `value` to see whether a dimension can vary: close ones first, then
-    double and half. All are positive."""
+    """Which extents to try instead of `value` to see whether a dimension can vary, in this order: 1 and 2
+    more, 1 less, 4, 8 and 16 more, then double and half. All are positive."""
     wishes = [value + d for d in (1, 2, -1, 4, 8, 16)] + [value * 2, value // 2]
     return [w for w in dict.fromkeys(wishes) if w > 0 and w != value]
 

@@ -63,8 +63,8 @@ class ModuleReference:
         self.pools = [pool_of(value, tensor, workload) for value, tensor in pairs]
 
     def on_host(self) -> "ModuleReference":
-        """The same module with the same pools and scalars in host memory, where a failed assertion raises an
-        exception instead of making the device unusable."""
+        """A new reference with the same module, pools and scalars in host memory. There a failed assertion
+        raises an exception; on a GPU it would make the device unusable."""
         return ModuleReference(self.task, self._construction, torch.device("cpu"), donor=self)
 
     def at_primary(self, scalars: Sequence[Any]) -> "ModuleReference":

@@ -64,8 +64,8 @@ class RememberedResults:
 
 class Remembered(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A context in which operators on the meta device run once for each combination of operands' shapes.
-    After that, they return new tensors like the remembered result. A view does not share memory with the
-    tensor it was made of, so only shapes and types of results are meaningful."""
+    After that, they return new tensors like the remembered result. Only shapes and types of results are
+    meaningful: a view, for example, does not share memory with the tensor that it was made of."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -14,7 +14,7 @@ class RowValues:
     """Where the elements of one contiguous piece of a tensor lie. The tensor has this `shape`; the piece has
     `size` elements and begins at the flat index `start`. A row is a line of elements along `axis`:
     `along_axis` if that is given, else an axis that is drawn. Whatever is drawn depends on `seed` only, so it
-    is equal for all pieces of a tensor."""
+    is equal for all pieces of a tensor. The tensors that the properties return are on `device`."""
 
     start: int
     size: int
@@ -26,14 +26,15 @@ class RowValues:
     @cached_property
     def position(self) -> torch.Tensor:
         """The flat index in the whole tensor of each element of the piece (`size` integers): int32 where that
-        suffices, which is faster, else int64. Products that may exceed int32 need `long()` first."""
+        suffices, which is faster, else int64. Convert it with `long()` before multiplying it, if the product
+        may exceed int32."""
         dtype = torch.int32 if prod(self.shape) < 1 << 31 else torch.int64
         return torch.arange(self.start, self.start + self.size, device=self.device, dtype=dtype)
 
     @cached_property
     def axis(self) -> int:
-        """The axis along which rows run, drawn by the seed. At least half of the time it is the last axis
-        with more than one element; otherwise any axis with more than one."""
+        """The axis along which rows run: `along_axis` if it was given. Otherwise the seed draws one of the
+        axes with more than one element; at least half of the time it is the last of these."""
         if self.along_axis is not None:
             return self.along_axis
         wide = [axis for axis, extent in enumerate(self.shape) if extent > 1] or [max(0, len(self.shape) - 1)]
@@ -97,10 +98,10 @@ def hashed_numbers(numbers: torch.Tensor, rng: Random) -> torch.Tensor:
 
 
 def in_beginning(rows: RowValues) -> torch.Tensor:
-    """Returns a mask over the elements of the piece: True where an element is among the first ones along at
-    least one of some axes. These are all axes longer than 1; if there are more than two, the seed draws some
-    of them. How many elements count as first is drawn for each axis: 1, 2, 4, 32, 64, a number up to an
-    eighth of the axis, or 10 to 50 % of it; in any case no more than half of the axis."""
+    """Returns a mask over the elements of the piece. Some of the tensor's axes longer than 1 are chosen: all,
+    if there are at most two, else some that the seed draws. An element is True if its index is below a limit
+    along at least one of these axes. The limit is drawn for each axis: 1, 2, 4, 32, 64, a number up to an
+    eighth of the axis, or 10 to 50 % of it; never more than half of the axis."""
     rng = rows.rng("first")
     wide = [axis for axis, extent in enumerate(rows.shape) if extent > 1]
     if len(wide) > 2:

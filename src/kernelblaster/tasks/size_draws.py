@@ -71,10 +71,11 @@ class SizeDraw:
 
 class SizeDraws:
     """A pool of drawn sizes for one task, around a base workload. The base is the primary workload (the sizes
-    that are timed) or, with `small`, the task's small one for the emulator, which must exist. `most_bytes` is
-    the most that all tensors of a draw may take together; None: somewhat more than those of the base.
-    `limit_s` is the processor time in seconds for trying sizes; `cut_short` is true where that ended the
-    pool. `rng` makes draws repeatable, for tests; None: they are unpredictable.
+    that are timed) or, with `small`, the task's small one for the emulator, which must exist. All tensors of
+    a draw together take at most 1.3 times as many bytes as those of the base, plus 4 MiB (with `small`: twice
+    as many), and at most `most_bytes` if that is given. `limit_s` is the processor time in seconds for trying
+    sizes; `cut_short` is true where that ended the pool. `rng` makes draws repeatable, for tests; None: they
+    are unpredictable.
 
     With `small`, there are also "stretched" draws: one size is above its value in the primary workload, and
     all others are 1 to 3. No size is stretched whose value in the primary workload is above `most_stretched`.
@@ -113,10 +114,10 @@ class SizeDraws:
     @cached_property
     def draws(self) -> tuple[SizeDraw, ...]:
         """The pool of drawn sizes, made at the first use. It has at most 24 distinct draws (POOL) of the
-        kinds that the task allows, then up to 32 more (MOST_OCTAVES) with few elements. In each of the
-        latter, one size lies in a chosen octave (4 to 8, 8 to 16, and so on up to its own value); octaves are
-        chosen at random if there are too many. Fewer if the time limit ends it; empty if the task has no size
-        that may vary."""
+        kinds that the task allows, then up to 32 more (MOST_OCTAVES) with few elements. Each of the latter is
+        for one size and one octave (4 to 8, 8 to 16, and so on, up to the size's own value): that size lies
+        in that octave. If there are more than 32 such pairs, they are chosen at random. There are fewer draws
+        if the time limit ends the search; none if the task has no size that may vary."""
         free = [size.name for size in self._task.signature.sizes if size.kind == "free"]
         if not free:
             return ()

@@ -68,9 +68,9 @@ class DeviceContract:
         return built.path
 
     def prepare(self, device: Device) -> tuple[torch.Tensor, torch.Tensor]:
-        """Place the task's tensors in the device's arena (the memory that judge and candidate share), with
-        the input filled and the output set to -1; sets `self.layout` and `self.arguments`. Returns (output,
-        input) as views of the arena."""
+        """Places the task's tensors in the device's arena (the memory that judge and candidate share): the
+        input holds 0, 1, 2 and so on, every element of the output -1. Sets `self.layout` and
+        `self.arguments`. Returns (output, input) as views of the arena."""
         arena = device.arena([4 * COUNT, 4 * COUNT])
         self.layout = lay_out(arena, SIGNATURE, TASK.primary, random.Random(1))
         self.arguments = self.layout.arguments(SIGNATURE, [])

@@ -83,8 +83,8 @@ class FakeCall:
 
 
 class FakeRunner:
-    """A `Runner` (calls one loaded candidate) for a Python function instead of a kernel; each call is
-    reported to take `duration_us` microseconds, with random noise within 0.5 %."""
+    """A `Runner` (calls one loaded candidate) for the Python function `body` instead of a kernel; each call
+    is reported to take `duration_us` microseconds, with random noise within 0.5 %."""
 
     host_us = 0.0
 
@@ -151,9 +151,9 @@ class FakeRunner:
 
 class FakeDevice:
     """A `Device` in host memory whose candidates are Python functions: `register` one, then use the path that
-    this returns as its binary. `reference_us` is the time in microseconds that any work of PyTorch is
-    reported to take. `clock_mhz` returns the values in `clocks` (MHz) one after another, None when there are
-    no more."""
+    this returns as its binary. `signature` is that of the task that they implement. `reference_us` is the
+    time in microseconds that any work of PyTorch is reported to take; `seed` draws the noise of all times.
+    `clock_mhz` returns the values in `clocks` (MHz) one after another, None when there are no more."""
 
     name = "fake"
     modelled = False

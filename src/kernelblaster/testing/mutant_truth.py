@@ -44,10 +44,10 @@ class _Known:
 
 class MutantTruth:
     """Decides whether mutants (copies of one kernel with one planted mistake each) are wrong, by running them
-    in the emulator. `original` is the compiled kernel without a mistake. It is run first, on many inputs;
-    `known` has the inputs for which its outputs are right, each with these outputs. Not thread-safe. Making
-    this object raises KernelBlasterError if the original crashes or hangs, or if no input is small enough to
-    be emulated."""
+    in the emulator. `original` is the compiled kernel without a mistake. It is run first, on many inputs for
+    `task`, which `seed` draws; `known` has the inputs for which its outputs are right, each with these
+    outputs. Not thread-safe. Making this object raises KernelBlasterError if the original crashes or hangs,
+    or if no input is small enough to be emulated."""
 
     def __init__(self, device: EmulatedDevice, task: Task, original: Path, seed: int) -> None:
         self._device = device
@@ -151,8 +151,10 @@ class MutantTruth:
 
 def compare(one: Input, right: tuple[torch.Tensor, ...], found: tuple[torch.Tensor, ...]) -> str | None:
     """Compares the outputs of mutant (`found`) and original (`right`) for one input. Returns in words how the
-    mutant's are wrong; None if they are not. Whole numbers must be equal; floating-point ones may be off from
-    the float64 truth by a few times the original's error or the rounding error."""
+    mutant's are wrong; None if they are not. Whole numbers must be equal. An element's expected error is the
+    largest of three: the original's error, the effect of one rounding of the inputs, and one rounding of the
+    output. Each floating-point element may be off from the float64 truth by 128 times that, and the root mean
+    square of all elements by 32 times its own expected value."""
     for position, (original, output) in enumerate(zip(right, found, strict=True)):
         if torch.equal(_bits(original), _bits(output)):
             continue

@@ -28,7 +28,8 @@ class Scale:
 @dataclass(frozen=True)
 class Verdict:
     """The verdict on a run: `headline` is one phrase, `sentences` give meaning and uncertainty, `figure` is
-    the speedup as text. Without a correct candidate, `figure` is empty and `scale` None."""
+    the speedup as text. `tone` is the CSS class by which it is coloured. `scale` draws the speedup with its
+    confidence interval. Without a correct candidate, `figure` is empty and `scale` None."""
 
     tone: Tone
     headline: str

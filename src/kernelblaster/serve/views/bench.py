@@ -28,11 +28,13 @@ CHARTED_S = 5.0  # seconds between two drawings of the use over time
 
 @dataclass(frozen=True)
 class BenchLine:
-    """A task of a bench, with one seed, as a line of the bench's table. `status` is "waiting", "running",
-    "measuring", or the status of its result. `run` is the line of its run, None if it has none. `speedup` is
-    the best so far, over the baseline that the search times against. `against` are the final speedups over
-    each baseline, None until they are measured. `us` is the best time in microseconds. `of_floor` is the
-    least time that the GPU's bandwidth and peak rates allow, divided by `us`: 1 at the limit."""
+    """A task of a bench, with one seed, as a line of the bench's table. `status` is that of its result, which
+    `reason` explains. Without a result it is "measuring", the state of its run (like "running"), or "waiting"
+    if there is no run yet. `run` is the line of its run, None if it has none. `speedup` is the best so far,
+    over the baseline that the search times against. `against` are the final speedups over each baseline, None
+    until they are measured. `us` is the best time in microseconds. `of_floor` is the least time that the
+    GPU's bandwidth and peak rates allow, divided by `us`: 1 at the limit. `judged` is how many candidates
+    were judged, `applied` are the techniques of the best one."""
 
     id: str
     task: str

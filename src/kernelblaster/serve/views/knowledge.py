@@ -35,7 +35,8 @@ PAYOFFS_SHOWN = 12
 class LearnedToday:
     """A technique in a performance state about which something was learned since midnight. `before` is the
     speedup that was expected at midnight, `after` the one expected now, both as texts; "unknown" where there
-    was no expectation. `attempts` is how many there were today, `runs` in how many runs."""
+    was no expectation. `attempts` is how many there were today, `runs` in how many runs. `modelled`: `after`
+    rests on times from a model of the GPU."""
 
     state: str
     technique: str
