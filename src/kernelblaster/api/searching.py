@@ -247,8 +247,8 @@ def _strategy(
 
 
 def check_device(run: Run, name: str) -> None:
-    """Records the device's name in a new run. Raises NoDevice if the run was begun on a device of another
-    name, because times of two devices cannot be compared."""
+    """Records `name`, the name of the device that is open now, in a new run. Raises NoDevice if the run was
+    begun on a device of another name, because times of two devices cannot be compared."""
     first = run.once("device", "begun", lambda: {"name": name})["name"]
     if first != name:
         raise NoDevice(f"the run was begun on {first}; this is {name}, and the two cannot be compared.")

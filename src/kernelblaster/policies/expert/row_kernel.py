@@ -36,11 +36,12 @@ class RowKernel:
         return fits(self.plan, indices.product(axis.extent for axis in self.kernel.reduced))
 
     def start(self, width: int) -> Index | None:
-        """Returns where a row begins in memory, as an offset in elements, if rows need the code for unaligned
-        rows (emission/unaligned_rows.py). In that code, vectors begin at the first aligned element of a row,
-        not at its first element. It is needed if vectors of `width` elements would not be aligned in the
-        primary workload (the timed sizes), and possible if all tensors of the row start at the same offset.
-        None otherwise."""
+        """Returns where a row begins in memory, as an offset in elements, if the kernel needs the code for
+        unaligned rows (emission/unaligned_rows.py); else None. In that code, vectors begin at the first
+        aligned element of a row, not at its first element. The kernel needs it if vectors of `width`
+        elements, begun at the first element, would not be aligned in the primary workload (the timed sizes).
+        Also None if that code cannot be used, for example because the tensors of a row start at different
+        offsets."""
         reads = [load for load in self.access.reads if isinstance(load, Load)]
         if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
             return None
@@ -135,8 +136,9 @@ def passes_with(kernel: Kernel, load: Load | Gather) -> int:
 
 
 def needed_again(kernel: Kernel, access: VectorAccess, *, clusters: bool) -> list[Load | Gather]:
-    """Returns the vector loads of `access` that several passes over the row need. With `clusters`, loads that
-    are needed only on one side of a boundary (guards.py) are left out."""
+    """Returns the vector loads of `access` that several passes over the row need, so that keeping what they
+    read saves traffic. With `clusters`, loads that are made only on one side of a boundary (guards.py) are
+    left out."""
     known = [load for load in access.reads if not clusters or load not in access.guards]
     return [load for load in known if passes_with(kernel, load) > 1]
 

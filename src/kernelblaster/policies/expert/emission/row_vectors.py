@@ -133,8 +133,8 @@ Moved = TypeVar("Moved", bound=Load | Gather | Store)
 def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
     """Rewrites the indices of `moved`, a load or store of a vector, so that its address needs as few loop
     variables as possible. Returns (the rewritten load or store, the names of the loop variables that its
-    indices use). If the tensor is contiguous along the whole row, there is only one such name: that of the
-    number of the element within the row (RUNNING)."""
+    indices use). If the tensor is contiguous along the whole row, the indices use one variable only, called
+    RUNNING: the number of the element within the row."""
     address = indices.row_major(moved.position, rows.plan.buffers[moved.buffer].shape)
     values = rows.straight(address)
     if values and not isinstance(moved, Gather) and moved not in rows.access.guards:

@@ -132,11 +132,11 @@ def known(builder: Builder, extent: Index) -> Index:
 
 
 def over_windows(builder: Builder, node: Node, single: Single, stage: Stage, value: Expression) -> None:
-    """Adds the kernel of `node`, an operator on windows such as a pooling, to `builder`. Each element of its
-    result is `value`, an expression of the result of the reduction `stage` over the element's window. Its
-    layout is `single`, in which one thread computes an element. If the result has fewer than 16384 elements
-    and windows have 256 or more, a block computes each element instead. If windows have a single element, the
-    kernel is pointwise."""
+    """Adds the kernel of `node`, an operator on windows such as a pooling, to `builder`. Each element of the
+    result is `value`, an expression of the result of the reduction `stage` over the element's window. The
+    kernel's layout is `single`, in which one thread computes an element; but if, in the primary workload, the
+    result has fewer than 16384 elements and a window has 256 or more, a block computes each element. If
+    windows have a single element, the kernel is pointwise."""
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)
     reduced = tuple(axis for axis in stage.axes if not axis.once)
