@@ -65,8 +65,8 @@ class StepWatch:
 
 
 def step_line(progress: Progress) -> str:
-    """One line of text about a step of a search: how many candidates were judged, the technique, the speedup
-    it gained, its candidate's time and the best one."""
+    """One line of text on the step that `progress` tells of: how many candidates were judged, the technique,
+    the speedup it gained (or how it failed), its candidate's time and the best one."""
     judged = f"{progress.evaluations} of {progress.evaluations + progress.evaluations_left} judged"
     result = progress.result
     got = "" if result is None or isinstance(result, Gained) else result.kind

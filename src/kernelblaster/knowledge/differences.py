@@ -46,9 +46,9 @@ class Difference(Record):
 
 
 def difference(before: Content, after: Content) -> Difference:
-    """Compares two contents, of two versions of a knowledge base or of two knowledge bases. Returns which
-    states only one of them has, and which techniques differ. A state that was merged into another counts as
-    absent."""
+    """Compares two contents, `before` and `after`, of two versions of a knowledge base or of two knowledge
+    bases. Returns which states only one of them has, and which techniques differ. A state that was merged
+    into another counts as absent."""
     old = {entry.state.name for entry in before.living}
     new = {entry.state.name for entry in after.living}
     changed = []

@@ -21,9 +21,9 @@ class Expected:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a search is expected to spend on one role (kind of question): the role's model, the number of
-    calls, the tokens of all these calls together, and their cost in US dollars (None if the price is
-    unknown)."""
+    """What a search is expected to spend on one role (kind of question): the role's `model`, the number of
+    `calls`, the tokens of all these calls together (`usage`), and their cost in US dollars (`usd`, None if
+    the price is unknown)."""
 
     role: str
     model: str

@@ -49,10 +49,11 @@ class TokenUsage(Record):
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """One request to a model, which must answer with a JSON object that fits `schema`. `output_limit` is the
-    longest answer in tokens. `temperature` and `seed` are passed on if the server accepts them; requests with
-    different seeds are different requests even if it does not. `role` (the kind of question), `task` and
-    `step` say what it is for, in the ledger and in recordings; they do not change the request's `digest`."""
+    """One request to a model: the conversation so far (`messages`), which the model must answer with a JSON
+    object that fits `schema`. `output_limit` is the longest answer in tokens. `temperature` and `seed` are
+    passed on if the server accepts them; requests with different seeds are different requests even if it does
+    not. `role` (the kind of question), `task` and `step` say what it is for, in the ledger and in recordings;
+    they do not change the request's `digest`."""
 
     role: str
     messages: tuple[ChatMessage, ...]

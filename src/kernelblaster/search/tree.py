@@ -15,9 +15,10 @@ from kernelblaster.sessions.log import Trial
 
 @dataclass(frozen=True)
 class SearchNode:
-    """A correct candidate in the search tree. `path` has the branches (techniques tried) that led to it from
-    the first candidate. `payoff` is what the last of these techniques is worth beyond its own gain, because
-    others gain more after it, as the natural logarithm of a speedup."""
+    """A correct candidate in the search tree: `attempt`, as the policy wrote it, and its `evaluation`. `path`
+    has the branches (techniques tried) that led to it from the first candidate. `payoff` is what the last of
+    these techniques is worth beyond its own gain, because others gain more after it, as the natural logarithm
+    of a speedup."""
 
     attempt: Attempt
     evaluation: Evaluation

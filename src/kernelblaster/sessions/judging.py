@@ -83,12 +83,11 @@ class Judging:
     def judge_within_budget(
         self, key: str, candidates: Sequence[Candidate], trials: Sequence[dict[str, Any]] = ()
     ) -> list[Evaluation | None]:
-        """Judges the candidates together and returns their evaluations in the same order, with None for those
-        that are not judged because the budget does not suffice for all. These are the last candidates. But if
-        times are measured and `Search.ranked` is set, they are the candidates that the emulator's timing
-        model finds slowest. Candidates with equal code are judged once. `key` names the batch in the run's
-        record and must be unique in the run. `trials` are JSON data that describe the candidates, recorded
-        for people who watch."""
+        """Judges the candidates together and returns their evaluations in the same order. If the budget does
+        not suffice for all, some are not judged, and have None. Those are the last ones, or, if times are
+        measured and `Search.ranked` is set, those that the emulator's timing model finds slowest. Candidates
+        with equal code are judged once. `key` names the batch in the run's record and must be unique in the
+        run. `trials` are JSON data that describe the candidates, recorded for people who watch."""
         wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
         if wanted:
             seconds = self.seconds

@@ -130,12 +130,12 @@ class Memory:
     def offer(
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
-        """Adds techniques to the known state that matches `state` (see `match`), and returns that state's
-        name. A technique that the known state has already is not changed. A predicted speedup is over the
-        candidate with the evaluation `parent`, and counts as half an observation (GUESS_WEIGHT). For a recipe
-        (several techniques in one step), the knowledge base keeps how fast the result should be, as a
-        fraction of the roofline floor's speed. That is computed from the prediction and the time of `parent`;
-        it is 0.5 if there is no time."""
+        """Adds `optimizations` (techniques with predicted speedups) to the known state that matches `state`
+        (see `match`), and returns that state's name. A technique that the known state has already is not
+        changed. A predicted speedup is over the candidate with the evaluation `parent`, and counts as half an
+        observation (GUESS_WEIGHT). For a recipe (several techniques in one step), the knowledge base keeps
+        how fast the result should be, as a fraction of the roofline floor's speed. That is computed from the
+        prediction and the time of `parent`; it is 0.5 if there is no time."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:

@@ -70,9 +70,10 @@ def window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Wind
 
 def transposed_window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
     """Returns the elements of the operand that contribute, along one dimension, to the result at index
-    `result` of a transposed convolution. `axis` is the name of the loop over them. If the convolution has a
-    stride and its filter is not dilated, only every stride-th element of the filter contributes, and the loop
-    visits only these."""
+    `result` of a transposed convolution. With the numbers in `sliding`, the operand's element p contributes
+    to it by the filter's element t if p * stride - padding + t * step = `result`. `axis` is the name of the
+    loop over the contributions. If the convolution has a stride and its filter is not dilated, only every
+    stride-th element of the filter contributes, and the loop visits only these."""
     moved = indices.add(result, sliding.padding)
     strided = not builder.same(sliding.stride, ONE)
     if strided and builder.same(sliding.step, ONE):
