@@ -147,9 +147,9 @@ class Judging:
         return self.fastest([candidate.model_copy(update={"source": text}) for text in texts])
 
     def near_floor(self, evaluation: Evaluation) -> bool:
-        """True if a candidate takes at most `Search.near_floor` times (such as 1.05 times) as long as the
-        floor, the least time that the GPU's bandwidth and peak rates allow, so that hardly anything is left
-        to gain. False if it was not timed."""
+        """True if hardly anything is left to gain: the candidate's time is at most `Search.near_floor` (such
+        as 1.05) times the floor, the least time that the GPU's bandwidth and peak rates allow. False if the
+        candidate was not timed."""
         timing = evaluation.timing
         return timing is not None and timing.candidate_us <= self._near_floor * timing.floor_us
 

@@ -1,7 +1,8 @@
 """Rewrites that join two kernels of a plan. Techniques decide which of them to use, and when.
 
 into_consumers    removes a pointwise kernel: the kernels that read its result compute it themselves
-into_products     the same, also if a matrix product then computes its operand more than once
+into_products     the same for a matrix product that reads the result, even if it then computes
+                  each value several times
 into_producer     a reduction, matrix product or scan also does the work of a kernel that reads its results:
                   a pointwise one becomes its last step, a reduction over the same elements one more stage
 picked            a kernel stores only those elements of its rows that another kernel looks up

@@ -98,9 +98,9 @@ def technique_words(
     around: Neighbourhood, technique: str, scene: Scene, family: str | None, described: str
 ) -> str:
     """Returns a prompt's text on `technique`, for a kernel of a `family`: what the knowledge base has on it
-    in the kernel's performance state and in similar ones (`around`). If the knowledge base does not have it
-    or does not describe it, the text has `described`, the description by the model that proposed it in this
-    run, which may be empty."""
+    in the kernel's performance state and in similar ones (`around`). `described` is the description by the
+    model that proposed the technique in this run, or empty; it is used if the knowledge base does not have
+    the technique or does not describe it."""
     known = around.techniques(scene.architecture, (), family)
     one = next((one for one in known if one.technique == technique), None)
     if one is None:

@@ -92,7 +92,8 @@ class MixedPolicy:
 
     @property
     def scene(self) -> Scene:
-        """The context of the current task for prompts. `begin` or `initial` must have been called before."""
+        """The context of the current task for prompts. `begin` or `initial` must have been called before;
+        otherwise AssertionError is raised."""
         assert self._scene is not None, "begin() or initial() comes first"
         return self._scene
 

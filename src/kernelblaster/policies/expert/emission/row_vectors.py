@@ -1,7 +1,7 @@
-"""Parts of emitted row kernels (rows.py) that concern vectors, groups of neighbouring elements of a row. They
-give the C++ code that determines which vectors a thread processes, reads them, keeps them in registers or
-shared memory between passes over the row, and loops over them in a pass. In the emitted code the variable
-`at` is the number of a vector within its row."""
+"""Parts of emitted row kernels (rows.py) that concern vectors, groups of neighbouring elements of a row. The
+functions here return C++ statements for four purposes: which vectors a thread processes; reading them;
+keeping them in registers or shared memory between passes over the row; and the loop over them in a pass. In
+the emitted code the variable `at` is the number of a vector within its row."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -115,8 +115,8 @@ def position(rows: RowWriter, names: set[str]) -> list[Statement]:
 
 def divides(rows: RowWriter) -> bool:
     """True if the emitted code uses a `Divider`, a C++ object that divides 32-bit numbers by a fixed number
-    without a division instruction. That is so if the row has two axes, because element numbers are then
-    divided by the extent of the inner one, and if these numbers fit in 32 bits."""
+    without a division instruction. It does if the row has two axes and the numbers of its elements fit in 32
+    bits: these numbers are then divided by the extent of the inner axis."""
     return len(rows.kernel.reduced) == 2 and rows.narrow
 
 
