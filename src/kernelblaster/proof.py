@@ -76,7 +76,7 @@ class Repeated(Record):
     @property
     def holds(self) -> bool:
         """True if the proof was reproduced: the candidate is still correct, its speedup does not contradict
-        the old one, and no error changed."""
+        the old one, and every comparison with the reference gave the same error as before."""
         return self.correct and self.speedup_holds is not False and not self.differences
 
 

@@ -59,10 +59,10 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """Returns replacements for the loop variables along a row, by which the address `place` depends on
-        only one variable: `j`, the number of the element within the row. The innermost loop's variable
-        becomes `j`, the others 0. Empty if there is only one loop, or if the address depends on the loops in
-        another way than through that number."""
+        """Returns what to put in place of the loop variables along a row, so that the address `place` depends
+        on one variable only: `j`, the number of the element within the row. The innermost loop's variable
+        becomes `j`, the others become 0. Empty if there is only one loop, or if the address depends on the
+        loops in another way than through that number."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):

@@ -275,9 +275,10 @@ def _kept_packs(
 
 
 def each(rows: RowWriter, *, last: bool = False) -> Statement:
-    """Returns the C++ declaration of a lambda that calls a function, its argument, for every vector of the
-    row that this thread processes. The lambda is named `each`. With `last` it is named `last`, and also
-    starts to load the vectors of the next row: that is for a persistent cluster's last pass over a row."""
+    """Returns the C++ declaration of a lambda, named `each`, that loops over the vectors of the row. It takes
+    a function and calls it for every vector that this thread processes. With `last`, the lambda is named
+    `last`, and also starts to load the vectors of the next row; it is for a persistent cluster's last pass
+    over a row."""
     names = list(rows.access.reads.values())
     ends = rows.unaligned is not None
     at: Term = HEAD + cast(INT64, AT) * WIDTH if ends else AT
