@@ -79,9 +79,9 @@ class RowKernel:
         return {load: self.access.reads[load] for load in again}
 
     def is_read_once(self, load: Load | Gather, schedule: Rows) -> bool:
-        """True if each element that `load` reads is read from memory only once under `schedule`. For that, no
-        two rows may share elements. Also, either only one pass over the row needs them, or whole rows of the
-        primary workload are kept in registers and shared memory."""
+        """True if each element that `load` reads is read from memory only once under `schedule`. Two things
+        are needed. No two rows share elements. And either only one pass over the row needs the elements, or
+        whole rows of the primary workload are kept in registers and shared memory."""
         if not self.reads_own_rows(load):
             return False
         whole = load in self.resident(schedule) and keeps_all(self.kernel, schedule, self.plan)

@@ -37,9 +37,9 @@ class Variant:
 class Emitted:
     """A kernel as an emitter returns it: the statements of its `body`, and its launch. `blocks` is the grid
     size (a C++ expression of the host), `threads` the block size, `shared` the dynamic shared memory in
-    bytes, and `cluster` the cluster size in blocks; `blocks_per_sm` blocks must fit on an SM (0: any number).
-    The comment `remark` is written above the kernel. With `parameters` it is a template, and the host
-    launches the first of its `variants` whose condition holds."""
+    bytes, and `cluster` the cluster size in blocks. The compiler limits registers so that `blocks_per_sm`
+    blocks fit on an SM (0: no such limit). The comment `remark` is written above the kernel. With
+    `parameters` it is a template, and the host launches the first of its `variants` whose condition holds."""
 
     body: Body
     blocks: Term
