@@ -1,6 +1,6 @@
 """Records changes of single entries (what is known about one technique in one state) without reading the rest
-of a knowledge base's content. Most of what searches record is of this kind, and searches that share a
-knowledge base wait for each other while one of them writes."""
+of a knowledge base's content. Most of what searches record is of this kind. It has to be fast: of searches
+that share a knowledge base, only one can write at a time, and the others wait."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -82,8 +82,8 @@ class Memory:
 
     def match(self, state: State) -> str:
         """Returns the name under which the knowledge base has the performance state `state`: its own name if
-        the knowledge base knows that, else the name of the nearest known state (by the distance of
-        matching.py). If no known state is near enough, `state` is added and its own name returned."""
+        the knowledge base knows that, else the name of the nearest known state. If none is within the
+        distance 0.5 (MATCH in matching.py; 0 is equal), `state` is added and its own name returned."""
         return self._knowledge.match(state, self._provenance())
 
     def retrieve(
