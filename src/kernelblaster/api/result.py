@@ -167,8 +167,9 @@ class OptimizeResult:
         """Returns a module that runs the best kernel. Where the kernel cannot run (no GPU, or inputs that it
         was not verified on), the original code runs instead, with a warning that says why. If this result was
         made with `original` and `inputs`, the module is like `original` in all else: class, signature,
-        attributes, and the parameters themselves, which both share. Otherwise its class is the one that
-        `export` writes; it has copies of the parameters of `original`, if that is known."""
+        attributes, and the parameters themselves, which both share. Otherwise, and if the kernel has not as
+        many inputs as there are tensors in `inputs`, its class is the one that `export` writes, with copies
+        of the parameters of `original`."""
         loaded = self._loaded()
         if self._given is not None:
             from kernelblaster.api.drop_in import with_kernel
