@@ -4,11 +4,11 @@
 
     result = kb.optimize("core/level1/softmax")         # or a module: kb.optimize(module, inputs=[x])
     print(result.speedup, result.verdict, result.applied)
-    module = result.module()
+    module = result.module()                            # a torch module that runs the faster kernel
 
     with kb.session("core/level1/softmax") as search:   # for a loop of your own
-        evaluation = search.tell(my_source)
-        print(search.ask())
+        evaluation = search.tell(my_source)             # judges a CUDA source that you wrote
+        print(search.ask())                             # techniques to try on it next
 
 Without a GPU, candidates run on an emulator and times are modelled; results say so (`modelled`). Which
 techniques paid against which bottlenecks is kept in a knowledge base, from which the search for the next task

@@ -23,9 +23,9 @@ def shown(where: str) -> str:
 
 
 def without_passwords(text: str, where: str) -> str:
-    """Returns `text`, a driver's message about the database at the address `where`, with *** for the password
-    and for every part of it. A message may have parts of a password that contains @: the driver takes what
-    stands after the @ for the host, and names it."""
+    """Returns `text`, a database driver's message, with *** in place of the password in the address `where`.
+    Parts of a password that contains @, : or / are replaced too: the driver may take what stands behind an @
+    for the name of the host, and quote it in its message."""
     base, _, query = where.partition("?")
     found = [one[-1] for one in (*IN_FRONT.findall(base), *IN_QUERY.findall(query))]
     parts = {part for one in found for part in (one, *re.split("[@:/]", one)) if part}

@@ -76,7 +76,7 @@ class Repeated(Record):
     @property
     def holds(self) -> bool:
         """True if the proof was reproduced: the candidate is still correct, its speedup does not contradict
-        the old one, and no error changed."""
+        the old one, and every comparison with the reference gave the same error as before."""
         return self.correct and self.speedup_holds is not False and not self.differences
 
 
@@ -123,8 +123,9 @@ def read_proof(path: Path) -> Proof:
 
 def repeat(proof: Proof, judge: DeviceJudge) -> Repeated:
     """Judges a proof's candidate again on the inputs of the proof, and returns both verdicts and how they
-    differ. Raises KernelBlasterError if the proof has no seed, if its inputs are far larger than the task's
-    own, or if this version derives another task from the proof's source."""
+    differ. Raises KernelBlasterError in three cases: the proof has no seed; one of its inputs is more than
+    four times (LARGER) as large as the task's largest workload; or this version derives another task from the
+    proof's source."""
     seed = proof.evaluation.seed
     if seed is None:
         raise KernelBlasterError("the proof names no seed, so nothing can be repeated.")

@@ -19,10 +19,10 @@ PREFIX = "kernelblaster-scratch-"
 
 
 class Scratch:
-    """A new, locked temporary folder with the permissions `mode`, at `path`; its parent is `parent` (None:
-    the system's folder for temporary files), its name begins with `prefix`. Used as a context, it gives the
-    path and is removed at the end. `close` removes it, too; a folder that was renamed meanwhile is left
-    alone."""
+    """A new, locked temporary folder at `path`. Its parent is `parent` (None: the system's folder for
+    temporary files), its name begins with `prefix`, and its permissions are `mode` (0o700: for this user
+    only). Used as a context, it gives the path and is removed at the end. `close` removes it, too; a folder
+    that was renamed meanwhile is left alone."""
 
     def __init__(self, parent: Path | None = None, prefix: str = PREFIX, mode: int = 0o700) -> None:
         self._handle: int | None = None

@@ -177,8 +177,8 @@ def visible_device() -> str:
 
 
 def secret(name: str) -> str | None:
-    """The API key in the environment variable `name`; None if unset or empty. It must never be logged or
-    stored."""
+    """The API key in the environment variable `name`; None if unset or empty. The caller must neither log nor
+    store it."""
     return os.environ.get(name) or None
 
 

@@ -1,11 +1,11 @@
 """Kills processes that outlive their command. The code of a task file can leave a process without a parent;
 the keeper (the command's helper process) ends such processes after the command.
 
-A process inherits the value `oom_score_adj` (in /proc) of the one that started it, and a confined process
-cannot change it. A value that no other process of the machine had when the command began therefore is a mark
-on all its processes that they cannot take off; the keeper has it, too, so that nobody else takes it while it
-looks for them. A side effect: when memory runs out, the kernel ends marked
-processes a little before others.
+All processes of a command have a mark by which they are found: their `oom_score_adj`, a number in /proc. A
+process inherits it from the process that started it, and a confined process cannot change it. When a command
+begins, it takes a number that no other process of the machine has. The keeper has the same number, so that no
+other command takes it while the keeper looks for survivors. A side effect: when memory runs out, the kernel
+ends marked processes a little before others.
 """
 
 import contextlib
@@ -25,10 +25,11 @@ PAUSE_S = 0.02
 
 
 def take_mark() -> int | None:
-    """Give this process, and all that it starts from now on, an `oom_score_adj` value that no other process
-    has, as a mark for the processes of this command, and return it; None if none is free, or the system
-    refuses. It is looked whether others have it before and after it is taken, so that two commands that begin
-    at the same moment do not have the same one: the first to end would kill the other."""
+    """Gives this process, and all that it starts from now on, an `oom_score_adj` that no other process has,
+    and returns it. It is the mark by which `end_survivors` finds the processes of this command. Returns None
+    if no number is free or the system refuses. Two commands never keep the same mark, even if they begin at
+    the same moment: after a number was taken, this looks whether another process has it too, and then takes
+    another."""
     try:
         before = int(OWN.read_text())
         for _ in range(ATTEMPTS):

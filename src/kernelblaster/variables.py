@@ -59,7 +59,8 @@ def task_environment() -> dict[str, str]:
 
 
 def keeper_address() -> str:
-    """How this process reaches the keeper (the helper process that holds keys): the number of a file
-    descriptor of what the command hid (-1 if nothing), then the names of the variables whose keys the keeper
-    holds, separated by spaces; empty if there is no keeper."""
+    """Returns how this process reaches the keeper (the helper process that holds keys), as text of several
+    words; empty if there is no keeper. The first word is the number of a file descriptor: that of the file in
+    memory with the values that the command hid at its start, -1 if it hid none. The other words are the names
+    of the environment variables whose keys the keeper holds."""
     return os.environ.get(KEEPER, "")

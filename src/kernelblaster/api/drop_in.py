@@ -1,5 +1,5 @@
-"""Puts a kernel into a module at hand: everything about the module stays as it is, and a call that the kernel
-is for runs it."""
+"""Puts a kernel into a module that the user has in memory. The result is a module like the given one, except
+that a call runs the kernel if the kernel can do what the call asks, and the given module's code otherwise."""
 
 import inspect
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from kernelblaster.tasks.torch_programs import call_of, exported_code
 
 @dataclass(frozen=True)
 class Example:
-    """What is kept of a tensor among example inputs: all but its values."""
+    """What is kept of a tensor among the example inputs: everything but its values, which may be large."""
 
     size: torch.Size
     stride: tuple[int, ...]
@@ -34,9 +34,10 @@ class Example:
 
 @dataclass(frozen=True)
 class GivenModule:
-    """A module that was optimized at hand: its example inputs (`arguments` by position, and by name), with an
-    `Example` for each tensor, and `modes`, for the module and each of its parts whether it was in training
-    mode."""
+    """A module that the user passed to `optimize` or `compile`, and the example inputs that were passed with
+    it: `arguments` are those by position, `named` those by name. In both, an `Example` stands for each
+    tensor. `modes` says whether the module, and each of its submodules in the order of `module.modules()`,
+    was in training mode."""
 
     module: torch.nn.Module
     arguments: tuple[Any, ...]
@@ -45,19 +46,20 @@ class GivenModule:
 
     @classmethod
     def of(cls, module: torch.nn.Module, inputs: Inputs) -> "GivenModule":
-        """The module as it is now; of one that torch.compile returned, the original. `inputs` are a list, or
-        a dict by name."""
+        """Returns this description of `module` as it is now. If torch.compile made `module`, the module that
+        was compiled is described. `inputs` are the example inputs: a list by position, or a dict by name."""
         original = getattr(module, "_orig_mod", module)
         arguments, named = pytree.tree_map_only(torch.Tensor, Example.of, call_of(original, inputs))
         return cls(original, arguments, named, _modes(original))
 
 
 def with_kernel(given: GivenModule, exported: Any) -> torch.nn.Module | None:
-    """A module of a class derived from that of the given one, with the same parameters, buffers, parts and
-    attributes (shared, as with torch.compile), the same signature and the same methods. Calls run the kernel
-    of `exported`, an imported file of the format `module`, if they are like the example; else the given
-    module's own forward(), and a warning says why, once. None if the kernel does not take the tensors of the
-    example one by one."""
+    """Returns a module that runs a kernel in place of the given one; its class is derived from the given
+    module's class. The two share parameters, buffers, submodules and attributes, and have the same methods
+    and the same signature. `exported` is an imported Python file that `OptimizeResult.export` wrote in the
+    format `module`; it has the kernel. A call that the kernel cannot do (no GPU, other types or sizes than it
+    is for, gradients wanted) runs the given module's own forward(), with a warning that says why, once for
+    each reason. Returns None if the kernel has not as many tensor inputs as the example has tensors."""
     leaves, structure = pytree.tree_flatten((given.arguments, given.named))
     places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, Example)]
     known = exported.KERNEL

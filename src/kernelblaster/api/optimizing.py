@@ -65,8 +65,8 @@ class StepWatch:
 
 
 def step_line(progress: Progress) -> str:
-    """One line of text about a step of a search: how many candidates were judged, the technique, the speedup
-    it gained, its candidate's time and the best one."""
+    """One line of text on the step that `progress` tells of: how many candidates were judged, the technique,
+    the speedup it gained (or how it failed), its candidate's time and the best one."""
     judged = f"{progress.evaluations} of {progress.evaluations + progress.evaluations_left} judged"
     result = progress.result
     got = "" if result is None or isinstance(result, Gained) else result.kind
@@ -171,9 +171,10 @@ def load_run(run: str | Path = "last", *, runs: str | Path | None = None) -> Opt
 
 
 def compile(module: "torch.nn.Module", inputs: Inputs, **options: Any) -> "torch.nn.Module":
-    """An optimized replacement of a module, for inputs like the examples `inputs`: `optimize` with these
-    options, then `module()`. It shares the module's parameters, and runs the module itself where its kernel
-    is not for a call."""
+    """Searches for a faster kernel for a module and returns a module that runs it. `inputs` are example
+    inputs; `options` are the other arguments of `optimize`. The result shares the parameters of `module`. For
+    a call that its kernel cannot do (no GPU, other sizes or types), it runs the code of `module` instead. The
+    same as `optimize(module, inputs, **options).module()`."""
     return optimize(module, inputs, **options).module()
 
 

@@ -32,9 +32,9 @@ class OptimizeResult:
     """The result of a run, read from its folder: the best candidate, or the best so far if the run has not
     ended. Times are in microseconds; if `modelled`, they come from a model of the GPU.
 
-    `original` is the module that was optimized, if one was given, and `inputs` its example inputs: `module()`
-    then puts the kernel into it; without its inputs, only takes over its parameters. Raises StoreError if no
-    candidate is correct."""
+    If a module was optimized, `original` is that module and `inputs` are its example inputs. `module()` then
+    returns a module like `original` that runs the kernel. Without `inputs`, the result of `module()` has the
+    parameters of `original` but a class of its own. Raises StoreError if no candidate is correct."""
 
     def __init__(
         self, run: Path, original: "torch.nn.Module | None" = None, inputs: Inputs | None = None
@@ -164,9 +164,12 @@ class OptimizeResult:
         return write(contents, Path(path), set())[0]
 
     def module(self) -> "torch.nn.Module":
-        """The optimized module. Where its kernel cannot run (no GPU, or inputs that it was not verified on),
-        the original runs instead, with a warning that says why. If a module was given, this one is like it in
-        all else: class, signature, attributes, and the parameters themselves, which both share."""
+        """Returns a module that runs the best kernel. Where the kernel cannot run (no GPU, or inputs that it
+        was not verified on), the original code runs instead, with a warning that says why. If this result was
+        made with `original` and `inputs`, the module is like `original` in all else: class, signature,
+        attributes, and the parameters themselves, which both share. Otherwise, and if the kernel has not as
+        many inputs as there are tensors in `inputs`, its class is the one that `export` writes, with copies
+        of the parameters of `original`."""
         loaded = self._loaded()
         if self._given is not None:
             from kernelblaster.api.drop_in import with_kernel

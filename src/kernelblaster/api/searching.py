@@ -108,9 +108,9 @@ def named_models(model: str | ModelUse | None) -> ModelUse | None:
 
 
 def search_of(budget: int | Search | None, models: ModelUse | None) -> Search:
-    """Returns the settings of a search. `budget` is the number of candidates to judge, None for the usual
-    number. If language models take part (`models`), failed candidates are corrected more often than without
-    (see `retries_with`). A `budget` that is a `Search`, which has all settings, is returned as it is."""
+    """Returns the settings of a search. `budget` is the number of candidates to judge, None for the usual 60.
+    If language models take part (`models`), failed candidates are corrected more often than without (see
+    `retries_with`). A `budget` that is a `Search`, which has all settings, is returned as it is."""
     if isinstance(budget, Search):
         return budget
     usual = Search(retries=retries_with(models))
@@ -247,8 +247,8 @@ def _strategy(
 
 
 def check_device(run: Run, name: str) -> None:
-    """Records the device's name in a new run. Raises NoDevice if the run was begun on a device of another
-    name, because times of two devices cannot be compared."""
+    """Records `name`, the name of the device that is open now, in a new run. Raises NoDevice if the run was
+    begun on a device of another name, because times of two devices cannot be compared."""
     first = run.once("device", "begun", lambda: {"name": name})["name"]
     if first != name:
         raise NoDevice(f"the run was begun on {first}; this is {name}, and the two cannot be compared.")

@@ -56,10 +56,10 @@ def confine_to_work(
     network: str = "",
 ) -> None:
     """Confines this command, like `confine_command`, before it searches the tasks of a bench or an ablation
-    in `folder`. It is confined to what the tasks of `suites` and the models of `use` need. If `suites` is
-    empty, the work in `folder` is continued, and what is needed is read from its plan, recorded under the key
-    `kind`. `device` is the kind of device that the command may use; `network` says what needs the network,
-    empty if nothing does."""
+    in `folder`. It may then use only what the tasks of `suites` and the models of `use` need. If `suites` is
+    empty, the work in `folder` is continued: what it needs is read from the first event of the record there,
+    under the key `kind`, which is "plan" for a bench and "ablation" for an ablation. `device` is the kind of
+    device that the command may use; `network` says what needs the network, empty if nothing does."""
     begun = first_event_of(folder)
     plan = begun.data.get(kind) if begun and not suites else None
     if plan is not None:

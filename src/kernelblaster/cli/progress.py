@@ -46,8 +46,9 @@ class SilentBench:
 
 
 class Rate:
-    """Counts the candidates that searches have judged since this object was made, and how many that is per
-    minute. Candidates that continued runs had judged before are not counted."""
+    """Counts the candidates that searches have judged since this object was made (`judged`). Candidates that
+    continued runs had judged before are not counted. As text: "120 candidates judged in 60 s: 120 a
+    minute"."""
 
     def __init__(self) -> None:
         self._start = self._last = time.monotonic()

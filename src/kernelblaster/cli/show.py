@@ -122,7 +122,9 @@ def print_evaluation(evaluation: Evaluation) -> None:
 
 
 def print_fact(name: str, text: str, style: str = "") -> None:
-    """Prints a line of a verdict: its name and what is to be said, on a terminal wrapped beside the name."""
+    """Prints one line of a verdict, such as `speedup 1.49x`: `name` in a column of ten letters, then `text`.
+    On a terminal, a long text continues below its own beginning, not below the name. `style` is a style of
+    rich."""
     lead = f"  {name:10} "
     line = lead + wrap_hanging(out, text, len(lead))
     out.print(line, markup=False, highlight=False, soft_wrap=True, style=style)
@@ -142,8 +144,9 @@ def print_sweep(evaluations: list[Evaluation]) -> None:
 
 
 def print_counters(counted: Profile, *, clean: bool) -> None:
-    """Prints what the emulator counted (`counted`), a line for each kernel launch. `clean` adds that it found
-    no errors."""
+    """Prints a table of what the emulator counted, such as instructions and memory traffic, with a row for
+    each kernel launch; `counted` is the profile that has these counts. `clean` adds "no findings", for a
+    candidate that passed the emulator's checks."""
     note = "; no findings" if clean else ""
     out.print(f"  counted    at the {counted.workload} workload{note}", highlight=False)
     table = Table("launch", box=None, padding=(0, 2, 0, 0), pad_edge=False)

@@ -30,8 +30,9 @@ class Terminal(Console):
             yield segment if control else Segment(printable(text), style)
 
     def show(self, table: Table) -> None:
-        """Prints a table. In a pipe or file, which has no width, the table may take 200 columns, so that
-        hardly any cell is cut or wrapped."""
+        """Prints a table. On a terminal, the table has the terminal's width at most. In a pipe or file, which
+        has no width of its own, it may take 200 columns (PIPED), so that hardly any cell is cut or
+        wrapped."""
         kept = self._width
         if not self.is_terminal:
             self.width = PIPED

@@ -138,9 +138,9 @@ class Database:
     def record_in_entries(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
         """Records the changes `fresh`, each with its provenance and identity, in a transaction of its own,
         and returns the new version. This is the fast way for changes that concern one technique in one state
-        each: besides the rows of these techniques, it reads nothing, and relies on `known`, a content read
-        earlier. Writes nothing and returns None if that is not enough (see `change_entries` in
-        entry_rows.py)."""
+        each: it reads only the rows of these techniques, and relies for the rest on `known`, a content read
+        earlier. Writes nothing and returns None if the rows and `known` do not suffice, for example because a
+        state was merged after `known` was read (see `change_entries` in entry_rows.py for all cases)."""
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)
@@ -150,9 +150,10 @@ class Database:
             return record_in_entries(connection, known, fresh)
 
     def settle(self, connection: Connection, version: int) -> None:
-        """Wait until what was read with this connection, up to this version, is on the PostgreSQL server's
-        disk, because writers commit first and wait for the disk after that (pipelined.py); ends its
-        transaction. Does nothing for files, where writers wait before they commit."""
+        """Waits until all changes up to `version`, which this connection has read, are on the PostgreSQL
+        server's disk; then ends the connection's transaction. This is needed because writers commit before
+        their changes are on the disk (pipelined.py), so that a reader may see changes that a power cut would
+        lose. Does nothing for SQLite files, where writers wait for the disk before they commit."""
         if not self.sqlite and version > self._settled:
             connection.execute(text(DURABLE))
             connection.commit()

@@ -46,9 +46,9 @@ class Difference(Record):
 
 
 def difference(before: Content, after: Content) -> Difference:
-    """Compares two contents, of two versions of a knowledge base or of two knowledge bases. Returns which
-    states only one of them has, and which techniques differ. A state that was merged into another counts as
-    absent."""
+    """Compares two contents, `before` and `after`, of two versions of a knowledge base or of two knowledge
+    bases. Returns which states only one of them has, and which techniques differ. A state that was merged
+    into another counts as absent."""
     old = {entry.state.name for entry in before.living}
     new = {entry.state.name for entry in after.living}
     changed = []
@@ -83,8 +83,9 @@ def _changed(
 
 
 def score(entry: OptimizationEntry) -> Score:
-    """Returns the three numbers that sum up what is known about a technique in a state: predicted speedup,
-    chance of a valid candidate and number of attempts, over all GPU architectures and families of tasks."""
+    """Returns what sums up the knowledge about a technique in a state: the predicted speedup, the chance of a
+    valid candidate, the number of attempts, and whether all their times are modelled. It is over all GPU
+    architectures and families of tasks."""
     prediction = entry.prediction(None)
     return Score(
         speedup=exp(prediction.mean),

@@ -1,6 +1,6 @@
 """Records changes of single entries (what is known about one technique in one state) without reading the rest
-of a knowledge base's content. Most of what searches record is of this kind, and searches that share a
-knowledge base wait for each other while one of them writes."""
+of a knowledge base's content. Most of what searches record is of this kind. It has to be fast: of searches
+that share a knowledge base, only one can write at a time, and the others wait."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -98,8 +98,8 @@ def change_entries(
 def record_in_entries(connection: Connection, known: Content, fresh: Sequence[Fresh]) -> int | None:
     """Records and applies the changes `fresh` (each with its provenance and identity) in the caller's
     transaction, and returns the new version. `known` is a content read earlier. Besides it, only the rows of
-    the changed entries are read. Does nothing and returns None if that is not enough (see
-    `change_entries`)."""
+    the changed entries are read. Does nothing and returns None if the rows and `known` do not suffice to
+    apply the changes (see `change_entries`)."""
     keys = entry_keys(known, fresh)
     if not keys:
         return None

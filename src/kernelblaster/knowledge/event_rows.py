@@ -38,7 +38,8 @@ def event_rows(connection: Connection, since: int, until: int | None) -> Sequenc
 
 
 def append_events(connection: Connection, rows: Sequence[Values]) -> None:
-    """Adds rows to the table of events. Their versions must continue from the latest one without a gap."""
+    """Adds rows to the table of events. The caller sees to it that their versions continue from the latest
+    one without a gap; this is not checked."""
     if rows:
         connection.execute(tables.events.insert(), list(rows))
 

@@ -53,8 +53,8 @@ class Evidence(Record):
         )
 
     def plus(self, other: "Evidence") -> "Evidence":
-        """Returns the evidence from the attempts of this one and of `other` together. No attempt may be in
-        both."""
+        """Returns the evidence from the attempts of this one and of `other` together. An attempt that is in
+        both is counted twice; the caller sees to it that there is none."""
         failures = dict(self.failures)
         for kind, count in other.failures.items():
             failures[kind] = failures.get(kind, 0.0) + count
@@ -122,8 +122,8 @@ class Evidence(Record):
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
         """Returns the attempts on `architecture` at tasks of the family `family`, as a tally. Returns None if
-        predictions should not treat families separately. That is so if `family` is None. It is also so if
-        there is a `preparation`: the attempts are then divided by that already."""
+        predictions should not treat families separately: if `family` is None, or if there is a `preparation`.
+        Attempts are then divided by whether the preparation was applied before, and not by family too."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())

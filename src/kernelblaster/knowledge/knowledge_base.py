@@ -112,8 +112,9 @@ class KnowledgeBase(VersionedContent):
 
     def consolidate(self, seed: int, limits: KnowledgeLimits | None = None) -> list[Change]:
         """Tidies the knowledge base and returns the changes made: merges near-equal states, retires
-        techniques that do not pay, and lowers the weight of some evidence. `limits` says when (None: the
-        usual limits). `seed` determines which of the much-tried techniques get less weight."""
+        techniques that do not pay, and lowers the weight of some evidence. `limits` says when each is done
+        (None: the defaults of `KnowledgeLimits`). Of the techniques with many attempts, some are drawn by
+        `seed`; their evidence gets less weight."""
         done: list[Change] = []
 
         def tidy(_: Connection, content: Content) -> list[Fresh]:

@@ -36,7 +36,7 @@ def distance(one: State, other: State) -> float:
 
 def nearness(distance: float) -> float:
     """Returns the weight with which a result from one state counts in another, from the `distance` of the two
-    states: 1 at distance 0, a half at 0.25 (NEAR), falling towards 0 for larger distances."""
+    states: 0.25 / (0.25 + distance). That is 1 at distance 0 and a half at 0.25 (NEAR)."""
     return NEAR / (NEAR + distance)
 
 

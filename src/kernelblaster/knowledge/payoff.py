@@ -15,11 +15,11 @@ def payoffs(
     applied: tuple[str, ...],
     family: str | None = None,
 ) -> dict[str, float]:
-    """Returns, by the name of a technique, what it is worth beyond its own gain because another technique
-    gains more after it, as the natural logarithm of a speedup, at least 0. That is half (LATER) of the
-    difference between what the other technique is expected to gain after it and without it. If several others
-    depend on it, the largest such value counts. `entries` are the techniques of one state. The result leaves
-    out techniques on which no other depends, and techniques in `applied`. Predictions are for a GPU
+    """Returns, by the name of a technique, what the technique is worth beyond its own gain, because another
+    technique gains more after it. Values are natural logarithms of speedups, at least 0. Take for A that B is
+    expected to gain 0.5 after A and 0.1 without A: A is worth half (LATER) of the difference, 0.2. If several
+    techniques depend on A, the largest such value counts. `entries` are the techniques of one state. The
+    result leaves out techniques on which no other depends, and those in `applied`. Predictions are for a GPU
     `architecture` and a `family` of tasks (None: any)."""
     best: dict[str, float] = {}
     for entry in entries.values():

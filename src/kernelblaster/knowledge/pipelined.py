@@ -63,9 +63,9 @@ _EntryRow = namedtuple("_EntryRow", [column.name for column in tables.optimizati
 
 
 class PipelinedWriter:
-    """Records changes of single entries (one technique in one state) through a connection of its own, which
-    is opened at the first use and ended by `close`. Errors of SQLAlchemy and psycopg are raised as they
-    are."""
+    """Records changes of single entries (one technique in one state) in the PostgreSQL database of `engine`,
+    through a connection of its own, which is opened at the first use and ended by `close`. Errors of
+    SQLAlchemy and psycopg are raised as they are."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -11,8 +11,8 @@ Evidence is added in steps, the least similar first:
 5. attempts on this architecture, in the same family.
 
 After step 2, all evidence so far is reduced to at most one observation (`CONTRAST`); after steps 3 and 4, to
-at most four (`TRANSFER`). So a few attempts that are more similar soon outweigh it. Steps 4 and 5 are a
-single one, without a limit, if there is a preparation or no family is given."""
+at most four (`TRANSFER`). So a few attempts that are more similar soon outweigh it. If there is a preparation
+or no family is given, steps 4 and 5 are one step: attempts on this architecture, in any family."""
 
 from dataclasses import dataclass
 from math import erf, exp, inf, pi, sqrt

@@ -14,9 +14,10 @@ DECISIVE_Z = 2.0
 
 
 def variance(one: Tally, other: Tally) -> float:
-    """Returns the variance of a single log speedup, estimated from two sets of attempts; deviations are taken
-    from the mean of each set. An assumed variance of 0.15 squared (NOISE) is averaged in as if it were four
-    further observations (NOISE_WEIGHT), so that few attempts do not look certain."""
+    """Returns the variance of a single log speedup, estimated from the attempts of the tallies `one` and
+    `other`: the mean squared deviation of each attempt from the mean of its own tally. An assumed variance of
+    0.15 squared (NOISE) is averaged in as if it were four further observations (NOISE_WEIGHT), so that few
+    attempts do not look certain."""
     squares = NOISE_WEIGHT * NOISE * NOISE + one.squares + other.squares
     return squares / (NOISE_WEIGHT + one.seen + other.seen)
 

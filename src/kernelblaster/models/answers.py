@@ -83,7 +83,7 @@ class Answers:
 
 
 class RecordingEndpoint:
-    """An endpoint (source of raw answers) that returns the stored answer to a request if there is one.
+    """An endpoint (source of unparsed answers) that returns the stored answer to a request if there is one.
     Otherwise it asks the inner `endpoint` and stores the answer in `answers` before it returns it."""
 
     def __init__(self, endpoint: Endpoint, answers: Answers) -> None:
@@ -100,9 +100,9 @@ class RecordingEndpoint:
 
 
 class Once:
-    """An endpoint (source of raw answers) that passes equal requests to the inner `endpoint` one after the
-    other, never at the same time. If the inner one stores answers, only the first of them is really asked,
-    and the others get the stored answer."""
+    """An endpoint (source of unparsed answers) that passes equal requests to the inner `endpoint` one after
+    the other, never at the same time. If the inner one stores answers, only the first of them is really
+    asked, and the others get the stored answer."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -117,8 +117,8 @@ class Once:
 
 
 class Replay:
-    """An endpoint (source of raw answers) that asks no model and gives recorded answers only. A request gets
-    the answer recorded for an equal one. If there is none, it gets the answer recorded for the same role
+    """An endpoint (source of unparsed answers) that asks no model and gives recorded answers only. A request
+    gets the answer recorded for an equal one. If there is none, it gets the answer recorded for the same role
     (kind of question), task and step, if exactly one is."""
 
     def __init__(self, answers: Answers) -> None:

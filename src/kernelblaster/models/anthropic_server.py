@@ -15,7 +15,7 @@ OPTIONS = {"output_config": ("output_config", "output_format", "structured", "sc
 
 
 class AnthropicServer:
-    """An endpoint (source of raw answers) for one model of Anthropic, or of a server with the same API.
+    """An endpoint (source of unparsed answers) for one model of Anthropic, or of a server with the same API.
     `name` is the model's name in error messages, `model` the server's name for it. `url` is the server's
     address; `key` is the name of the environment variable that has its key. `limits` are those of one call.
     The system message is marked for the server's prompt cache, so that the next request of the same role

@@ -52,9 +52,9 @@ class Deadline:
         return CallTimedOut(f"{self._where}: took longer than {self._call_s:g} s", maybe_charged=True)
 
     def watch(self, event: str, about: Mapping[str, Any]) -> None:
-        """A callback that the HTTP library calls with the name of each `event` and what there is to know
-        `about` it. It remembers the socket of a new connection, so that this can be shut down at the
-        deadline."""
+        """A callback for the HTTP library, which calls it whenever something has happened in the call.
+        `event` is the name of what happened, `about` its details by name. When a connection was made, its
+        socket is remembered, so that it can be shut down at the deadline; other events are ignored."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             with self._lock:
                 self._socket = about["return_value"].get_extra_info("socket")

@@ -21,9 +21,9 @@ class Expected:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a search is expected to spend on one role (kind of question): the role's model, the number of
-    calls, the tokens of all these calls together, and their cost in US dollars (None if the price is
-    unknown)."""
+    """What a search is expected to spend on one role (kind of question): the role's `model`, the number of
+    `calls`, the tokens of all these calls together (`usage`), and their cost in US dollars (`usd`, None if
+    the price is unknown)."""
 
     role: str
     model: str
@@ -35,7 +35,8 @@ class Estimate:
 def estimate(expected: Sequence[Expected], table: ModelTable, prices: Prices) -> list[Estimate]:
     """Returns the estimated tokens and dollars of each role (kind of question) that has a model in `table`.
     `expected` says how often each role will ask and with how many tokens; `prices` are those of the models.
-    Folders (hand-off, replay) cost nothing. It is assumed that no server reads from its prompt cache."""
+    Models that are folders (a hand-off to a person, a replay of recorded answers) cost nothing. It is assumed
+    that no server reads from its prompt cache."""
     rows = []
     for item in expected:
         name = table.of(item.role)

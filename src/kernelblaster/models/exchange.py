@@ -75,9 +75,9 @@ def exchanged(exchange: Exchange, key: str | None, read: Callable[[Response], Re
 
 
 def shaped(where: str, data: bytes, shape: type[Shaped]) -> Shaped:
-    """Returns the JSON document `data` of a reply as an object of the class `shape`. Raises CutOff if it is
-    malformed; the error does not repeat the content, as one of pydantic's would. `where` is the name of the
-    server in error messages."""
+    """Returns the JSON document `data` of a reply as an object of the class `shape`. Raises CutOff if the
+    document is malformed. The error's text does not quote the document, which may contain secrets. `where` is
+    the name of the server in error messages."""
     try:
         return shape.model_validate(parse_json(data))
     except InvalidJson as error:

@@ -1,4 +1,4 @@
-"""Wrappers of endpoints (sources of raw answers) that enter each call in the ledger of costs."""
+"""Wrappers of endpoints (sources of unparsed answers) that enter each call in the ledger of costs."""
 
 import time
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from kernelblaster.models.tokens import tokens_of
 
 
 class Metered:
-    """An endpoint (source of raw answers) that asks the inner `endpoint`, and enters each call in the ledger
-    under the name `model`. Before the call it reserves the most that the call may cost; afterwards it records
-    what the call did cost. `free(request)` is True for a request that costs nothing because its answer is
-    stored. Raises BudgetSpent if the call may exceed the budget."""
+    """An endpoint (source of unparsed answers) that asks the inner `endpoint`, and enters each call in the
+    ledger under the name `model`. Before the call it reserves the most that the call may cost; afterwards it
+    records what the call did cost. `free(request)` is True for a request that costs nothing because its
+    answer is stored. Raises BudgetSpent if the call may exceed the budget."""
 
     def __init__(
         self, endpoint: Endpoint, model: str, ledger: Ledger, *, free: Callable[[Request[Any]], bool]
@@ -42,10 +42,11 @@ class Metered:
 
 
 class TokenCounted:
-    """An endpoint (source of raw answers) that asks an inner one which costs nothing and counts no tokens,
-    such as a hand-off (a person answers). The tokens are estimated from the texts, and are entered in the
-    ledger under the name `model` once there is an answer; an equal request is entered only once. Raises
-    BudgetSpent, without asking, if the calls so far exceed the budget."""
+    """An endpoint (source of unparsed answers) that asks the inner `endpoint`, one which costs nothing and
+    counts no tokens, such as a hand-off (a person answers). Once there is an answer, the tokens of the prompt
+    and the answer are estimated from their texts, and are entered in the ledger under the name `model`; an
+    equal request is entered only once. Raises BudgetSpent, without asking, if the calls so far exceed the
+    budget."""
 
     def __init__(self, endpoint: Endpoint, model: str, ledger: Ledger) -> None:
         self._endpoint = endpoint

@@ -49,10 +49,11 @@ class TokenUsage(Record):
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """One request to a model, which must answer with a JSON object that fits `schema`. `output_limit` is the
-    longest answer in tokens. `temperature` and `seed` are passed on if the server accepts them; requests with
-    different seeds are different requests even if it does not. `role` (the kind of question), `task` and
-    `step` say what it is for, in the ledger and in recordings; they do not change the request's `digest`."""
+    """One request to a model: the conversation so far (`messages`), which the model must answer with a JSON
+    object that fits `schema`. `output_limit` is the longest answer in tokens. `temperature` and `seed` are
+    passed on if the server accepts them; requests with different seeds are different requests even if it does
+    not. `role` (the kind of question), `task` and `step` say what it is for, in the ledger and in recordings;
+    they do not change the request's `digest`."""
 
     role: str
     messages: tuple[ChatMessage, ...]
@@ -90,9 +91,10 @@ class Request(Generic[T]):
 
 
 class ModelAnswer(Record):
-    """The raw result of one call. `stop` says how the answer ended: it is complete (`done`), was cut at the
-    output limit (`length`), or is a `refusal`. `model` is the name of the model. `usage` is None if the
-    server reported no token counts, or implausible ones; `doubt` then says why."""
+    """The result of one call, not yet parsed: `text` is what the model wrote. `stop` says how the answer
+    ended: it is complete (`done`), was cut at the output limit (`length`), or is a `refusal`. `model` is the
+    name of the model. `usage` is None if the server reported no token counts, or counts that are not
+    plausible; in the second case `doubt` says why."""
 
     text: str
     stop: Literal["done", "length", "refusal"]
@@ -103,8 +105,9 @@ class ModelAnswer(Record):
 
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """A validated answer: `value` is the object in it, `text` the raw text. `calls` is how many calls it
-    took, and `usage` the sum of their tokens, None if those of one call are unknown."""
+    """A validated answer: `value` is the object that was parsed from it, `text` the text as the model wrote
+    it. `calls` is how many calls it took, and `usage` the sum of their tokens, None if those of one call are
+    unknown."""
 
     value: T
     text: str
@@ -114,11 +117,12 @@ class Reply(Generic[T]):
 
 
 class Endpoint(Protocol):
-    """Interface of a source of raw answers: a server, a folder, or a wrapper around another endpoint."""
+    """Interface of a source of unparsed answers: the text that a model wrote, before it is parsed to an
+    object. An endpoint is a server, a folder, or a wrapper around another endpoint."""
 
     def answer(self, request: Request[T]) -> ModelAnswer:
-        """Asks once and returns the raw answer, even if its text fits no schema. Raises a `ModelError` if
-        there is no answer."""
+        """Asks once and returns the answer as text, even if the text does not fit the request's schema.
+        Raises a `ModelError` if there is no answer."""
         ...
 
 

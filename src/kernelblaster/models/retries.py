@@ -1,5 +1,5 @@
-"""Wrappers of endpoints (sources of raw answers): one makes failed calls again, one limits how many run at
-once."""
+"""Wrappers of endpoints (sources of unparsed answers): one makes failed calls again, one limits how many run
+at once."""
 
 import random
 import threading
@@ -36,8 +36,9 @@ class Patience:
 
 
 class Retrying:
-    """An endpoint (source of raw answers) that asks the inner `endpoint`. While that raises `Unavailable`, it
-    waits and asks again, as often as `patience` allows, and then raises the last failure."""
+    """An endpoint (source of unparsed answers) that asks the inner `endpoint`. While that raises
+    `Unavailable`, it waits and asks again, as often as `patience` allows, and then raises the last
+    failure."""
 
     def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
         self._endpoint = endpoint
@@ -58,7 +59,7 @@ class Retrying:
 
 
 class Limited:
-    """An endpoint (source of raw answers) that asks the inner `endpoint`, with at most `calls` calls in
+    """An endpoint (source of unparsed answers) that asks the inner `endpoint`, with at most `calls` calls in
     progress at a time. Further calls wait."""
 
     def __init__(self, endpoint: Endpoint, calls: int) -> None:

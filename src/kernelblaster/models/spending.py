@@ -22,11 +22,11 @@ class ModelSpending:
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call to a model: the `role`, `task` and `step` that it was for, where `step` is the key of the
-    question in the run's `question` and `answer` events; the model; its tokens; US dollars (None: the price
-    is unknown); and seconds (None: not known, as for a call that never ended). `estimated`: the tokens were
-    estimated from the texts. `request` is the digest of what was asked; calls that asked the same thing have
-    the same."""
+    """One call to a model, with what was charged for it. `role`, `task` and `step` say what it was for;
+    `step` is the key of the question in the run's `question` and `answer` events. `usage` has its tokens,
+    which were estimated from the texts if `estimated`. `usd` is its cost in US dollars, None if the price is
+    unknown. `seconds` is None if not known, as for a call that never ended. `request` is the digest of what
+    was asked; calls that asked the same thing have the same."""
 
     role: str
     task: str

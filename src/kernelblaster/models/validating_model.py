@@ -11,8 +11,8 @@ SHOWN_ANSWER = 20_000  # characters of a malformed answer that are shown to the 
 
 
 class ValidatingModel:
-    """A `Model` made from any endpoint (source of raw answers): it parses the answers and validates them by
-    the request's schema."""
+    """A `Model` made from any endpoint (source of unparsed answers): it parses the answers and validates them
+    by the request's schema."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint

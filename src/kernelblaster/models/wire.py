@@ -32,8 +32,9 @@ class CallLimits:
 
 
 class Gathering:
-    """Collects the text of one answer as its pieces arrive. In case the server ignores the limit of
-    `output_limit` tokens, `too_long` becomes True once the text is far longer, and `text` is cut there."""
+    """Collects the text of one answer as its pieces arrive, in case the server ignores the limit of
+    `output_limit` tokens. `too_long` becomes True once the text has more than 12 letters for each token of
+    the limit and 2000 more; `text` is cut there."""
 
     def __init__(self, output_limit: int) -> None:
         self._most = output_limit * CHARACTERS_A_TOKEN + SPARE_CHARACTERS

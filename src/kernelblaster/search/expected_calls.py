@@ -12,9 +12,10 @@ ITERATIONS_USED = 0.5  # of those allowed: searches mostly end before
 
 
 def expected_calls(search: Search, strategy: StrategyName, cast: Cast) -> list[Expected]:
-    """Returns, for each role (kind of question) that a language model plays, how many calls a search with
-    these settings should take and how many tokens each call has. `cast` says which roles a model plays. A
-    search that ends early asks less; one in which most candidates fail asks more."""
+    """Returns, for each role (kind of question) that a language model plays, how many calls a search with the
+    settings `search` should take and how many tokens each call has. `strategy` is the way to search; `cast`
+    says which roles a model plays. A search that ends early asks less; one in which most candidates fail asks
+    more."""
     counts = _counts(search, strategy)
     if strategy not in REMEMBERS:
         cast = cast.without(LEARNING)

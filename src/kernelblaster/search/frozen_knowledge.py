@@ -19,5 +19,6 @@ class FrozenKnowledge(KnowledgeBase):
         return super().record(names, provenance)
 
     def take_over(self, known: Sequence[Fresh]) -> int:
-        """Ignores these changes, which are what a run has learned, and returns 0, the number recorded."""
+        """Ignores the changes `known`, which a run has learned, and returns 0, the number of changes
+        recorded."""
         return 0

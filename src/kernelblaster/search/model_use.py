@@ -54,8 +54,9 @@ class ModelUse(Record):
 
     @property
     def writes_first(self) -> bool:
-        """True if a model is named for the role that writes the first candidate. It then writes one at least
-        for tasks for which the expert has no kernels."""
+        """True if the user named a model that can write the first candidate (role `initial-writer`). Tasks
+        for which the expert has no kernels can then be searched too, because the model writes their first
+        candidate."""
         return self.choice.table(ROLES).of("initial-writer") is not None
 
     def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
@@ -89,8 +90,8 @@ def model_use_of(choice: ModelChoice, roles: Sequence[str], strategy: StrategyNa
 
 
 def retries_with(model_use: ModelUse | None) -> int:
-    """Returns how often a failed candidate may be corrected (`Search.retries`): 2 times with a model, which
-    can use the judge's feedback, and the usual number of `Search` without (`model_use` is None)."""
+    """Returns how often a failed candidate may be corrected (`Search.retries`): 2 times if language models
+    take part, because they can use the judge's feedback, and once if `model_use` is None."""
     return Search().retries if model_use is None else RETRIES_OF_A_MODEL
 
 

@@ -15,9 +15,10 @@ from kernelblaster.sessions.log import Trial
 
 @dataclass(frozen=True)
 class SearchNode:
-    """A correct candidate in the search tree. `path` has the branches (techniques tried) that led to it from
-    the first candidate. `payoff` is what the last of these techniques is worth beyond its own gain, because
-    others gain more after it, as the natural logarithm of a speedup."""
+    """A correct candidate in the search tree: `attempt`, as the policy wrote it, and its `evaluation`. `path`
+    has the branches (techniques tried) that led to it from the first candidate. `payoff` is what the last of
+    these techniques is worth beyond its own gain, because others gain more after it, as the natural logarithm
+    of a speedup."""
 
     attempt: Attempt
     evaluation: Evaluation
@@ -60,13 +61,13 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Branch:
-    """A technique tried at the node where a `rollout` stands. `target` is the kernel to which it is applied,
-    `attempt` what the policy made of it, and `trial` the candidate in `attempt` as it goes to the judge.
-    `asked` is the technique or recipe that the policy was asked for. If only a part of a recipe could be
-    applied, `trial` names that part. `promise` is the log speedup expected of the technique, failures and
-    uncertainty included; the part `payoff` of it comes only from other techniques that gain more afterwards.
-    `certain`: it is tried whatever it promises, because it was drawn by chance or pinned by a person.
-    `evaluation` is None until it is judged."""
+    """A technique tried at the node where a `rollout` stands. `target` is the kernel to which it is applied.
+    `attempt` is the candidate that this gave, as the policy wrote it, and `trial` the same candidate as it
+    goes to the judge. `asked` is the technique or recipe that the policy was asked for. If only a part of a
+    recipe could be applied, `trial` names that part. `promise` is the log speedup expected of the technique,
+    failures and uncertainty included; the part `payoff` of it comes only from other techniques that gain more
+    afterwards. `certain`: it is tried whatever it promises, because it was drawn by chance or pinned by a
+    person. `evaluation` is None until it is judged."""
 
     rollout: Rollout
     target: Target

@@ -83,12 +83,11 @@ class Judging:
     def judge_within_budget(
         self, key: str, candidates: Sequence[Candidate], trials: Sequence[dict[str, Any]] = ()
     ) -> list[Evaluation | None]:
-        """Judges the candidates together and returns their evaluations in the same order, with None for those
-        that are not judged because the budget does not suffice for all. These are the last candidates. But if
-        times are measured and `Search.ranked` is set, they are the candidates that the emulator's timing
-        model finds slowest. Candidates with equal code are judged once. `key` names the batch in the run's
-        record and must be unique in the run. `trials` are JSON data that describe the candidates, recorded
-        for people who watch."""
+        """Judges the candidates together and returns their evaluations in the same order. If the budget does
+        not suffice for all, some are not judged, and have None. Those are the last ones, or, if times are
+        measured and `Search.ranked` is set, those that the emulator's timing model finds slowest. Candidates
+        with equal code are judged once. `key` names the batch in the run's record and must be unique in the
+        run. `trials` are JSON data that describe the candidates, recorded for people who watch."""
         wanted = {c.code: c for c in candidates if c.code not in self.evaluations}
         if wanted:
             seconds = self.seconds
@@ -108,9 +107,11 @@ class Judging:
         return [self._named(candidate) for candidate in candidates]
 
     def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
-        """Returns profiles of these candidates, which must have been judged and be correct, in their order;
-        None where profiling failed. All that are missing are made together. A candidate is profiled once: a
-        later call with another `depth` returns the first profile."""
+        """Returns profiles of these candidates, in their order; None where profiling failed. The candidates
+        must have been judged and be correct. All profiles that are missing are made together. `depth` says
+        how much is collected: `quick` (what states are named from), `usual` (with the profiler's advice) or
+        `detailed` (counts by instruction). A candidate is profiled once: a later call with another `depth`
+        returns the first profile."""
         wanted = [c for c in candidates if self.evaluations[c.code].profile is None]
         new = [c for c in wanted if c.code not in self._profiled]
         profiles = self._judge.profile(self._task, new, depth=depth) if new else []
@@ -146,9 +147,9 @@ class Judging:
         return self.fastest([candidate.model_copy(update={"source": text}) for text in texts])
 
     def near_floor(self, evaluation: Evaluation) -> bool:
-        """True if a candidate takes at most `Search.near_floor` times (such as 1.05 times) as long as the
-        floor, the least time that the GPU's bandwidth and peak rates allow, so that hardly anything is left
-        to gain. False if it was not timed."""
+        """True if hardly anything is left to gain: the candidate's time is at most `Search.near_floor` (such
+        as 1.05) times the floor, the least time that the GPU's bandwidth and peak rates allow. False if the
+        candidate was not timed."""
         timing = evaluation.timing
         return timing is not None and timing.candidate_us <= self._near_floor * timing.floor_us
 

@@ -28,8 +28,8 @@ class Trial:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """This trial as JSON data, which is recorded for people who watch. `code` is the candidate's;
-        `parent` is the digest of the candidate that it was made from, None if there is none."""
+        """This trial as JSON data, which is recorded for people who watch. `code` is the candidate's code;
+        `parent` is the `Candidate.digest` of the candidate that it was made from, None if there is none."""
         about: dict[str, Any] = {"id": str(self.id), "state": self.state, "technique": self.technique}
         about |= {"code": self.candidate.code, "parent": self.candidate.parent}
         return about | {"predicted": self.predicted}

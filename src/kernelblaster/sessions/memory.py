@@ -45,7 +45,8 @@ class Memory:
     """The knowledge base as one run uses it. `theta` is its content as it was when the iteration began (empty
     before `freeze`). All rollouts choose techniques by `theta`, so that their choices do not depend on which
     of them learns first. The run records what it has taught, so that nothing is taught twice. `judging` has
-    the run's evaluations, and tells whether times are modelled; `seed` is for `tidying`."""
+    the run's evaluations, and tells whether times are modelled. `seed` determines which evidence `tidying`
+    chooses at random to give less weight."""
 
     def __init__(
         self, task: Task, gpu: GpuSpec, knowledge: KnowledgeBase, run: Run, judging: Judging, seed: int
@@ -81,8 +82,8 @@ class Memory:
 
     def match(self, state: State) -> str:
         """Returns the name under which the knowledge base has the performance state `state`: its own name if
-        the knowledge base knows that, else the name of the nearest known state (by the distance of
-        matching.py). If no known state is near enough, `state` is added and its own name returned."""
+        the knowledge base knows that, else the name of the nearest known state. If none is within the
+        distance 0.5 (MATCH in matching.py; 0 is equal), `state` is added and its own name returned."""
         return self._knowledge.match(state, self._provenance())
 
     def retrieve(
@@ -129,12 +130,12 @@ class Memory:
     def offer(
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
-        """Adds techniques to the known state that matches `state` (see `match`), and returns that state's
-        name. A technique that the known state has already is not changed. A predicted speedup is over the
-        candidate with the evaluation `parent`, and counts as half an observation (GUESS_WEIGHT). For a recipe
-        (several techniques in one step), the knowledge base keeps how fast the result should be, as a
-        fraction of the roofline floor's speed. That is computed from the prediction and the time of `parent`;
-        it is 0.5 if there is no time."""
+        """Adds `optimizations` (techniques with predicted speedups) to the known state that matches `state`
+        (see `match`), and returns that state's name. A technique that the known state has already is not
+        changed. A predicted speedup is over the candidate with the evaluation `parent`, and counts as half an
+        observation (GUESS_WEIGHT). For a recipe (several techniques in one step), the knowledge base keeps
+        how fast the result should be, as a fraction of the roofline floor's speed. That is computed from the
+        prediction and the time of `parent`; it is 0.5 if there is no time."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:

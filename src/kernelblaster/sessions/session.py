@@ -4,9 +4,12 @@
     session.judging.judge(first)                 # the first candidate: verified, timed, recorded
     session.begin_iteration(0)
     advice = session.ask(target, techniques, applied=(), parent=first)     # `target`: a kernel of `first`
+    best = advice.options[0]                     # a technique of those, with what is expected of it
+    technique, predicted = best.optimization.technique, best.prediction.speedup
+    candidate = write(first, technique)          # `write` is yours: applies the technique to `first`
     trial = Trial(StepId(0, 0, 0), advice.state, technique, predicted, candidate)
-    evaluation = session.tell("0/0", [trial])[0]         # judges `candidate`, `first` with `technique`
-    session.learn("0/0", [step])                 # a `Step` that says what came of the trial
+    evaluation = session.tell("0/0", [trial])[0]         # judges `candidate`; None if the budget is spent
+    session.learn("0/0", [step])                 # `step` is yours: a `Step` with the result of the trial
 
 Everything that it returns is recorded, so that a loop that is started again in the same run makes the same
 choices."""

@@ -8,8 +8,9 @@ from kernelblaster.policies.expert.index import Index
 
 @dataclass(frozen=True)
 class Part:
-    """Says that a loop is cut into pieces of `length` iterations (as in split-K), and that another loop of
-    the kernel counts the pieces. `name` is the variable of that other loop."""
+    """Says that a loop is one of two that share its iterations, as in split-K. The iterations are cut into
+    pieces of `length`. The loop itself runs over one piece; another loop of the kernel, whose variable is
+    `name`, counts the pieces."""
 
     name: str
     length: Index

@@ -145,8 +145,9 @@ def _primary_unmeasured(s: Signals) -> Bottleneck:
 
 def secondary_of(s: Signals, primary: Bottleneck) -> tuple[str, ...]:
     """Returns further words that describe the kernel with the signals `s`, such as "low-occupancy", sorted.
-    Words that its bottleneck `primary` implies are left out. At most three are returned, those that stand out
-    most. Empty for the bottleneck "launch-overhead"; only "copy" for a copy by the driver."""
+    Words that its bottleneck `primary` implies are left out. If more than three words apply, three are
+    returned: those that come first in a fixed order, the most telling first (spills, uncoalesced access,
+    ...). Empty for the bottleneck "launch-overhead"; only "copy" for a copy by the driver."""
     if primary == "launch-overhead":
         return ()
     if s.copy:

@@ -1,5 +1,6 @@
-"""`Builder`, which collects the kernels and buffers of a plan while PyTorch operators are turned into kernels
-(lowered), and `Value`, an operand of these operators whose elements are given by symbolic indices."""
+"""`Builder` collects the kernels and buffers of a plan while PyTorch operators are turned into kernels
+(lowered). `Value` is an operand of such an operator: a tensor of which any element can be had as an
+expression, from its symbolic indices."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

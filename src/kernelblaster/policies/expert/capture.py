@@ -2,8 +2,8 @@
 
 The module is traced (tracing.py) once for each workload of the task, on tensors without content, so that
 nothing is computed. If two sizes are equal in all workloads (square images), one more trace tells them apart.
-All traces must have the same operators. Where they differ in extents, slices or factors, these are expressed
-by the task's sizes (unify.py).
+If the traces do not all have the same operators, the task cannot be captured (NotUniform). Where they differ
+in extents, slices or factors, these are expressed by the task's sizes (unify.py).
 """
 
 from collections import Counter

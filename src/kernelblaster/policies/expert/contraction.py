@@ -22,8 +22,9 @@ class Contraction:
     `right` are the expressions of their elements. The last axis of the results, along which they are
     contiguous in memory, is one of `columns`.
 
-    `outer` and `inner` are the summed (K) axes, divided by length. `inner` has the longest ones: as few of
-    them as have 16 terms together (or as many as the schedule says). `outer` has the others."""
+    `outer` and `inner` are the summed (K) axes. `inner` has the longest ones: as few of them as have at least
+    16 terms together, or all if there are fewer terms. (A kernel with the schedule `GatheredHalves` has its
+    `inner_terms` in place of 16.) `outer` has the other K axes."""
 
     batch: tuple[Axis, ...]
     rows: tuple[Axis, ...]

@@ -27,8 +27,9 @@ def is_flat(kernel: Kernel, plan: Plan) -> bool:
 
 
 def flat_width(kernel: Kernel, plan: Plan) -> int:
-    """Returns how many elements a vector of 16 bytes has if its type is the widest one of these tensors:
-    those that the kernel writes, and those that it reads in memory order. 1 if it reads none in memory
+    """Returns how many elements of a pointwise kernel a thread can process with vectors of at most 16 bytes:
+    16 bytes divided by the size of the widest element, such as 4 for float32. It is the widest among the
+    tensors that the kernel writes and those that it reads in memory order. 1 if it reads none in memory
     order."""
     moved = vector_reads(kernel, plan)
     if not moved:

@@ -1,7 +1,8 @@
 """Rewrites that join two kernels of a plan. Techniques decide which of them to use, and when.
 
 into_consumers    removes a pointwise kernel: the kernels that read its result compute it themselves
-into_products     the same, also if a matrix product then computes its operand more than once
+into_products     the same for a matrix product that reads the result, even if it then computes
+                  each value several times
 into_producer     a reduction, matrix product or scan also does the work of a kernel that reads its results:
                   a pointwise one becomes its last step, a reduction over the same elements one more stage
 picked            a kernel stores only those elements of its rows that another kernel looks up
@@ -48,8 +49,9 @@ RESULTS = 64  # with fewer results than this, a reduction has too few threads to
 def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
     """Returns the plan without the pointwise kernel `producer`: all kernels that read its result compute the
     values themselves, where they need them. None if `producer` is not pointwise or has several results, or if
-    its result is read by a gather. Also None if a reader would compute a value several times and the value is
-    not cheap (a few plain operations)."""
+    its result is read by a gather. Also None if a reader would compute a value several times, unless the
+    value is cheap: an expression of at most 4 nodes (CHEAP) with plain arithmetic and comparisons only
+    (PLAIN); 12 nodes (CHEAP_POSITIONS) if it reads no tensor."""
     return _pushed(plan, producer, _computes_once)
 
 
@@ -185,7 +187,7 @@ def prologue_is_free(producer: Kernel, product: Kernel) -> bool:
     kernel `producer` reads. The operand's values are then computed several times, once for each tile of the
     other operand (only once if operands are packed first); that is accepted however expensive they are. The
     operand must occur only once, in one factor. A convolution would compute values again for every window;
-    for it, `producer` may only do plain arithmetic."""
+    for it, `producer` may only do plain arithmetic and comparisons (PLAIN), no exp or division."""
     if not isinstance(product.schedule, Product) or len(product.stages) != 1:
         return False
     windows = sum(not axis.once for axis in product.reduced) > 1

@@ -72,8 +72,8 @@ class Contrast:
 
     @property
     def idler(self) -> bool:
-        """True if the utilization (0 to 1) of some part of the GPU (DRAM, L2, a pipe, ...) fell by at least
-        0.1, and that of no part rose by as much."""
+        """True if some part of the GPU (DRAM, L2, a pipe, ...) became idler and none busier: the utilization
+        (0 to 1) of one part fell by at least 0.1, and that of no part rose by as much."""
         rises = {part: self.rise(part) for part in PARTS}
         return min(rises.values()) <= -MOVED and max(rises.values()) < MOVED
 

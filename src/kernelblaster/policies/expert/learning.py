@@ -80,8 +80,9 @@ def noted(now: Content, state: str, note: str, technique: str | None = None) -> 
 
 def contradicted(entry: OptimizationEntry) -> bool:
     """True if the measured outcomes of an entry (a technique in a state) make its prior (predicted speedup)
-    implausible. Always False with fewer than four outcomes (ENOUGH), and if the gain depends on which
-    technique was applied before, since no single prior could express that."""
+    implausible: their mean speedup differs from it by more than 10 % (WORTH_SAYING) and by more than three
+    standard errors (CONTRADICTED_Z). Always False with fewer than four outcomes (ENOUGH), and if the gain
+    depends on which technique was applied before, since no single prior could express that."""
     total = entry.evidence.total
     if total.seen < ENOUGH or entry.evidence.preparation is not None:
         return False

@@ -164,8 +164,9 @@ class Nest:
         return indices.product([*counts, indices.number(self.cluster)])
 
     def reordered(self, order: Sequence[int]) -> "Nest":
-        """Returns the nest with its axes in another order, in which blocks are then numbered: `order` lists
-        the axes by their present positions."""
+        """Returns the nest with its axes in another order. `order` lists the axes by their present positions:
+        (1, 0) exchanges the first two. Blocks of the grid are then numbered in the new order, so that the
+        last axis on the grid changes most from block to block."""
         return replace(self, bound=tuple(self.bound[place] for place in order))
 
     def _loops(self) -> Iterable[Loop]:

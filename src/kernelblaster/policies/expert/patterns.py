@@ -76,7 +76,7 @@ def literal(argument: Any) -> float | None:
 
 
 def is_scaling(node: Node | None) -> bool:
-    """True if a node multiplies its first operand, a tensor, by a number, or divides it by one."""
+    """True if a node multiplies its first operand, a tensor, by a number, or divides it by a number."""
     if node is None or operator(node) not in ("mul", "div"):
         return False
     return isinstance(node.arguments["self"], Reference) and not isinstance(

@@ -36,11 +36,12 @@ class RowKernel:
         return fits(self.plan, indices.product(axis.extent for axis in self.kernel.reduced))
 
     def start(self, width: int) -> Index | None:
-        """Returns where a row begins in memory, as an offset in elements, if rows need the code for unaligned
-        rows (emission/unaligned_rows.py). In that code, vectors begin at the first aligned element of a row,
-        not at its first element. It is needed if vectors of `width` elements would not be aligned in the
-        primary workload (the timed sizes), and possible if all tensors of the row start at the same offset.
-        None otherwise."""
+        """Returns where a row begins in memory, as an offset in elements, if the kernel needs the code for
+        unaligned rows (emission/unaligned_rows.py); else None. In that code, vectors begin at the first
+        aligned element of a row, not at its first element. The kernel needs it if vectors of `width`
+        elements, begun at the first element, would not be aligned in the primary workload (the timed sizes).
+        Also None if that code cannot be used, for example because the tensors of a row start at different
+        offsets."""
         reads = [load for load in self.access.reads if isinstance(load, Load)]
         if width == 1 or not reads or self.access.guards or len(reads) < len(self.access.reads):
             return None
@@ -58,10 +59,10 @@ class RowKernel:
         return start if moved == indices.variable(self.access.along.name) else None
 
     def straight(self, place: Index) -> dict[str, Index]:
-        """Returns replacements for the loop variables along a row, by which the address `place` depends on
-        only one variable: `j`, the number of the element within the row. The innermost loop's variable
-        becomes `j`, the others 0. Empty if there is only one loop, or if the address depends on the loops in
-        another way than through that number."""
+        """Returns what to put in place of the loop variables along a row, so that the address `place` depends
+        on one variable only: `j`, the number of the element within the row. The innermost loop's variable
+        becomes `j`, the others become 0. Empty if there is only one loop, or if the address depends on the
+        loops in another way than through that number."""
         *outer, inner = self.kernel.reduced
         loops = [(axis.name, axis.extent) for axis in self.kernel.reduced]
         if not outer or not is_linear(place, loops):
@@ -69,18 +70,18 @@ class RowKernel:
         return {axis.name: indices.ZERO for axis in outer} | {inner.name: indices.variable(RUNNING)}
 
     def resident(self, schedule: Rows) -> dict[Load | Gather, str]:
-        """Returns the vector loads whose data `schedule` keeps in registers or shared memory because several
-        passes over the row need it, each with the name of its vectors in the emitted code. Empty if the
-        schedule keeps nothing."""
+        """Returns the vector loads whose data is kept in registers or shared memory under `schedule`, because
+        several passes over the row need it. Each is mapped to the name of its vectors in the emitted code.
+        Empty if the schedule keeps nothing."""
         if not resident_elements(schedule):
             return {}
         again = needed_again(self.kernel, self.access, clusters=isinstance(schedule, ClusterRows))
         return {load: self.access.reads[load] for load in again}
 
     def is_read_once(self, load: Load | Gather, schedule: Rows) -> bool:
-        """True if each element that `load` reads is read from memory only once under `schedule`. For that, no
-        two rows may share elements. Also, either only one pass over the row needs them, or whole rows of the
-        primary workload are kept in registers and shared memory."""
+        """True if each element that `load` reads is read from memory only once under `schedule`. Two things
+        are needed. No two rows share elements. And either only one pass over the row needs the elements, or
+        whole rows of the primary workload are kept in registers and shared memory."""
         if not self.reads_own_rows(load):
             return False
         whole = load in self.resident(schedule) and keeps_all(self.kernel, schedule, self.plan)
@@ -135,8 +136,9 @@ def passes_with(kernel: Kernel, load: Load | Gather) -> int:
 
 
 def needed_again(kernel: Kernel, access: VectorAccess, *, clusters: bool) -> list[Load | Gather]:
-    """Returns the vector loads of `access` that several passes over the row need. With `clusters`, loads that
-    are needed only on one side of a boundary (guards.py) are left out."""
+    """Returns the vector loads of `access` that several passes over the row need, so that keeping what they
+    read saves traffic. With `clusters`, loads that are made only on one side of a boundary (guards.py) are
+    left out."""
     known = [load for load in access.reads if not clusters or load not in access.guards]
     return [load for load in known if passes_with(kernel, load) > 1]
 

@@ -27,11 +27,11 @@ NOTED: tuple[Role, ...] = ("initial-writer", "proposer", "lowerer")  # who is sh
 class Question(Generic[T]):
     """One question to the language model. `role` says which kind of question it is, such as `proposer`. The
     system message is `system`; the user's message is the prompt template named `template` (a file in this
-    folder), filled with `sections`. The answer must be an object of the type `schema`. `key` identifies the
-    question among those of its role in a run: an answer that the run has recorded under this key is used
-    again, even if the prompt would now read differently. Questions that differ only in `seed` get independent
-    answers. `prompt_tokens` is the limit of the prompt, None for the role's usual one. `notes` are texts that
-    people wrote for the run; they are added at the end of the prompt."""
+    folder), filled with `sections`. The model's answer is parsed to an object of the type `schema`. `key`
+    identifies the question among those of its role in a run: an answer that the run has recorded under this
+    key is used again, even if the prompt would now read differently. Questions that differ only in `seed` get
+    independent answers. `prompt_tokens` is the limit of the prompt, None for the role's usual one. `notes`
+    are texts that people wrote for the run; they are added at the end of the prompt."""
 
     role: Role
     key: str

@@ -110,10 +110,10 @@ def times(timing: Timing | None, best_us: float | None = None, floor: str = "at 
 
 
 def floor_words(spec: GpuSpec, task: Task, floor: Floor) -> str:
-    """Returns in words how a task's roofline floor is computed (the least time that the GPU's bandwidth and
-    peak rates allow), such as `12.6 MB at 4800 GB/s`. Two times bound it: that of the bytes at the memory's
-    bandwidth, and that of the operations at the peak rate. The longer one is named first; the other is left
-    out if it is below 0.05 us."""
+    """Returns in words how the roofline floor of a task on the GPU `spec` is computed (the least time that
+    the GPU's bandwidth and peak rates allow), such as `12.6 MB at 4800 GB/s`. Two times bound it: that of the
+    bytes at the memory's bandwidth, and that of the operations at the peak rate. The longer one is named
+    first; the other is left out if it is below 0.05 us."""
     tflops, unit = floor_rate(spec, task, floor)
     parts = [
         (floor.bytes / (spec.dram_gb_s * 1e3), f"{floor.bytes / 1e6:.1f} MB at {spec.dram_gb_s:g} GB/s"),

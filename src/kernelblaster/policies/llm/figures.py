@@ -25,15 +25,15 @@ WORDS = BUSY | TROUBLE
 
 
 def figure(name: str, value: float) -> str:
-    """Returns a metric of a performance state with its value in words, such as `device memory 47%`, made from
-    `value` 0.47. Values are fractions of 1; that of `registers` is a fraction of the most registers that a
-    thread can have, and is shown as their number: `registers 28`."""
+    """Returns the metric `name` of a performance state with its value in words, such as `device memory 47%`
+    for `dram` and 0.47. Values are fractions of 1; that of `registers` is a fraction of the most registers
+    that a thread can have, and is shown as their number: `registers 28`."""
     return f"{WORDS.get(name, name)} {_number(name, value)}"
 
 
 def change(name: str, old: float, new: float) -> str:
-    """Returns a metric of a performance state before and after a change in words, such as `device memory 13%
-    to 67%`. `old` and `new` are fractions of 1, as the value in `figure`."""
+    """Returns the metric `name` of a performance state before and after a change in words, such as `device
+    memory 13% to 67%`. `old` and `new` are fractions of 1, as the value in `figure`."""
     return f"{figure(name, old)} to {_number(name, new)}"
 
 

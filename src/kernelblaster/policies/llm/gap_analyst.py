@@ -30,9 +30,10 @@ class Explanations(BaseModel):
 def explain_by_model(scene: Scene, evaluation: PolicyEvaluation, now: Content, key: str) -> list[Gap]:
     """Asks the model why measured gains differ from expected ones. Returns one explanation (gap) for each
     surprising discrepancy in `evaluation`, in the same order. The cause and the sentence of a gap are the
-    model's; the sentence is also the lesson to remember. If the model has none, the gap is that of the
-    expert's rules. The metrics that changed are always the measured ones. `now` is the current knowledge
-    base; `key` identifies the question in the run."""
+    model's; the sentence is also the lesson to remember. For a discrepancy that the model's answer does not
+    explain, the gap is the one that the expert's rules find (`explain_gap`). The metrics that changed are
+    always the measured ones. `now` is the current knowledge base; `key` identifies the question in the
+    run."""
     evaluation = replace(evaluation, discrepancies=[d for d in evaluation.discrepancies if d.surprising])
     expert = [explain_gap(discrepancy, now) for discrepancy in evaluation.discrepancies]
     answer = scene.asker.ask(analyst_question(scene, evaluation, now, key)) if expert else None

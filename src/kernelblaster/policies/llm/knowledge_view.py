@@ -162,7 +162,7 @@ def technique_text(one: Retrieved) -> str:
 
 def pays(one: Retrieved) -> bool:
     """True if a technique gave a valid candidate at least once in this performance state or in one with the
-    same bottleneck, and its expected gain is more than 10 %."""
+    same bottleneck, and the speedup expected of it is more than 10 %."""
     tried = [p for p in one.precedents if p.entry.evidence.total.seen >= 1]
     near = any(p.distance < OTHER_BOTTLENECK for p in tried)
     return near and one.scored.prediction.mean > WORTH_SAYING

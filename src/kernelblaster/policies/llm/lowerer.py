@@ -48,9 +48,10 @@ def lower(scene: Scene, lowering: Lowering, described: dict[str, str]) -> Rewrit
 
 
 def sections(scene: Scene, lowering: Lowering, described: dict[str, str]) -> dict[str, str | list[Piece]]:
-    """Returns the contents of the prompt that asks the model to apply a technique: the text or the pieces of
-    each section, by the section's name in the template. The candidate's source is not among them. `described`
-    maps techniques that the model itself proposed in this run to their descriptions."""
+    """Returns the contents of the prompt for the request `lowering`, which asks the model to apply a
+    technique: the text or the pieces of each section, by the section's name in the template. The candidate's
+    source is not among them. `described` maps techniques that the model itself proposed in this run to their
+    descriptions."""
     target, around = lowering.target, scene.around(lowering.target.state)
     names = techniques_of(lowering.technique)
     words = [technique_words(around, name, scene, target.family, described.get(name, "")) for name in names]
@@ -97,9 +98,9 @@ def technique_words(
     around: Neighbourhood, technique: str, scene: Scene, family: str | None, described: str
 ) -> str:
     """Returns a prompt's text on `technique`, for a kernel of a `family`: what the knowledge base has on it
-    in the kernel's performance state and in similar ones (`around`). If the knowledge base does not have it
-    or does not describe it, the text has `described`, the description by the model that proposed it in this
-    run, which may be empty."""
+    in the kernel's performance state and in similar ones (`around`). `described` is the description by the
+    model that proposed the technique in this run, or empty; it is used if the knowledge base does not have
+    the technique or does not describe it."""
     known = around.techniques(scene.architecture, (), family)
     one = next((one for one in known if one.technique == technique), None)
     if one is None:

@@ -1,6 +1,6 @@
 """Prepares a candidate's code for review by a language model: removes everything by which its author could
-address that model. Removed are comments, strings, names that the author chose for functions and types, names
-that read as sentences, and text that is no code (such as what the preprocessor drops)."""
+address that model. Removed are comments and strings; names that the author chose for functions and types;
+other names that read as sentences; and text that is no code, such as what the preprocessor drops."""
 
 import re
 

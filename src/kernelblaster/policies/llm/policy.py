@@ -61,11 +61,11 @@ class _Seen:
 
 
 class MixedPolicy:
-    """The policy in which the language model `model` plays the roles that `cast` gives it. The `expert`'s
-    rules play the others, and step in where the model has no usable answer. The `form` of an attempt is the
-    expert's own (`Form`) as long as only the expert has changed the candidate. Once the model has, it is
-    `Written`, and only the model can apply further techniques. `detail` says how much prompts show of
-    profiles: a `digest`, the `whole` profile, or only `cycles` (durations)."""
+    """The policy in which the language model `model` plays the roles that `cast` gives it, in the search
+    `session`. The `expert`'s rules play the others, and step in where the model has no usable answer. The
+    `form` of an attempt is the expert's own (`Form`) as long as only the expert has changed the candidate.
+    Once the model has, it is `Written`, and only the model can apply further techniques. `detail` says how
+    much prompts show of profiles: a `digest`, the `whole` profile, or only `cycles` (durations)."""
 
     depth: Depth = "usual"  # prompts contain the profiler's advice
 
@@ -92,7 +92,8 @@ class MixedPolicy:
 
     @property
     def scene(self) -> Scene:
-        """The context of the current task for prompts. `begin` or `initial` must have been called before."""
+        """The context of the current task for prompts. `begin` or `initial` must have been called before;
+        otherwise AssertionError is raised."""
         assert self._scene is not None, "begin() or initial() comes first"
         return self._scene
 
@@ -267,9 +268,9 @@ class MixedPolicy:
     # Verifying softly
 
     def review(self, candidate: Candidate) -> Review:
-        """Checks a candidate that the judge found correct a last time, and returns the verdict (nothing
-        found, flagged or rejected) with the findings. The model makes the check if it plays the soft
-        verifier, else fixed rules do."""
+        """Reviews, at the end of a search, a candidate that the judge found correct, and returns the verdict
+        (nothing found, flagged or rejected) with the findings. The model makes the review if it plays the
+        soft verifier, else fixed rules do."""
         if self._cast.llm("soft-verifier"):
             return review_by_model(self.scene, candidate)
         return review_by_rules(self.scene, candidate)

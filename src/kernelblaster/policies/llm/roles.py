@@ -86,8 +86,8 @@ class Cast:
 def cast_of(texts: Sequence[str], *, usual: bool = True) -> tuple[Cast, list[str]]:
     """Parses texts of the form `ROLE=expert`, `ROLE=llm` or `ROLE=KIND:NAME` (a model of its own for that
     role). Returns (who plays each role, the texts of the third form). Roles that no text mentions are played
-    as WITH_A_MODEL says, or all by the expert's rules if `usual` is False. Raises KernelBlasterError for a
-    malformed text."""
+    as is usual with a model (the table WITH_A_MODEL), or all by the expert's rules if `usual` is False.
+    Raises KernelBlasterError for a malformed text."""
     players: dict[Role, Player] = dict(WITH_A_MODEL) if usual else dict.fromkeys(ROLES, "expert")
     named = []
     for text in texts:

@@ -27,10 +27,10 @@ PromptDetail = Literal["digest", "whole", "cycles"]
 @dataclass(frozen=True)
 class Scene:
     """The context of all prompts about one task of one run: what they say on the GPU, times, history and
-    techniques, and the `asker` that asks the model. `detail` is how much they show of profiles: a `digest`,
-    the `whole` profile, or only `cycles` (durations). `summaries` are the model's descriptions of its
-    changes, by the code (16 hexadecimal digits) of the candidate that each gave; they are added during the
-    run."""
+    techniques, and the `asker` that asks the model. `session` is the run's search, from which this is taken.
+    `detail` is how much prompts show of profiles: a `digest`, the `whole` profile, or only `cycles`
+    (durations). `summaries` are the model's descriptions of its changes, by the code (16 hexadecimal digits)
+    of the candidate that each gave; they are added during the run."""
 
     task: Task
     session: Session

@@ -1,7 +1,7 @@
 """Hand-written device code (functions and types, in device_code/*.cuh) that emitted kernels use.
 
-Such a file includes the ones that it builds on (`#include "pack.cuh"`). An emitted source contains each file
-that it needs once, after the files that this one includes.
+A file of device code includes the other files that it builds on (`#include "pack.cuh"`). An emitted source
+contains each file that it needs once; an included file comes before those that include it.
 """
 
 from collections.abc import Iterable
@@ -37,8 +37,8 @@ def header(name: str) -> Header:
 
 def in_order(needed: Iterable[Header]) -> list[Header]:
     """Returns the `needed` headers and all headers that they include, in an order in which each one comes
-    after those that it includes. Of several headers with the same name, only the first is returned; it comes
-    after the includes of all of them."""
+    after those that it includes. If several headers have the same name, the first of them is returned and the
+    others are left out; it then comes after everything that any of them includes."""
     includes: dict[str, dict[Header, None]] = {}
     waiting = list(needed)
     first = list(waiting)

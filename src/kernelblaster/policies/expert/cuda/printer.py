@@ -67,8 +67,9 @@ class Printer:
     """Writes the body of one C++ function as text. `renamed` maps names of the function's parameters
     (tensors, sizes, arguments) to the names that the text has in their place. While it prints, it records
     three things: the parameters that the body uses (`given`), the names of variables and functions that the
-    body declares (`declared`), and the headers of device code that the body `needs`. No parameter may have a
-    name that is in `declared`."""
+    body declares (`declared`), and the headers of device code that the body `needs`. A parameter with a name
+    in `declared` would be hidden by that variable: the caller must print again with the parameter renamed
+    (see `printed` in source.py)."""
 
     def __init__(self, renamed: Mapping[str, str]) -> None:
         self._renamed = renamed

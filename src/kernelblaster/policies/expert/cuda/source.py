@@ -37,9 +37,9 @@ class Variant:
 class Emitted:
     """A kernel as an emitter returns it: the statements of its `body`, and its launch. `blocks` is the grid
     size (a C++ expression of the host), `threads` the block size, `shared` the dynamic shared memory in
-    bytes, and `cluster` the cluster size in blocks; `blocks_per_sm` blocks must fit on an SM (0: any number).
-    The comment `remark` is written above the kernel. With `parameters` it is a template, and the host
-    launches the first of its `variants` whose condition holds."""
+    bytes, and `cluster` the cluster size in blocks. The compiler limits registers so that `blocks_per_sm`
+    blocks fit on an SM (0: no such limit). The comment `remark` is written above the kernel. With
+    `parameters` it is a template, and the host launches the first of its `variants` whose condition holds."""
 
     body: Body
     blocks: Term
@@ -109,9 +109,9 @@ def printed(
     body: Body, given: Iterable[str], declared: Iterable[str]
 ) -> tuple[dict[str, str], Printer, list[str]]:
     """Prints the statements `body` of a function; returns (renamed parameters, the printer used, the lines of
-    text). `given` are the names of the function's parameters, `declared` further names that they must not
-    have. A parameter x is renamed to x_given if `x` is in `declared`, or if the body declares a variable `x`;
-    the first result maps each such old name to the new one."""
+    text). `given` are the names of the function's parameters. A parameter x is renamed to x_given if the body
+    declares a variable `x`, or if `x` is in `declared`, further names that the caller uses for something
+    else. The first result maps each such old name to the new one."""
     printer = Printer({})
     lines = printer.body(body)
     taken = printer.declared | set(declared)

@@ -56,8 +56,8 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Do:
-    """An expression as a statement of its own, such as a function call or `++i`. `remark` is a comment at the
-    end of the line."""
+    """The expression `term` as a statement of its own, such as a function call or `++i`. `remark` is a
+    comment at the end of the line."""
 
     term: Term
     remark: str = ""
@@ -76,9 +76,9 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """A for loop: `start` declares its variable, `condition` is tested before each iteration, and `step` is
-    done after it; each is left out if None. `unroll` is the factor of `#pragma unroll`, "all" for complete
-    unrolling, 0 for no pragma."""
+    """A for loop around the statements `body`: `start` declares its variable, `condition` is tested before
+    each iteration, and `step` is done after it; each of these three is left out if None. `unroll` is the
+    factor of `#pragma unroll`, "all" for complete unrolling, 0 for no pragma."""
 
     start: Declaration | None
     condition: Term | None
@@ -132,7 +132,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class LambdaParameter:
-    """A parameter of a lambda; with `reference` it is passed as `const T&`."""
+    """A parameter of a lambda, `name` of the type `type`. It is passed by value; with `reference`, as `const
+    T&`."""
 
     type: CudaType
     name: str
@@ -141,7 +142,8 @@ class LambdaParameter:
 
 @dataclass(frozen=True, slots=True)
 class Lambda(Term):
-    """A C++ lambda within a kernel, which captures everything around it by reference."""
+    """A C++ lambda within a kernel, with these `parameters` and the statements `body`. It captures everything
+    around it by reference."""
 
     parameters: tuple[LambdaParameter, ...]
     body: Body

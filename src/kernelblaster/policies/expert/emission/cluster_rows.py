@@ -96,8 +96,9 @@ def find_next_row(number: CudaType, row: str, total: Term) -> list[Statement]:
 
 
 def step_to_next_row(row: str) -> list[Statement]:
-    """Returns C++ statements that end an iteration of the loop over rows: they leave the loop if there is no
-    next row; otherwise they set the variable named `row` to its number, and wait at the cluster barrier."""
+    """Returns C++ statements that end an iteration of the loop over rows, in code in which `find_next_row`
+    declared the variables `more` and `next`. If there is no next row, they leave the loop. Otherwise they set
+    the variable named `row` to the number of the next row, and wait at the cluster barrier."""
     return [
         when(Prefixed("!", MORE), BREAK),
         assign(Local(row), NEXT),

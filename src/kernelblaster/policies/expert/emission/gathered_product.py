@@ -4,7 +4,7 @@ where they lie inside of it, and are 0 in the padding.
 
 A thread gathers elements of one column. The address of the first of them, and the conditions that hold for
 all, are computed once for each point of the outer K (summed) axes. Tiles of both operands are copied to
-shared memory several steps ahead.
+shared memory one step less ahead than there are buffers for tiles (`stages` of the schedule).
 """
 
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
 """Emits matrix products on tensor cores with packed operands (packing.py), by the `mma` instructions of
 single warps.
 
-The loop over tiles is a hand-written device function. A kernel calls it for its block of results, and then
-computes and stores what was fused behind the product. Tensor cores truncate towards zero when they add.
-Therefore their sums are added, after every few tiles, to sums in ordinary float arithmetic, which rounds to
-nearest.
+The loop over tiles is a hand-written device function (multiply_tiles.cuh). A kernel calls it for its block of
+results, and then computes and stores what was fused behind the product. Tensor cores truncate towards zero
+when they add. Therefore their sums are added, after every tile, to sums in ordinary float arithmetic, which
+rounds to nearest.
 """
 
 from kernelblaster.policies.expert import index as indices

@@ -69,9 +69,9 @@ ZERO_FLOAT = LiteralTerm("0.0f")
 
 
 def emit(kernel: Kernel, plan: Plan) -> Emitted:
-    """Returns the kernel that packs one operand, the one that `kernel` stores. A block packs four
-    neighbouring tiles of one slab (64 rows); a thread packs 8 neighbouring elements of one row in each of
-    these tiles."""
+    """Returns the CUDA of the planned kernel `kernel`, which packs one operand of a matrix product. A block
+    packs four neighbouring tiles of one slab (64 rows); a thread packs 8 neighbouring elements of one row in
+    each of these tiles."""
     schedule = kernel.schedule
     assert isinstance(schedule, Packing)
     store = kernel.stores[0]

@@ -1,7 +1,7 @@
-"""Parts of emitted row kernels (rows.py) that concern vectors, groups of neighbouring elements of a row. They
-give the C++ code that determines which vectors a thread processes, reads them, keeps them in registers or
-shared memory between passes over the row, and loops over them in a pass. In the emitted code the variable
-`at` is the number of a vector within its row."""
+"""Parts of emitted row kernels (rows.py) that concern vectors, groups of neighbouring elements of a row. The
+functions here return C++ statements for four purposes: which vectors a thread processes; reading them;
+keeping them in registers or shared memory between passes over the row; and the loop over them in a pass. In
+the emitted code the variable `at` is the number of a vector within its row."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -115,8 +115,8 @@ def position(rows: RowWriter, names: set[str]) -> list[Statement]:
 
 def divides(rows: RowWriter) -> bool:
     """True if the emitted code uses a `Divider`, a C++ object that divides 32-bit numbers by a fixed number
-    without a division instruction. That is so if the row has two axes, because element numbers are then
-    divided by the extent of the inner one, and if these numbers fit in 32 bits."""
+    without a division instruction. It does if the row has two axes and the numbers of its elements fit in 32
+    bits: these numbers are then divided by the extent of the inner axis."""
     return len(rows.kernel.reduced) == 2 and rows.narrow
 
 
@@ -133,8 +133,8 @@ Moved = TypeVar("Moved", bound=Load | Gather | Store)
 def straightened(rows: RowWriter, moved: Moved) -> tuple[Moved, set[str]]:
     """Rewrites the indices of `moved`, a load or store of a vector, so that its address needs as few loop
     variables as possible. Returns (the rewritten load or store, the names of the loop variables that its
-    indices use). If the tensor is contiguous along the whole row, there is only one such name: that of the
-    number of the element within the row (RUNNING)."""
+    indices use). If the tensor is contiguous along the whole row, the indices use one variable only, called
+    RUNNING: the number of the element within the row."""
     address = indices.row_major(moved.position, rows.plan.buffers[moved.buffer].shape)
     values = rows.straight(address)
     if values and not isinstance(moved, Gather) and moved not in rows.access.guards:
@@ -275,9 +275,10 @@ def _kept_packs(
 
 
 def each(rows: RowWriter, *, last: bool = False) -> Statement:
-    """Returns the C++ declaration of a lambda that calls a function, its argument, for every vector of the
-    row that this thread processes. The lambda is named `each`. With `last` it is named `last`, and also
-    starts to load the vectors of the next row: that is for a persistent cluster's last pass over a row."""
+    """Returns the C++ declaration of a lambda, named `each`, that loops over the vectors of the row. It takes
+    a function and calls it for every vector that this thread processes. With `last`, the lambda is named
+    `last`, and also starts to load the vectors of the next row; it is for a persistent cluster's last pass
+    over a row."""
     names = list(rows.access.reads.values())
     ends = rows.unaligned is not None
     at: Term = HEAD + cast(INT64, AT) * WIDTH if ends else AT

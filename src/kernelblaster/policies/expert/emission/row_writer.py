@@ -37,8 +37,8 @@ class RowWriter(RowKernel):
 
     @property
     def unaligned(self) -> Index | None:
-        """Where a row begins in memory, as an offset in elements, if rows need the code of unaligned_rows.py
-        because they do not start at aligned addresses (see `RowKernel.start`). None if they do not need
+        """The offset in memory, in elements, at which a row begins, if rows are not aligned and therefore
+        need the code of unaligned_rows.py (see `RowKernel.start`). None if they do not need it or cannot use
         it."""
         return self.start(self.schedule.vector_width)
 

@@ -204,9 +204,9 @@ class TileLoads:
         return found
 
     def functions(self) -> list[Statement]:
-        """Returns the C++ declarations of the lambdas that bring a tile to shared memory. These are either
-        `copy_<name>`, which copies asynchronously; or `fetch_<name>`, which loads the tile to registers, and
-        `stash_<name>`, which stores these to shared memory."""
+        """Returns the C++ declarations of the lambdas that bring a tile to shared memory. There is either
+        one, `copy_<name>`, which copies asynchronously; or there are two: `fetch_<name>` loads the tile to
+        registers, and `stash_<name>` stores it from there to shared memory."""
 
         def over_parts(body: list[Statement]) -> list[Statement]:
             return once_or_unrolled("part", self._parts, self._guarded(body))

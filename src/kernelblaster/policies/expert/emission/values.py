@@ -81,8 +81,9 @@ def index_term(
 
 @dataclass(frozen=True)
 class Values:
-    """Turns the values that a kernel computes into C++ expressions. `sizes` are the names of tensor sizes;
-    `real` is the C++ type of floating-point arithmetic.
+    """Turns the values that a kernel computes into C++ expressions. `buffers` are all tensors and scratch
+    buffers of the plan by name; `sizes` are the names of tensor sizes; `real` is the C++ type of
+    floating-point arithmetic.
 
     `whole` and `whole_element` are for kernels that go through memory in order. `whole` is the position of
     the current element, an index for each dimension. A tensor that is accessed at exactly this position needs

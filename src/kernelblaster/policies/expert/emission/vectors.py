@@ -69,7 +69,8 @@ def vector_type(buffer: Buffer, width: str = "WIDTH") -> CudaType:
 
 def pointer(load: Load | Gather, values: Values, along: Axis, width: str = "WIDTH") -> Term:
     """Returns the C++ pointer to the vector that `load` reads: `width` elements along the axis `along`. The
-    C++ variable `first` holds the position of its first element along that axis."""
+    emitted code must have a variable `first`, the position of the vector's first element along that axis.
+    `values` writes the indices as C++; `width` is the name of a constant of the emitted code."""
     place = indices.replace(values.address(load), {along.name: indices.variable(FIRST.name)})
     return vector_pointer(
         vector_type(values.buffers[load.buffer], width), Given(load.buffer) + values.index(place)
@@ -80,8 +81,9 @@ def read_vector(
     load: Load | Gather, values: Values, along: Axis, *, once: bool, width: str = "WIDTH"
 ) -> Term:
     """Returns the C++ expression that reads the vector of `load`: `width` elements along the axis `along`.
-    The C++ variable `first` holds the position of its first element along that axis. With `once`, it is read
-    by a streaming load (`__ldcs`)."""
+    The emitted code must have a variable `first`, the position of the vector's first element along that axis.
+    With `once`, the vector is read by a streaming load (`__ldcs`), as data that is not used again. `values`
+    writes the indices as C++; `width` is the name of a constant of the emitted code."""
     found = pointer(load, values, along, width)
     return read_once(found) if once else read(found)
 
@@ -97,7 +99,7 @@ def write_vector(
 
 
 def aligned(access: VectorAccess, width: int, plan: Plan) -> Term | None:
-    """Returns the C++ condition, for the host to test, under which vectors of `width` elements are aligned;
-    None if they always are."""
+    """Returns the C++ condition, for the host to test, under which all vectors of `access` are aligned if
+    they have `width` elements; None if they always are."""
     divisors = access.conditions(width)
     return all_of([(index_term(d, plan.sizes[0]) % width).equals(0) for d in divisors])

@@ -98,15 +98,17 @@ class WindowKernel:
 
     @cached_property
     def access(self) -> VectorAccess:
-        """Which tensors are accessed contiguously along the last axis of the results by what the kernel
-        computes and stores after its reduction."""
+        """Which loads and stores can be vectors, among those that the kernel does after its reduction: they
+        are contiguous in memory along the last axis of the results. What is read within the windows is not
+        among them (see `reading`)."""
         stores = replace(self.kernel, stages=())
         return vector_access(stores, self.plan, self.windows.column.result)
 
     @cached_property
     def values(self) -> VectorValues:
-        """Writes C++ expressions for the values that the kernel stores. An element that is read contiguously
-        is taken from the variable of its vector."""
+        """The object that writes C++ expressions for the values that the kernel stores after its reduction.
+        In these expressions, an element that belongs to a vector is taken from the variable into which the
+        vector was read."""
         return vector_values(values_of(self.plan), self.access)
 
     @cached_property

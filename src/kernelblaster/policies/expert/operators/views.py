@@ -113,8 +113,8 @@ def slice_scatter(builder: Builder, node: Node) -> None:
 @lowers("copy.default")
 def copy(builder: Builder, node: Node) -> None:
     """Lowers `copy`, the operator for `copy_` in graphs without in-place writes. It overwrites a whole tensor
-    or view, so that its result is the source, broadcast to the tensor's shape. That is a view; a kernel is
-    added only if the dtype must be converted."""
+    or view. Its result therefore is the source, broadcast to the shape of what is overwritten: a view,
+    without a kernel. A kernel is added only if the dtype must be converted."""
     source, found = builder.value(node.arguments["src"]), node.results[0]
     if source.dtype == found.dtype:
         builder.define(

@@ -70,9 +70,10 @@ def window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Wind
 
 def transposed_window(builder: Builder, axis: str, result: Index, sliding: Sliding) -> Window:
     """Returns the elements of the operand that contribute, along one dimension, to the result at index
-    `result` of a transposed convolution. `axis` is the name of the loop over them. If the convolution has a
-    stride and its filter is not dilated, only every stride-th element of the filter contributes, and the loop
-    visits only these."""
+    `result` of a transposed convolution. With the numbers in `sliding`, the operand's element p contributes
+    to it by the filter's element t if p * stride - padding + t * step = `result`. `axis` is the name of the
+    loop over the contributions. If the convolution has a stride and its filter is not dilated, only every
+    stride-th element of the filter contributes, and the loop visits only these."""
     moved = indices.add(result, sliding.padding)
     strided = not builder.same(sliding.stride, ONE)
     if strided and builder.same(sliding.step, ONE):
@@ -132,11 +133,11 @@ def known(builder: Builder, extent: Index) -> Index:
 
 
 def over_windows(builder: Builder, node: Node, single: Single, stage: Stage, value: Expression) -> None:
-    """Adds the kernel of `node`, an operator on windows such as a pooling, to `builder`. Each element of its
-    result is `value`, an expression of the result of the reduction `stage` over the element's window. Its
-    layout is `single`, in which one thread computes an element. If the result has fewer than 16384 elements
-    and windows have 256 or more, a block computes each element instead. If windows have a single element, the
-    kernel is pointwise."""
+    """Adds the kernel of `node`, an operator on windows such as a pooling, to `builder`. Each element of the
+    result is `value`, an expression of the result of the reduction `stage` over the element's window. The
+    kernel's layout is `single`, in which one thread computes an element; but if, in the primary workload, the
+    result has fewer than 16384 elements and a window has 256 or more, a block computes each element. If
+    windows have a single element, the kernel is pointwise."""
     axes = axes_of(node.results[0].shape)
     position = tuple(axis.index for axis in axes)
     reduced = tuple(axis for axis in stage.axes if not axis.once)

@@ -1,9 +1,9 @@
 """Rows in registers: between the passes over a row each thread keeps its elements of the row in registers,
 instead of reading them again.
 
-If the row is too long for a warp, a block processes it. Elements that do not fit are read again, mostly from
-the L2 cache. How many elements a thread keeps is fixed when the kernel is written, by the row length in the
-primary workload (the one that is timed).
+If the row is too long for the registers of a warp, a block processes it. Elements that do not fit are read
+again, mostly from the L2 cache. How many elements a thread keeps is fixed when the kernel is written, by the
+row length in the primary workload (the one that is timed).
 """
 
 from dataclasses import replace

@@ -6,8 +6,9 @@ singly. In other pointwise kernels (operands are broadcast or looked up) and in 
 rows or across neighbouring columns; at sizes at which they would not be aligned, the same kernel processes
 single elements.
 
-Two changes come with it: in reductions down columns, the warps of a block share the rows, and all stages
-share one pass; and if a pointwise kernel has few, long rows, several blocks share each row.
+Two changes come with it. In reductions down columns, the warps of a block share the rows, and all stages
+share one pass. In a pointwise kernel with fewer than two rows for each SM (FEW), rows are cut into pieces of
+at least 4096 elements (LEAST_PIECE), a block for each, if they are long enough for two.
 """
 
 from dataclasses import replace

@@ -1,9 +1,10 @@
 """Warp-shuffle reduction: the lanes of a warp combine their values by exchanging registers, so that shared
 memory holds only one value per warp.
 
-A short row is reduced by a single warp, without any barrier. If there are only a few rows, each gets a block
-of 1024 threads. In a time step of a recurrent layer, a warp computes one feature for several sequences, so
-that weights are read once for all of these.
+A row of up to 2048 elements (SHORT) is reduced by a single warp, without any barrier. Longer rows get a block
+each: of 1024 threads if there are at most 32 rows (FEW) of up to 65536 elements (LONG). In a time step of a
+recurrent layer, a warp computes one feature for several sequences, so that weights are read once for all of
+these.
 """
 
 from dataclasses import replace

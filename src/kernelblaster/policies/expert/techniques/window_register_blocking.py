@@ -1,10 +1,11 @@
 """Window register blocking: a thread computes several neighbouring results of a pooling or a depthwise
 convolution, a patch, and reads each element under their windows once.
 
-Along the contiguous dimension, a patch has as many results as one vector of 16 bytes holds elements, divided
-by the stride (four float32 results at stride 1), so that the lanes of a warp read neighbouring vectors. Along
-other dimensions in which windows overlap, larger patches share more of what is read. They are limited by a
-thread's registers and by the number of threads, which must still fill the GPU.
+Along the dimension that is contiguous in memory, the number of results in a patch is the number of elements
+of a 16-byte vector, divided by the stride: four float32 results at stride 1, two at stride 2. The lanes of a
+warp then read neighbouring vectors. Along other dimensions in which windows overlap, larger patches share
+more of what is read. Their size is limited by a thread's registers, and because enough threads must remain to
+fill the GPU.
 """
 
 from collections.abc import Iterator
