@@ -297,7 +297,10 @@ def _print_whole(command: str) -> None:
 
 def _print(text: str, style: str = "", hang: int = 0) -> None:
     """Prints a paragraph wrapped to the terminal's width; lines after the first are indented by `hang` more
-    columns."""
+    columns. A figure stays on one line with its unit and whether it is modelled or measured."""
     indents = {"initial_indent": "  ", "subsequent_indent": " " * (2 + hang)}
-    wrapped = fill(text, out.width, break_long_words=False, break_on_hyphens=False, **indents)  # type: ignore[arg-type]
+    whole = re.sub(
+        r"(?<=\d) (?=us\b)|(?<=\dx) (?=modelled|measured)|(?<=us) (?=modelled|measured)", NO_BREAK, text
+    )
+    wrapped = fill(whole, out.width, break_long_words=False, break_on_hyphens=False, **indents)  # type: ignore[arg-type]
     out.print(wrapped.replace(NO_BREAK, " "), style=style, highlight=False, soft_wrap=True)
