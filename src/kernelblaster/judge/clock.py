@@ -145,7 +145,7 @@ class ModelledClock:
 
     def time(self, verified: VerifiedCandidate) -> Timed:
         """Models a candidate's time at the primary workload and compares it with the baseline's. If the
-        candidate seems faster, its time is modelled once more from other blocks, drawn in secret (16 times if
+        candidate seems faster, its time is modelled once more from other blocks, drawn in secret (32 times if
         its kernels read clocks). If that gives more than 1.2 times the first time, the longest time counts.
         Where the candidate fails or cannot be emulated, the result has an outcome instead of a timing."""
         timer, floor = self._timer(verified.prepared), verified.prepared.floor
