@@ -260,8 +260,8 @@ class _Plan:
         for workload in (*[sizes.base] * AT_LARGE, rng.choice(larger)):
             kinds = [k for k in self._all if k not in PLANTED] if workload is sizes.base else self._all
             cases.append(self._case(workload, rng.choice(kinds or ["written"])))
-        for far in (self._taken(VAST)[:1], self._taken(FAINT)):
-            cases += [self._case(sizes.base, rng.choice(far))] if far else []
+        far = (self._taken(VAST)[:1], self._taken(FAINT))
+        cases += [self._case(sizes.base, rng.choice(kinds)) for kinds in far if kinds]
         if self._domain.scalars:
             cases.append(Case(sizes.base, "written", scalars=rng.choice(self._domain.scalars)))
         edges = [*sizes.of("edge"), *sizes.of("round")]

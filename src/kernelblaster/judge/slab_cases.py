@@ -63,10 +63,13 @@ def _kinds(task: Task, box: Box, domain: Domain, rng: random.Random) -> Iterator
 
     if box.split is not None:
         yield "written"
-    for far in rng.sample((taken(VAST)[:1], taken(FAINT)), 2):
-        yield from rng.sample(far, min(1, len(far)))
+    for kinds in rng.sample((taken(VAST)[:1], taken(FAINT)), 2):
+        if kinds:
+            yield rng.choice(kinds)
     for row in (*rng.sample(AT_BASE, len(AT_BASE)), *rng.sample(ALWAYS, len(ALWAYS))):
-        yield from (kind for kind in [rng.choice(row)] if kind in taken(row))
+        kind = rng.choice(row)
+        if kind in taken(row):
+            yield kind
     yield "written"
 
 

@@ -276,10 +276,10 @@ class Stepper {
     if (it.has_immediate && !has_source) source = {{cut((uint64_t)it.immediate, it.bytes), cut((uint64_t)it.immediate, it.bytes)}, Kind::kEqual, Mark::kNone};
     if (it.does != Does::kMove && (target.mark == Mark::kUnusable || source.mark == Mark::kUnusable))
       return found("decides by what a library function told of an address");
-    if (flags_left_ && it.reads_flags) return found("decides by a part of an address");
-    if (reads_left(it) || leaves(it, target, source)) return leave(it, target, source);
-    if (it.writes != kNone) left_of_address_[(size_t)it.writes] = false;
-    if (it.sets_flags) flags_left_ = false;
+    if (flags_of_rest_ && it.reads_flags) return found("decides by a part of an address");
+    if (reads_rest(it) || makes_rest(it, target, source)) return follow_rest(it, target, source);
+    if (it.writes != kNone) rest_[(size_t)it.writes] = false;
+    if (it.sets_flags) flags_of_rest_ = false;
     switch (it.does) {
       case Does::kUnknown: {
         uint64_t offset = sides_[0].regs.rip - sides_[0].says.text_begin;
@@ -308,25 +308,25 @@ class Stepper {
     advance();
   }
 
-  // --- what is left of an address -----------------------------------------------------------------------
-  // Compilers set the lowest byte of a register and let the others have what was left in them: `sete %dl`, and then
+  // --- the rest of an address -----------------------------------------------------------------------
+  // Compilers set the lowest byte of a register and let the others have the rest of what was in it: `sete %dl`, and then
   // `and %edx, %eax`, of which nothing but %al is used. Such registers are followed: their lowest byte is a number, and of
-  // the others nothing may become more than what is left in another register, nor flags that are read.
+  // the rest nothing may become more than the rest of another register, nor flags that are read.
 
-  bool reads_left(const Instruction& it) const {
-    auto left = [&](int number) { return number != kNone && left_of_address_[(size_t)number]; };
-    if (it.memory && (left(it.base) || left(it.index))) return true;
+  bool reads_rest(const Instruction& it) const {
+    auto rest = [&](int number) { return number != kNone && rest_[(size_t)number]; };
+    if (it.memory && (rest(it.base) || rest(it.index))) return true;
     for (int r = 0; r < 16; ++r)
-      if ((it.also >> r & 1) && left(r)) return true;
-    if (it.reads_target && !it.target_is_xmm && left(it.target) && (it.bytes > 1 || it.target_high)) return true;
-    return !it.source_is_xmm && left(it.source) && (it.bytes > 1 || it.source_high);
+      if ((it.also >> r & 1) && rest(r)) return true;
+    if (it.reads_target && !it.target_is_xmm && rest(it.target) && (it.bytes > 1 || it.target_high)) return true;
+    return !it.source_is_xmm && rest(it.source) && (it.bytes > 1 || it.source_high);
   }
   static bool among_registers(const Instruction& it) {
     return it.bytes >= 4 && it.target != kNone && !it.target_is_xmm && !it.source_is_xmm && !it.memory;
   }
   static bool low_byte_alike(const Operand& one) { return (uint8_t)one.value.a == (uint8_t)one.value.b; }
   // Whether the lowest bytes of two registers are combined, and the others with them, which are a part of an address.
-  bool leaves(const Instruction& it, const Operand& target, const Operand& source) const {
+  bool makes_rest(const Instruction& it, const Operand& target, const Operand& source) const {
     if (!it.bitwise || it.same || !among_registers(it)) return false;
     if (target.kind != Kind::kOther && source.kind != Kind::kOther) return false;
     if (it.does == Does::kAnd && aligns(it, target, source)) return false;
@@ -334,14 +334,14 @@ class Stepper {
       if (one.kind == Kind::kAddress || !low_byte_alike(one)) return false;
     return true;
   }
-  void leave(const Instruction& it, const Operand& target, const Operand& source) {
+  void follow_rest(const Instruction& it, const Operand& target, const Operand& source) {
     bool moves = it.does == Does::kMove && it.source != kNone && it.also == 0;
     bool combines = it.bitwise && target.kind != Kind::kAddress && source.kind != Kind::kAddress && low_byte_alike(target) && low_byte_alike(source);
     if (!among_registers(it) || !(moves || combines)) return found("takes a part of an address");
     if (!advance()) return;
-    left_of_address_[(size_t)it.target] = true;
+    rest_[(size_t)it.target] = true;
     set_mark(it.target, Mark::kNone);
-    if (combines) flags_left_ = true;
+    if (combines) flags_of_rest_ = true;
   }
 
   void move(const Instruction& it, Operand source) {
@@ -415,7 +415,7 @@ class Stepper {
     }
     bool unusable = false;
     for (int number : kArguments)
-      if (left_of_address_[(size_t)number]) { found("takes a part of an address"); return false; }
+      if (rest_[(size_t)number]) { found("takes a part of an address"); return false; }
     if (!may_call(a.imports[which], unusable)) return false;
     Pair back{};
     if (!a.read(a.regs.rsp, &back.a, 8) || !b.read(b.regs.rsp, &back.b, 8)) return false;
@@ -433,7 +433,7 @@ class Stepper {
       if (by != SIGTRAP || !arrive(sides_[i], to[i], before[i])) { died_ = "a library function did not return"; return false; }
     }
     left_ = !returns;   // the last call of the function: what follows is the process that makes the calls
-    left_of_address_[0] = false;   // the result
+    rest_[0] = false;   // the result
     if (unusable) set_mark(0, Mark::kUnusable);
     return true;
   }
@@ -516,8 +516,8 @@ class Stepper {
   std::vector<uint8_t> text_;
   std::unordered_map<uint64_t, Instruction> decoded_;
   std::array<std::pair<Mark, Pair>, 16> marks_{};
-  std::array<bool, 16> left_of_address_{};   // registers of which nothing but the lowest byte is a number
-  bool flags_left_ = false;                  // flags were set by such registers
+  std::array<bool, 16> rest_{};   // registers of which nothing but the lowest byte is a number
+  bool flags_of_rest_ = false;                  // flags were set by the rest of such registers
 };
 
 }  // namespace

@@ -54,7 +54,7 @@ def helps(content: Content, state: str, architecture: str) -> str:
     best = content.optimizations(state, architecture)[:HELPFUL]
     entries = content.entries.get(content.resolve(state), {})
     named = [
-        f"{one_line(name, 80)} {_amount(name, one.prediction.mean)}{_tried(entries[name].evidence)}"
+        f"{one_line(name, 80)} {amount(name, one.prediction.mean)}{_tried(entries[name].evidence)}"
         for one in best
         for name in (one.optimization.technique,)
     ]
@@ -88,13 +88,14 @@ def _expected(scored: Scored) -> str:
     chance = scored.prediction.valid_chance
     valid = f"; {chance:.0%} valid" if chance < 0.7 else ""
     name = scored.optimization.technique
-    expected = _amount(name, scored.prediction.mean)
+    expected = amount(name, scored.prediction.mean)
     return f"{one_line(name, 120)}: expected {expected} ({low:.2f} to {high:.2f}{valid})"
 
 
-def _amount(technique: str, mean: float) -> str:
-    """What evidence with this mean natural logarithm says of a technique, as text: "1.30x", its speedup. For
-    a recipe "0.81 of the floor's speed", since the knowledge base keeps where recipes end."""
+def amount(technique: str, mean: float) -> str:
+    """Returns how fast evidence with this mean natural logarithm says that a technique is, as text: "1.30x",
+    its speedup. For a recipe it is "0.81 of the floor's speed", since the knowledge base keeps where recipes
+    end, relative to the fastest that the GPU allows."""
     return f"{exp(mean):.2f}" + (" of the floor's speed" if is_recipe(technique) else "x")
 
 
@@ -120,7 +121,7 @@ def _result(precedent: Precedent) -> list[str]:
     entry, tally = precedent.entry, precedent.entry.evidence.total
     where = "in this state" if precedent.distance == 0 else f"in {one_line(entry.state, 80)}"
     mean = entry.evidence.of_one_clock.total.mean
-    gained = _amount(entry.technique, mean) if tally.seen >= 1 else "nothing valid"
+    gained = amount(entry.technique, mean) if tally.seen >= 1 else "nothing valid"
     failures = sorted(entry.evidence.failures.items(), key=lambda item: (-item[1], item[0]))
     failed = "".join(f", {count:.0f} {kind}" for kind, count in failures if count >= 0.5)
     lines = []

@@ -1,11 +1,10 @@
 """Writes the part of a prompt on recipes: sets of techniques that, applied together, gave fast kernels in
 earlier searches."""
 
-from math import exp
-
 from kernelblaster.knowledge.content import Content, OptimizationEntry
 from kernelblaster.knowledge.recipes import recipes_for
 from kernelblaster.policies.llm.data import one_line
+from kernelblaster.policies.llm.knowledge_view import amount
 from kernelblaster.policies.llm.prompt import Piece
 from kernelblaster.policies.llm.scene import Scene
 from kernelblaster.records.target import Target
@@ -36,7 +35,7 @@ def _text(recipe: str, content: Content) -> str:
         best = max(tried, key=_mean)
         attempts = best.evidence.total.attempts
         text += (
-            f": ended at {exp(_mean(best)):.2f} of the floor's speed from {one_line(best.state, 80)} "
+            f": ended at {amount(recipe, _mean(best))} from {one_line(best.state, 80)} "
             f"({attempts:.0f} tried, {best.evidence.clocks})"
         )
     notes = [note for entry in entries for note in entry.notes]
