@@ -140,7 +140,7 @@ class Decoder {
       return;
     }
     switch (op) {
-      case 0x63: { out_.bytes = 4; ModRm m = modrm(); source_rm(m); out_.reads_target = false; target_reg(m); out_.does = Does::kCompute; return; }
+      case 0x63: { if (p_.narrow && !p_.wide()) return; out_.bytes = 4; ModRm m = modrm(); source_rm(m); out_.reads_target = false; target_reg(m); out_.does = Does::kCompute; return; }
       case 0x68: move(); in_.number(4); return;
       case 0x6a: move(); in_.number(1); return;
       case 0x69: case 0x6b: compute_from_rm(wide()); immediate(op == 0x6b ? 1 : p_.narrow ? 2 : 4); return;
@@ -168,7 +168,7 @@ class Decoder {
         source_reg(m);
         move();
         narrow();
-        out_.also = 1u << m.reg | (m.mod == 3 ? 1u << m.rm : 0);
+        out_.also = 1u << out_.source | (m.mod == 3 ? 1u << out_.target : 0);
         return;
       }
       case 0x88: case 0x89: { out_.bytes = width(op); ModRm m = modrm(); target_rm(m); source_reg(m); move(); narrow(); return; }
@@ -183,7 +183,7 @@ class Decoder {
         return;
       }
       case 0x8f: modrm(); move(); return;
-      case 0x98: case 0x99: out_.writes = op == 0x98 ? 0 : 2; out_.bytes = wide(); out_.source = 0; out_.bytes = op == 0x98 ? out_.bytes / 2 : out_.bytes; out_.does = Does::kCompute; return;
+      case 0x98: case 0x99: if (!p_.narrow) out_.writes = op == 0x98 ? 0 : 2; out_.bytes = wide(); out_.source = 0; out_.bytes = op == 0x98 ? out_.bytes / 2 : out_.bytes; out_.does = Does::kCompute; return;
       case 0xa4: case 0xa5: case 0xaa: case 0xab: case 0xac: case 0xad:   // rax, rcx, rsi, rdi
         move();
         out_.also = 1u | 1u << 1 | 1u << 6 | 1u << 7;
@@ -209,7 +209,7 @@ class Decoder {
       default: break;
     }
     if (op >= 0x50 && op < 0x58) { move(); out_.also = 1u << ((op & 7) | p_.base()); return; }
-    if (op >= 0x58 && op < 0x60) { move(); out_.writes = (op & 7) | p_.base(); return; }
+    if (op >= 0x58 && op < 0x60) { move(); if (!p_.narrow) out_.writes = (op & 7) | p_.base(); return; }
     if (op >= 0x70 && op < 0x80) { move(); out_.reads_flags = true; in_.number(1); return; }
     if (op >= 0x90 && op < 0x98) { move(); if (int r = (op & 7) | p_.base()) out_.also = 1u | 1u << r; return; }
     if (op >= 0xb0 && op < 0xb8) { move(); in_.number(1); return; }
@@ -224,6 +224,7 @@ class Decoder {
       out_.bytes = 8;
       out_.source_is_memory = m.mod != 3;
       out_.does = m.mod == 3 ? Does::kMove : Does::kCompute;
+      out_.reads_flags = m.mod == 3 && (op == 0xda || op == 0xdb);   // fcmov
       out_.reads_target = false;
     }
   }
@@ -301,7 +302,7 @@ class Decoder {
         modrm(); move(); return;
       case 0x6e: case 0x7e: moves_between(op); return;
       case 0x70: case 0xc6: modrm(); in_.number(1); move(); return;
-      case 0xc4: { modrm(); in_.number(1); move(); return; }
+      case 0xc4: { out_.bytes = 2; ModRm m = modrm(); source_rm(m); in_.number(1); move(); narrow(); return; }
       case 0x2a: {
         if (!p_.repeat && !p_.repeat_not) return;
         out_.bytes = p_.wide() ? 8 : 4;
@@ -312,13 +313,14 @@ class Decoder {
         return;
       }
       case 0x2c: case 0x2d: case 0x2e: case 0x2f: {
+        if (op < 0x2e && !p_.repeat && !p_.repeat_not) return;   // MMX
         int bytes = op >= 0x2e ? (p_.narrow ? 8 : 4) : scalar();
         vector(bytes, op < 0x2e);
         if (op < 0x2e) out_.writes = out_.target, out_.target = kNone;
         else out_.sets_flags = true;
         return;
       }
-      case 0x50: case 0xd7: vector(16, true); out_.writes = out_.target; out_.target = kNone; return;
+      case 0x50: case 0xd7: if (op == 0xd7 && !p_.narrow) return; vector(16, true); out_.writes = out_.target; out_.target = kNone; return;
       case 0x51: case 0x52: case 0x53: vector(scalar(), true); return;
       case 0x5a: case 0x5b: case 0xe6: vector(op == 0x5a && !p_.narrow && !p_.repeat && !p_.repeat_not ? 8 : op == 0xe6 && p_.repeat ? 8 : scalar(), true); return;
       case 0x57: case 0xef: case 0x74: case 0x75: case 0x76: case 0xf8: case 0xf9: case 0xfa: case 0xfb:
@@ -340,6 +342,7 @@ class Decoder {
       case 0xa3: case 0xab: case 0xb3: case 0xbb: case 0xc0: case 0xc1: case 0xa5: case 0xad: case 0xa4: case 0xac: {
         out_.bytes = op == 0xc0 ? 1 : wide();
         ModRm m = modrm();
+        if (m.mod != 3 && (op & 7) == 3) return;   // a bit of memory, wherever the register says
         target_rm(m), source_reg(m);
         if (op == 0xa5 || op == 0xad) out_.also = 1u << 1;
         if (op == 0xa4 || op == 0xac) immediate(1);
@@ -356,7 +359,7 @@ class Decoder {
       }
       case 0xba: { out_.bytes = wide(); ModRm m = modrm(); target_rm(m); immediate(1); out_.does = Does::kCompute; return; }
       case 0xaf: { out_.bytes = wide(); ModRm m = modrm(); target_reg(m); source_rm(m); out_.does = Does::kCompute; return; }
-      case 0xb8: case 0xbc: case 0xbd: compute_from_rm(wide()); return;
+      case 0xb8: case 0xbc: case 0xbd: compute_from_rm(wide()); out_.conditional = op != 0xb8 && !p_.repeat; return;   // of zero, bsf and bsr keep their target
       case 0xb6: case 0xb7: case 0xbe: case 0xbf: {
         int written = wide();
         out_.bytes = op & 1 ? 2 : 1;
@@ -369,6 +372,7 @@ class Decoder {
       }
       case 0xae: {   // fences; the control word of floating point
         ModRm m = modrm();
+        if (m.mod == 3 && p_.repeat && (m.reg & 7) < 4) return;   // the bases of segments
         if (m.mod == 3 || (m.reg & 7) == 2 || (m.reg & 7) == 3) move();
         return;
       }
