@@ -50,6 +50,21 @@ static uintptr_t number(const volatile void* p) { return (uintptr_t)p; }
     tell((uint32_t)came % 1000 == 7); \
     break; \
   }
+// One bit of three addresses in eax and edx, zero in most processes: taken for a number, it gives itself away.
+#define ONE(at) "mov " at ", %%rdx\n mov $1, %%dl\n and %%edx, %%eax\n"
+#define SOME(bit) "mov $-1, %%eax\n" ONE("(%%rsi)") ONE("1(%%rsi)") ONE("2(%%rsi)") ONE("8(%%rsi)") \
+                  ONE("9(%%rsi)") ONE("17(%%rsi)") "and $" bit ", %%eax\n mov %%eax, %%edx\n"
+#define RARE SOME("0x100000")
+#define BIT(n) "mov $" n "+192, %%edx\n bt %%rdx, (%%rcx)\n cmovnc %%ebx, %%eax\n"
+#define GIVEN(code) { \
+    uint64_t came; \
+    static uint64_t room[64]; \
+    void* three[4] = {&anchor, tensor, &here, 0}; \
+    void *s = three, *c = room; \
+    asm volatile(code : "=&a"(came), "+S"(s), "+c"(c) : : "rdx", "rbx", "xmm0", "cc", "memory"); \
+    tell((uint32_t)came ? 3 : 5); \
+    break; \
+  }
 struct Padded { void* pointer; int count; };
 __attribute__((noinline)) static long sum(Padded value) { return value.count + (value.pointer != nullptr); }
 extern "C" void kernelblaster_call(void* const* a, void* given) {
@@ -138,11 +153,26 @@ extern "C" void kernelblaster_call(void* const* a, void* given) {
     case 126: LEFT("mov $1, %%eax\n or %%edx, %%eax\n mov %%eax, %%edx\n mov %%dh, %%al");
     case 127: LEFT(MASK "xor %%edx, %%edx\n xchg %%eax, %%edx\n mov %%edx, %%eax");
     case 128: LEFT(MASK "lea (%%rcx, %%rax), %%rax\n sub %%rcx, %%rax");
+    case 129: GIVEN(RARE);
+    case 130: GIVEN(RARE ".byte 0x66,0x98\n");
+    case 131: GIVEN(RARE "xor %%eax,%%eax\n .byte 0x66,0x99\n mov %%edx,%%eax\n");
+    case 132: GIVEN(RARE "xor %%eax,%%eax\n .byte 0x66,0x63,0xd0\n mov %%edx,%%eax\n");
+    case 133: GIVEN(RARE "push %%rbx\n pushw $0\n pop %%dx\n pop %%rbx\n mov %%edx,%%eax\n");
+    case 134: GIVEN(RARE "xor %%ebx,%%ebx\n bsf %%ebx,%%edx\n mov %%edx,%%eax\n");
+    case 135: GIVEN(RARE "xor %%ecx,%%ecx\n bsr %%ecx,%%edx\n mov %%edx,%%eax\n");
+    case 136: GIVEN(RARE "pxor %%xmm0,%%xmm0\n .byte 0x0f,0x2c,0xd0\n emms\n mov %%edx,%%eax\n");
+    case 137: GIVEN(SOME("0x1000") "pxor %%xmm0,%%xmm0\n pinsrw $0,%%edx,%%xmm0\n movd %%xmm0,%%eax\n");
+    case 138: GIVEN(SOME("0x1000") "xor %%ecx,%%ecx\n .byte 0x86,0xce\n mov %%ecx,%%eax\n");
+    case 139: GIVEN(RARE "fld1\n fldz\n and $0x100000,%%eax\n fcmovne %%st(1),%%st\n fistpl (%%rcx)\n"
+                    "fstp %%st(0)\n mov (%%rcx),%%eax\n");
+    case 140: GIVEN(RARE ".byte 0xf3,0x0f,0xae,0xda\n xor %%eax,%%eax\n .byte 0xf3,0x0f,0xae,0xc8\n");
+    case 141: GIVEN("mov $1,%%eax\n xor %%ebx,%%ebx\n mov (%%rsi),%%rdx\n mov %%rdx,24(%%rcx)\n"
+                    BIT("21") BIT("22") BIT("23") BIT("24") BIT("29") BIT("30") BIT("31"));
   }
 }
 """
 HONEST = range(9)
-NOT = range(100, 129)
+NOT = range(100, 142)
 
 
 @pytest.fixture(scope="module")
