@@ -47,6 +47,8 @@ def _torch() -> Finding:
 def _gpu() -> list[Finding]:
     """The GPU and its rates: "ok", "missing" if one is there but cannot be used, "limited" if there is none.
     One finding in a list."""
+    from kernelblaster.confinement.confine import lacking
+    from kernelblaster.confinement.gpu_probe import confined_gpu_problem
     from kernelblaster.devices.cuda import CudaDevice, why_no_gpu
 
     reason = why_no_gpu()
@@ -62,6 +64,16 @@ def _gpu() -> list[Finding]:
             f"{device.name}, {spec.architecture}, {spec.multiprocessors} SMs, "
             f"{spec.dram_gb_s:g} GB/s, {spec.l2_mb:.0f} MB L2"
         )
+        unusable = "" if lacking() else confined_gpu_problem()
+        if unusable:
+            advice = (
+                "Only `kernelblaster --trust-tasks COMMAND` can use it. A driver this new is not known yet."
+            )
+            return [
+                Finding(
+                    "GPU", "missing", f"{detail}; not usable by confined commands: {unusable}", advice, True
+                )
+            ]
         listed = "" if "not listed" not in spec.source else "its rates are not listed: floors are loose"
         return [Finding("GPU", "ok", detail, listed, needed=True)]
     finally:

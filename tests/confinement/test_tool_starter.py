@@ -49,9 +49,20 @@ def started(command, folder=folder):
         return said + output.read().decode()
 
 
+def outcome(code):
+    try:
+        exec(code, globals())
+    except OSError as error:
+        return error.strerror
+    return "done"
+
+
+starter = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()[0]
+ASKED = json.loads(sys.argv[2])
 ncu = str(work / "ncu")
 print(json.dumps([
     started([ncu, "--csv", "--metrics", "a.sum,b", player, "1", path]),
+    *(outcome(code) for code in ASKED),
     started(["/bin/sh", "-c", "true", player, path]),
     started([ncu, "--csv", "/bin/sh", "1", path]),
     started([ncu, "--script", "x", player, "1", path]),
@@ -62,6 +73,18 @@ print(json.dumps([
     started([ncu, player, "1", str(work / "socket")], work / "scratch"),
 ]))
 """
+NAMES_A_THREAD = "import threading; open(f'/proc/self/task/{threading.get_native_id()}/comm', 'w').write('x')"
+AS_CUDA_DOES = (  # its driver, when it starts: in this process and in those that it starts
+    NAMES_A_THREAD,
+    f"import subprocess; subprocess.run([sys.executable, '-c', {NAMES_A_THREAD!r}], check=True)",
+    "socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind(chr(0) + f'cuda-uvmfd-{os.getpid()}')",
+)
+REFUSED = (
+    "open('/proc/sys/kernel/core_pattern', 'r+')",
+    "open('/proc/irq/default_smp_affinity', 'r+')",
+    "open(f'/proc/{starter}/mem', 'r+b', 0)",
+    "open(f'/proc/{os.getppid()}/mem', 'r+b', 0)",
+)
 PLAYER = """#!/bin/sh
 exec {python} -c '
 import socket, sys
@@ -85,16 +108,20 @@ def test_a_tool_with_a_player_of_ours_is_started_and_nothing_else(tmp_path: Path
     program = PROGRAM.replace('work / "ncu"', 'work / "tools" / "ncu"')
     path = f"{tmp_path / 'tools'}:{os.environ['PATH']}"
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
+        [sys.executable, "-c", program, str(tmp_path), json.dumps(AS_CUDA_DOES + REFUSED)],
         env={"PATH": path, "HOME": str(tmp_path), "PYTHONPATH": str(Path("src").absolute())},
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    works, *refused = json.loads(done.stdout)
+    works, *outcomes = json.loads(done.stdout)
     assert works == "connected the tool's words\n"
-    assert all("was not started" in words for words in refused)
+    assert outcomes[: len(AS_CUDA_DOES)] == ["done"] * len(AS_CUDA_DOES)
+    del outcomes[: len(AS_CUDA_DOES)]
+    of_system, of_starter = outcomes[: len(REFUSED)], outcomes[len(REFUSED) :]
+    assert set(of_system) <= {"Permission denied", "Read-only file system"}, of_system
+    assert of_starter and all("was not started" in words for words in of_starter)
 
 
 TOOL = """#!/bin/sh

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelblaster.confinement import capabilities, landlock, seccomp
+from kernelblaster.confinement import capabilities, kernel_settings, landlock, seccomp
 from kernelblaster.confinement.landlock import FileAccess, Ruleset
 from kernelblaster.confinement.places import grant_folder, grant_system
 from kernelblaster.confinement.syscalls import architecture, number
@@ -61,8 +61,8 @@ def limits() -> str:
 def confine(needs: Needs, *, partly: bool = False) -> None:
     """Confines this process and all that it will start, for good: they can use only what `needs` names and
     the system's own parts (docs/security.md). Raises KernelBlasterError if the process has more than one
-    thread. Raises it also if the system lacks Landlock or seccomp; with `partly`, the process is then
-    confined by what the system has."""
+    thread. Raises it also if the system lacks Landlock or seccomp, or it could write the kernel's settings
+    while it uses a GPU; with `partly`, the process is then confined by what the system has."""
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
         raise KernelBlasterError(
@@ -72,6 +72,11 @@ def confine(needs: Needs, *, partly: bool = False) -> None:
     missing = lacking()
     if missing and not partly:
         raise KernelBlasterError(f"code of tasks cannot be confined on this system: {missing}.")
+    if needs.gpu and not kernel_settings.keep_settings() and not partly:
+        raise KernelBlasterError(
+            "code of tasks cannot be confined on this system: it runs as root, and /proc/sys cannot be made "
+            "read-only for it. Run it as another user, or in a container with read-only system paths."
+        )
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.umask(OWNER_AND_OTHERS)
     with suppress(OSError):
@@ -80,6 +85,8 @@ def confine(needs: Needs, *, partly: bool = False) -> None:
         _rules(needs).impose()
     if needs.gpu:
         begin_starting(needs.programs)
+        if landlock.version() >= LEAST_LANDLOCK:
+            landlock.impose_inner()  # what the starter starts is not filtered, so its memory is out of reach
     if _filters():
         seccomp.install(listening=needs.gpu)
 

@@ -50,7 +50,8 @@ TASK_LIKE = (".py", ".cu", ".cuh", ".h", ".pt2")
 def grant_system(rules: Ruleset, *, gpu: bool) -> None:
     """Grants in `rules` reading what PyTorch, the compilers and KernelBlaster read, and using devices without
     content (/dev/null, /dev/urandom). With `gpu`, also NVIDIA's devices, /dev/shm, and all of /proc, since
-    the driver looks at each process of its own."""
+    the driver looks at each process of its own and writes the names of its threads there: the kernel's own
+    settings must have been made read-only (kernel_settings.py)."""
     rules.grant(PROGRAMS, FileAccess.RUN)
     rules.grant((Path("/etc", name) for name in CONFIGURATION), FileAccess.READ)
     rules.grant((Path("/proc", name) for name in ABOUT_KERNEL), FileAccess.READ)
@@ -64,7 +65,7 @@ def grant_system(rules: Ruleset, *, gpu: bool) -> None:
             grant_folder(rules, folder)
     if gpu:
         rules.grant(Path("/dev").glob("nvidia*"), FileAccess.READ | FileAccess.USE_DEVICE)
-        rules.grant(["/proc"], FileAccess.READ)
+        rules.grant(["/proc"], FileAccess.READ | FileAccess.WRITE_FILE | FileAccess.TRUNCATE)
         rules.grant(["/dev/shm"], FileAccess.FILL)
 
 

@@ -118,9 +118,10 @@ def _code(architecture: int, listening: bool) -> list[_Instruction]:
     code += _rule("ptrace", errno.EPERM, Condition(0, OWN_CHILDREN))
     code += _rule("connect", errno.ECONNREFUSED)
     plain = Condition(0, (socket.AF_UNIX,))
-    code += _rule("socket", errno.EACCES, plain, Condition(1, (socket.SOCK_STREAM,), KIND_OF_SOCKET))
-    pairs = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET)  # datagrams may have addresses
-    code += _rule("socketpair", errno.EACCES, plain, Condition(1, pairs, KIND_OF_SOCKET))
+    connected = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET)  # datagrams may have addresses
+    single = connected if listening else (socket.SOCK_STREAM,)  # CUDA's driver binds one of packets
+    code += _rule("socket", errno.EACCES, plain, Condition(1, single, KIND_OF_SOCKET))
+    code += _rule("socketpair", errno.EACCES, plain, Condition(1, connected, KIND_OF_SOCKET))
     code += _rule("clone", errno.EPERM, Condition(0, (0,), NEW_NAMESPACES))
     code += _rule("ioctl", errno.EPERM, Condition(1, TERMINAL_INPUT, other=True))
     emptied = (os.O_TRUNC, os.O_TRUNC | os.O_ACCMODE)  # without asking to write

@@ -36,8 +36,17 @@ def why_no_gpu() -> str | None:
         built = torch.version.cuda
         if built is None:
             return "this PyTorch is a CPU build (torch.version.cuda is None)"
-        return f"PyTorch {torch.__version__} sees no GPU (no driver, or none visible)"
+        return f"PyTorch {torch.__version__} sees no GPU ({_told_by_torch()})"
     return None
+
+
+def _told_by_torch() -> str:
+    """PyTorch's own words on why it cannot start CUDA, without its advice; "none visible" if it has none."""
+    try:
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+    except (RuntimeError, AssertionError) as error:
+        return str(error).partition("\n")[0].rpartition("Error ")[2][:200]
+    return "none visible"
 
 
 class CudaDevice:

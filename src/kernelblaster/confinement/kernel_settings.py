@@ -1,0 +1,51 @@
+"""Makes the kernel's settings under /proc read-only for a process that root starts, so that writing to the
+files of processes there can be granted.
+
+CUDA's driver names its threads, by /proc/self/task/.../comm, and does not start where it cannot. Landlock
+grants folders whole, so what else root could write under /proc (/proc/sys, /proc/sysrq-trigger) is kept
+read-only by mounts that only this process and its children see.
+"""
+
+import ctypes
+import os
+from pathlib import Path
+
+PROC = Path("/proc")
+NEW_MOUNTS = 0x00020000  # CLONE_NEWNS
+READ_ONLY, REMOUNT, BIND, RECURSIVE, SLAVE = 1, 32, 4096, 16384, 1 << 19  # of mount(2)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def keep_settings() -> bool:
+    """Makes everything under /proc that is not a process's own read-only for this process and what it starts,
+    for good. Returns whether none of it can be written then; at once true for a user other than root, to whom
+    the kernel refuses it. Call it before capabilities are given up."""
+    if os.geteuid() != 0:
+        return True
+    open_to_root = _writable()
+    if not open_to_root:
+        return True
+    if _libc.unshare(NEW_MOUNTS) != 0 or not _mount(None, Path("/"), RECURSIVE | SLAVE):
+        return False
+    for path in open_to_root:
+        if not _mount(path, path, BIND) or not _mount(None, path, REMOUNT | BIND | READ_ONLY):
+            return False
+    return not _writable()
+
+
+def _writable() -> list[Path]:
+    """The entries of /proc, other than processes, that are or may hold something that root can write: those
+    on a file system that is not mounted read-only."""
+    found = []
+    for entry in os.scandir(PROC):
+        of_process = entry.name.isdigit() or entry.is_symlink()
+        if of_process or not (entry.is_dir() or entry.stat().st_mode & 0o222):
+            continue
+        if not os.statvfs(entry.path).f_flag & os.ST_RDONLY:
+            found.append(Path(entry.path))
+    return found
+
+
+def _mount(source: Path | None, target: Path, flags: int) -> bool:
+    named = None if source is None else os.fsencode(source)
+    return int(_libc.mount(named, os.fsencode(target), None, flags, None)) == 0
