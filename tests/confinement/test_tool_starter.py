@@ -45,6 +45,7 @@ def started(command, folder=folder):
         connection.close()
         tool.wait(20)
         assert tool.poll() == 0
+        tool.kill()
         output.seek(0)
         return said + output.read().decode()
 

@@ -50,7 +50,7 @@ static uintptr_t number(const volatile void* p) { return (uintptr_t)p; }
     tell((uint32_t)came % 1000 == 7); \
     break; \
   }
-// One bit of three addresses in eax and edx, zero in most processes: taken for a number, it gives itself away.
+// One bit of three addresses in eax and edx, zero in most processes: if taken for a number, it tells.
 #define ONE(at) "mov " at ", %%rdx\n mov $1, %%dl\n and %%edx, %%eax\n"
 #define SOME(bit) "mov $-1, %%eax\n" ONE("(%%rsi)") ONE("1(%%rsi)") ONE("2(%%rsi)") ONE("8(%%rsi)") \
                   ONE("9(%%rsi)") ONE("17(%%rsi)") "and $" bit ", %%eax\n mov %%eax, %%edx\n"

@@ -5,6 +5,7 @@ import atexit
 import hashlib
 import os
 import tempfile
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -77,6 +78,8 @@ def confine_command(
         emptied=tuple(folder.parent for folder in filled),
         gpu=device != "emulated" and any(Path("/dev", name).exists() for name in GPU_DEVICES),
     )
+    if not needs.gpu:
+        warnings.filterwarnings("ignore", "CUDA initialization")  # PyTorch finds a GPU that it may not use
     keeper.seal()
     confine(needs, partly=bool(missing))
 

@@ -1,5 +1,7 @@
-"""Whether CUDA's driver starts in a confined process: `python -m kernelblaster.confinement.gpu_probe` confines
-itself, starts it, and says why where it does not start."""
+"""Whether CUDA's driver starts in a confined process.
+
+`python -m kernelblaster.confinement.gpu_probe` confines itself and starts the driver, and says why where it
+does not start."""
 
 import ctypes
 import subprocess

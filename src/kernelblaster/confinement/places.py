@@ -139,6 +139,7 @@ def _tool_folders() -> Iterator[Path]:
     known = settings()
     tools = (known.nvcc, known.ncu, known.sanitizer, shutil.which("g++"), shutil.which("gcc"))
     yield from _homes(tool for tool in tools if tool)
+    yield Path("/opt/nvidia")  # where CUDA's packages put the profiler that `ncu` in the toolkit starts
     yield from (folder for folder in library_folders() if not is_wide(folder))
 
 

@@ -3,6 +3,7 @@ program over sockets, which a process that runs the code of task files may not c
 starts them: the starter, confined to the same files but without the filter of system calls. It starts nothing
 else, and checks the tools' options."""
 
+import contextlib
 import json
 import os
 import re
@@ -58,7 +59,9 @@ class StartedTool:
         return 0
 
     def kill(self) -> None:
-        signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        """As `Popen.kill`: does nothing if the tool has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def __del__(self) -> None:
         os.close(self._handle)

@@ -13,6 +13,7 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -44,6 +45,7 @@ struct Side {
   std::vector<Import> imports;
 
   bool ended = false;
+  std::string how;
   uint64_t general(int number) const {
     const unsigned long long* in_order[16] = {&regs.rax, &regs.rcx, &regs.rdx, &regs.rbx, &regs.rsp, &regs.rbp,
                                               &regs.rsi, &regs.rdi, &regs.r8,  &regs.r9,  &regs.r10, &regs.r11,
@@ -68,10 +70,18 @@ struct Side {
     return ptrace(PTRACE_POKETEXT, pid, (void*)address, (void*)((word & ~0xffl) | value)) == 0;
   }
   void read_registers() { ptrace(PTRACE_GETREGS, pid, nullptr, &regs); }
-  // Waits until it stops. False where it has ended.
+  // Waits until it stops. False where it has ended; `how` says in words how.
   bool stopped(int* by = nullptr) {
     int status = 0;
-    if (waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status)) { ended = true; return false; }
+    if (waitpid(pid, &status, __WALL) != pid) status = -1;
+    if (status == -1 || !WIFSTOPPED(status)) {
+      ended = true;
+      if (status == -1) how = "cannot be waited for";
+      else if (WIFSIGNALED(status)) how = std::string("ended by ") + strsignal(WTERMSIG(status));
+      else if (WEXITSTATUS(status) == kNotTraced) how = "may not be traced (ptrace)";
+      else how = "ended with code " + std::to_string(WEXITSTATUS(status));
+      return false;
+    }
     if (by) *by = WSTOPSIG(status);
     return true;
   }
@@ -132,14 +142,14 @@ class Stepper {
   // Both processes, run to the first instruction of the function to be called; or why not.
   std::string begin() {
     for (Side& side : sides_) {
-      if (!side.stopped()) return "the process that was to be stepped ended";
+      if (!side.stopped()) return "at its start, the process that was to be stepped " + side.how;
       ptrace(PTRACE_SETOPTIONS, side.pid, nullptr, (void*)PTRACE_O_EXITKILL);
       if (ptrace(PTRACE_CONT, side.pid, nullptr, nullptr) != 0) return std::string("ptrace: ") + strerror(errno);
     }
     for (Side& side : sides_) {
       int by = 0;
       while (side.stopped(&by) && by != SIGTRAP) ptrace(PTRACE_CONT, side.pid, nullptr, (void*)(long)by);
-      if (side.ended) return "the process that was to be stepped ended";
+      if (side.ended) return "the process that was to be stepped " + side.how;
       side.read_registers();
       if (!side.read(side.regs.rdi, &side.says, sizeof side.says)) return "memory of the process cannot be read";
       side.imports.resize(std::min<uint64_t>(side.says.count, 1 << 16));
@@ -523,7 +533,9 @@ class Stepper {
 }  // namespace
 
 std::string step(const int (&processes)[2], double deadline_s) { return Stepper(processes, deadline_s).run(); }
-bool be_stepped() { return ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0; }
+void be_stepped() {
+  if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(kNotTraced);
+}
 
 }  // namespace stepping
 
@@ -531,7 +543,7 @@ bool be_stepped() { return ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0; }
 
 namespace stepping {
 std::string step(const int (&)[2], double) { return "missing host code is followed on x86-64 only"; }
-bool be_stepped() { return false; }
+void be_stepped() {}
 }  // namespace stepping
 
 #endif

@@ -49,8 +49,10 @@ inline __attribute__((always_inline)) void guard_stacks_alike() {
 }
 // In the stepped process: waits, and makes itself known to the process that steps it.
 void announce(const void* entry, uint64_t tensors, uint64_t tensors_bytes);
-// In the stepped process, before anything else: lets its parent step it.
-bool be_stepped();
+// In the stepped process, before anything else: lets its parent step it. Where the system does not allow it, the process ends
+// with the code kNotTraced.
+void be_stepped();
+constexpr int kNotTraced = 3;
 // Steps both processes, which have just been started and called be_stepped(), through one call. Returns a line:
 // "steps N", "finding N WHAT" or "missing WHY".
 std::string step(const int (&processes)[2], double deadline_s);
