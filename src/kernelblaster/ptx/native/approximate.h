@@ -3,6 +3,8 @@
 // documents for all GPUs, 2^-11 (an H200 does better: 2^-16.5). Functions good to 2 units in the last place are
 // computed nearly exactly. For floating.cpp alone.
 #pragma once
+#include <algorithm>
+
 #include "emit.h"
 
 namespace ptx {

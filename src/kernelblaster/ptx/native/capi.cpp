@@ -1,4 +1,5 @@
 // The machine as Python sees it: opaque handles, and JSON for everything that is not a number.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <sstream>

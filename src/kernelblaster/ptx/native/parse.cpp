@@ -1,4 +1,5 @@
 // From PTX text to Functions whose instructions are bound to handlers.
+#include <algorithm>
 #include <cctype>
 #include <stdexcept>
 

@@ -1,5 +1,7 @@
 // Reading PTX text: words, and what a function needs once it has been read.
 #pragma once
+#include <algorithm>
+
 #include "machine.h"
 
 namespace ptx {

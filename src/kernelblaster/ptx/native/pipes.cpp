@@ -1,5 +1,7 @@
 // What PTX instructions cost on the hardware's pipes. The expansions are what ptxas usually makes of them
 // (seen in its SASS for sm_80 and sm_90); latencies are those of Hopper within a cycle or two.
+#include <cstdio>
+
 #include "timing.h"
 
 namespace ptx {
