@@ -1,20 +1,26 @@
 """The toolbox with a stand-in for the launcher, under a tool that only runs it."""
 
+import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kernelblaster.devices.device import CallReport, ProfileJob
+from kernelblaster.devices.native_build import NATIVE
 from kernelblaster.devices.player_process import PlayerProcess
-from kernelblaster.devices.toolbox import Toolbox
+from kernelblaster.devices.toolbox import Toolbox, listening_at
 
 TOOL = ["/usr/bin/env"]
 LAUNCHER = """#!{python}
 import os, socket, sys, time
 channel = socket.socket(socket.AF_UNIX)
-channel.connect(sys.argv[4])
+os.chdir(os.path.dirname(sys.argv[4]))
+channel.connect(os.path.basename(sys.argv[4]))
 time.sleep(0.3)
 with open("{folder}/started", "a") as file:
     print(os.getpid(), file=file)
@@ -71,6 +77,35 @@ def test_each_job_is_answered(tmp_path: Path) -> None:
     assert len(reports) == 2
     assert "the tool's words" in output
     assert len(started(tmp_path)) == 1
+
+
+@pytest.fixture
+def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary folder whose path is too long for the address of a socket."""
+    folder = tmp_path / ("temporary" * 14)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_the_path_of_temporary_files_may_be_long(tmp_path: Path, deep: Path) -> None:
+    _, reports = toolbox(tmp_path).run(TOOL, [job(tmp_path)])
+    assert len(reports) == 1
+
+
+def test_players_connect_in_a_folder_with_a_long_path(tmp_path: Path, deep: Path, compiler: str) -> None:
+    source = '#include "protocol.h"\nint main(int, char** a) { Channel c; if (c.open_at(a[1])) c.ok(); }\n'
+    (tmp_path / "player.cpp").write_text(source)
+    command = ["g++", "-std=c++17", f"-I{NATIVE}", "player.cpp", "-o", "player"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    listening = listening_at(deep, "socket")
+    listening.settimeout(20)
+    player = subprocess.Popen([tmp_path / "player", deep / "socket"])
+    channel, _ = listening.accept()
+    assert json.loads(channel.recv(100)) == {"ok": True}
+    assert player.wait(20) == 0
+    channel.close()
+    listening.close()
 
 
 def test_what_is_wanted_again_is_started_ahead(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ player holds no host code of the candidate, so the tool needs no sandbox. The pl
 with a path: these tools start it, and pass no file descriptors on to it."""
 
 import contextlib
+import os
 import socket
 import subprocess
 import time
@@ -87,9 +88,7 @@ class _Started:
         self._folder = Scratch()
         name = str(self._folder.path)
         path = f"{name}/socket"
-        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listening.bind(path)
-        self._listening.listen(1)
+        self._listening = listening_at(self._folder.path, "socket")
         self._player: PlayerProcess | None = None
         self._output = (Path(name) / "output").open("w+b")
         numbers = (FLUSH_BYTES, window.BEGIN, window.BYTES)
@@ -147,3 +146,16 @@ class _Started:
             return ""
         self._output.seek(0)
         return self._output.read().decode(errors="replace")
+
+
+def listening_at(folder: Path, name: str) -> socket.socket:
+    """A local socket with that name in `folder`, which listens. The folder's path may be longer than the 107
+    letters that an address of a socket can have: it is given as an open descriptor."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    opened = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        listening.bind(f"/proc/self/fd/{opened}/{name}")
+    finally:
+        os.close(opened)
+    listening.listen(1)
+    return listening

@@ -1,6 +1,7 @@
 // How the judge talks to a player, the process that replays launch lists: commands are lines of words, answers are lines
 // of JSON, both over one local socket, which also carries descriptors of shared memory.
 #pragma once
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -23,16 +24,23 @@ inline std::string quoted(const std::string& text) {
   return result + "\"";
 }
 
-// The socket: standard input, or the one at `path` for players that are started by a tool.
+// The socket: standard input, or the one at `path`, in some folder, for players that are started by a tool.
 class Channel {
  public:
   bool open_at(const char* path) {
     if (!path) return true;
     fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const std::string whole = path;
+    const size_t end = whole.rfind('/');
+    if (end == std::string::npos) return false;
+    // Addresses of sockets have at most 107 letters; the folder may have more.
+    const int folder = open(whole.substr(0, end + 1).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    return connect(fd_, (sockaddr*)&address, sizeof address) == 0;
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", folder, path + end + 1);
+    const bool connected = connect(fd_, (sockaddr*)&address, sizeof address) == 0;
+    close(folder);
+    return connected;
   }
   // The next line; false at the end. Descriptors that came along wait in `descriptors`.
   bool line(std::string* text) {
