@@ -30,7 +30,8 @@ def recorder_executable() -> Path:
     options = ["-cudart", "none", "-Xcompiler", "-rdynamic,-static-libstdc++,-static-libgcc", "-ldl"]
     options += ["-Xlinker", "-z,now,--exclude-libs,ALL"]
     sources = ("recorder.cpp", "stand_in.cpp", "sandbox.cpp", "kept.cpp")
-    return _built("recorder", (*sources, "stepping.cpp", "stepped.cpp", "instruction.cpp"), options)
+    stepping = ("stepping.cpp", "stepped.cpp", "instruction.cpp", "sides.cpp", "library_calls.cpp")
+    return _built("recorder", (*sources, *stepping), options)
 
 
 def launcher_executable(architecture: str) -> Path:

@@ -12,7 +12,7 @@ import select
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernelblaster.devices import window
@@ -154,9 +154,9 @@ class Recorder:
     ) -> SteppedCall:
         """Executes one call of the candidate's host code instruction by instruction, in two processes that
         are loaded at different addresses (native/stepping.h). One process makes `call`, the other `moved`:
-        the same call with all tensors `away` bytes further on. `seed` (64 bits) draws where in its page the
-        stack begins. If it takes more than `limit_s` seconds, the result has a finding that says so. Raises
-        NoDevice and DeviceLost as `record` does."""
+        the same call with all tensors `away` bytes further on. What the two launch must be the same. `seed`
+        (64 bits) draws where the stack and the heap begin in their pages. If it takes more than `limit_s`
+        seconds, the result has a finding that says so. Raises NoDevice and DeviceLost as `record` does."""
         process = self._confining()
         try:
             _ask(process, candidate, (call, moved), limit_s, f" step {away} {seed}")
@@ -166,7 +166,7 @@ class Recorder:
             raise DeviceLost(f"the recorder ended: {error}") from error
         kind, _, rest = text.decode("ascii", "replace").partition(" ")
         if kind == "steps":
-            return SteppedCall(instructions=int(rest))
+            return _followed(rest, call, moved)
         if kind == "finding":
             offset, _, what = rest.partition(" ")
             where = f"at 0x{int(offset):x} of {OBJECT}"
@@ -246,6 +246,30 @@ class Recorder:
         if not piece:
             raise ValueError("it ended")
         self._buffer += piece
+
+
+def launches_moved(here: Sequence[Argument], there: Sequence[Argument]) -> list[tuple[int, int, int]]:
+    """(begin, end, new begin) of each tensor, to translate the addresses of a call with the arguments `here`
+    to those of a call with the arguments `there`."""
+    return [
+        (a.address, a.address + a.bytes, b.address)
+        for a, b in zip(here, there, strict=True)
+        if isinstance(a, Pointer) and isinstance(b, Pointer)
+    ]
+
+
+def _followed(answer: str, call: CallToRecord, moved: CallToRecord) -> SteppedCall:
+    """What came of a call that was followed to its end. `answer` has the number of instructions, the size of
+    the first process's launch list, and the lists of both."""
+    instructions, size, lists = answer.split("\n", 2)
+    done = SteppedCall(instructions=int(instructions))
+    try:
+        mine, other = (parse(text) for text in (lists[: int(size)], lists[int(size) :]))
+    except InvalidLaunchList as error:
+        return replace(done, finding=f"hands over no launches when it is followed: {error}")
+    if mine.moved(launches_moved(call.arguments, moved.arguments)).does_as(other):
+        return done
+    return replace(done, finding="launches something else where it is loaded elsewhere")
 
 
 def _ask(

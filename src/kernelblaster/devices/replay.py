@@ -29,7 +29,7 @@ from kernelblaster.devices.device import (
 from kernelblaster.devices.device_code import device_code
 from kernelblaster.devices.launch_list import LaunchList
 from kernelblaster.devices.player_process import PlayerProcess
-from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder
+from kernelblaster.devices.recorder import CallToRecord, Recordable, Recorder, launches_moved
 
 MOST_QUESTIONS = 16
 RECORD_LIMIT_S = 5.0  # for host code that does nothing but plan launches
@@ -200,7 +200,7 @@ class ReplayRunner:
         lists = [result for result in results if isinstance(result, LaunchList)]
         checked: list[LaunchList] = []
         for call, alone, again, away in zip(calls, lists[::3], lists[1::3], lists[2::3], strict=True):
-            ways = self._ways(call.arguments, repeated[3 * len(checked) + 2].arguments)
+            ways = launches_moved(call.arguments, repeated[3 * len(checked) + 2].arguments)
             same = alone.does_as(again) and alone.moved(ways).does_as(away)
             if alone.unloadable is not None:
                 raise CandidateDied(f"load: {alone.unloadable}")
@@ -241,17 +241,6 @@ class ReplayRunner:
     def _pages_elsewhere(self) -> int:
         """By how many pages tensors are moved to where no memory is mapped; drawn anew each time."""
         return (window.ELSEWHERE - window.BEGIN) // window.PAGE + self._rng.randint(1, 1 << 10)
-
-    @staticmethod
-    def _ways(here: tuple[Argument, ...], there: tuple[Argument, ...]) -> list[tuple[int, int, int]]:
-        """(begin, end, new begin) of each tensor, to translate the addresses of call `here` to those of call
-        `there`."""
-        pairs = zip(here, there, strict=True)
-        return [
-            (a.address, a.address + a.bytes, b.address)
-            for a, b in pairs
-            if isinstance(a, Pointer) and isinstance(b, Pointer)
-        ]
 
     # --- replaying ----------------------------------------------------------------------------------
 
