@@ -36,6 +36,7 @@ from kernelblaster.store.history import UNLIMITED
 from kernelblaster.store.run import Run, open_run
 from kernelblaster.store.subject import task_of
 from kernelblaster.tasks.catalog import load_file
+from kernelblaster.tasks.cautions import cautions
 from kernelblaster.tasks.fitness import fitness_of
 from kernelblaster.tasks.floor import floor_of
 from kernelblaster.tasks.header import declaration
@@ -128,8 +129,8 @@ class JudgeDesk:
         }
 
     def check(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Whether a task is fit to be scored, its problems, and for each tool whether it works on the task or
-        why not."""
+        """Whether a task is fit to be scored, its problems, what to mind, and for each tool whether it works
+        on the task or why not."""
         loaded = self._load(**task)
         fitness = fitness_of(loaded)
         emulated = opening.kind_here(self._setup.device, self._setup.gpu) == "emulated"
@@ -140,6 +141,7 @@ class JudgeDesk:
             "fit": fitness.fit,
             "problems": list(fitness.problems),
             "insensitive": list(fitness.insensitive),
+            "cautions": list(cautions(fitness)),
             "tools": verbs,
         }
 

@@ -78,8 +78,9 @@ def _add_task_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
     @server.tool(annotations=READS)
     @answering
     async def check_task(task: TaskName, context: Context[Any, Any]) -> dict[str, Any]:
-        """Whether a task is fit to be scored (its output depends on its inputs and is finite), and which
-        tools work on it: whether the built-in expert can search it, whether it can be emulated."""
+        """Whether a task is fit to be scored (its output depends on its inputs and is finite), `cautions`:
+        where a candidate must choose as PyTorch does, and what cannot be verified; and which tools work on
+        it: whether the built-in expert can search it, whether it can be emulated."""
         return dict(await desk.judge.ask("check", saying(context), task=desk.task(task)))
 
     @server.tool(annotations=WRITES)
