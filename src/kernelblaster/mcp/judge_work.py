@@ -19,6 +19,7 @@ from kernelblaster.building import telling
 from kernelblaster.errors import BadTask, KernelBlasterError, StoreError
 from kernelblaster.export.run import export_run
 from kernelblaster.judge.judge import DeviceJudge
+from kernelblaster.knowledge.events import Provenance
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.mcp import summaries
@@ -180,7 +181,9 @@ class JudgeDesk:
 
     def profile(self, task: dict[str, Any], source: str) -> dict[str, Any]:
         """Profiles a candidate for `task`: its kernels with their shares of the time (0 to 1), what bounds
-        them and their performance states, as JSON data. If it fails verification, its outcome instead."""
+        them and their performance states, as JSON data. If it fails verification, its outcome instead. States
+        have the names under which the knowledge base keeps them, as in `propose`; a state that no known one
+        matches is added to it."""
         loaded = self._load(**task)
         judge = self._device_judge()
         result = judge.profile(loaded, [load_candidate(_text(source), loaded)])[0]
@@ -189,13 +192,14 @@ class JudgeDesk:
         floor = judge.prepare(loaded)[1].bytes
         states = extract_states(result, floor)
         listed = sorted(states, key=lambda one: -one.share)[:16]
+        known = self._known()
         return {
             "digest": summaries.profile_text(result, floor)[:8000],
             "kernels": [
                 {
                     "kernel": source_name(one.kernel)[:100],
                     "share": round(one.share, 3),
-                    "state": one.state.name,
+                    "state": known.match(one.state, Provenance(run="mcp")),
                     "meaning": one.state.description,
                     "metrics": one.state.metrics,
                 }
