@@ -26,10 +26,11 @@ from kernelblaster.knowledge.retrieval import Neighbourhood
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.opening import DeviceKind
 from kernelblaster.policies.expert.states import extract_states, possible_gain
+from kernelblaster.policies.left_out import KernelFacts
 from kernelblaster.records import Candidate, Evaluation, Optimization, Step, StepId, Target
 from kernelblaster.records.kernel_name import source_name
 from kernelblaster.records.signature import Dtype
-from kernelblaster.records.step import compare
+from kernelblaster.records.step import Gained, compare
 from kernelblaster.sessions.session import Advice, Session
 from kernelblaster.sessions.settings import Search
 from kernelblaster.store.history import UNLIMITED
@@ -54,6 +55,7 @@ class AskTell:
         self._applied: dict[str, tuple[str, ...]] = {}
         self._advice: Advice | None = None
         self._steps = 0
+        self._tried: list[Step] = []
         self._recall()
 
     @property
@@ -82,8 +84,9 @@ class AskTell:
     def ask(self) -> Advice:
         """Returns techniques to try next on the fastest correct candidate so far, the most promising first.
         They are for one kernel of that candidate: the kernel in which the largest part of the time could be
-        saved (`Advice.target`). The answer stays the same until `tell` is called. Raises KernelBlasterError
-        if no candidate is correct yet."""
+        saved (`Advice.target`). Techniques that the task or the kernel cannot use, that were applied to it
+        already, or that made it no faster are left out (`Advice.left_out`). The answer stays the same until
+        `tell` is called. Raises KernelBlasterError if no candidate is correct yet."""
         if self._parent is None:
             raise KernelBlasterError("there is no correct candidate yet: tell one first.")
         if self._advice is None:
@@ -109,7 +112,8 @@ class AskTell:
         judged again, and the techniques that led to each."""
         recorded = [event.data["steps"] for event in self._run.events if event.kind == "steps"]
         self._steps = len(recorded)
-        for step in (Step.model_validate(one) for steps in recorded for one in steps):
+        self._tried = [Step.model_validate(one) for steps in recorded for one in steps]
+        for step in self._tried:
             self._applied[step.child] = (*step.before, step.technique)
         for event in [event for event in self._run.events if event.kind == "evaluation"]:
             defines = Evaluation.model_validate(event.data["evaluation"]).defines
@@ -134,15 +138,38 @@ class AskTell:
         session.begin_iteration(self._steps)
         around = Neighbourhood(session.memory.theta, worst.state)
         techniques = [one.technique for one in around.techniques(session.memory.architecture)]
-        advice = session.ask(target, techniques, self._applied[parent.code], parent)
-        return replace(advice, options=tuple(sorted(advice.options, key=lambda one: -one.promise)))
+        applied = self._applied[parent.code]
+        facts = KernelFacts(session.task, parent.source, target.kernel, len(kernels), applied)
+        left_out = {name: why for name in techniques if (why := self._why_not(facts, parent, name))}
+        usable = [name for name in techniques if name not in left_out]
+        advice = session.ask(target, usable, applied, parent)
+        recipes = [one.optimization.technique for one in advice.options]
+        left_out |= {name: why for name in recipes if (why := self._why_not(facts, parent, name))}
+        options = [one for one in advice.options if one.optimization.technique not in left_out]
+        options.sort(key=lambda one: -one.promise)
+        return replace(advice, options=tuple(options), left_out=left_out)
+
+    def _why_not(self, facts: KernelFacts, parent: Candidate, technique: str) -> str | None:
+        """Why a technique is not to be advised for the kernel of `facts`, in a few words; None if it may be
+        of use. One that failed on `parent` may be tried there again, one that was correct and gained nothing
+        may not."""
+        tried = {
+            step.technique
+            for step in self._tried
+            if step.parent == parent.code and isinstance(step.result, Gained) and not step.taken
+        }
+        return "tried on this candidate, and no faster" if technique in tried else facts.why_not(technique)
 
     def _learn(self, parent: Candidate, child: Candidate, technique: str, advice: Advice) -> None:
         """Record the step from `parent` to `child`, both judged, and teach the knowledge base its speedup in
         the performance state of `advice`; a technique that `advice` does not list is added to that state."""
         session = self._session
         expected = {one.optimization.technique: one.prediction.speedup for one in advice.options}
-        if technique not in expected:
+        known = session.memory.now().entries.get(advice.state, {}).get(technique)
+        if technique not in expected and known is not None:  # it was left out of the advice
+            scored = known.scored(session.memory.architecture, self._applied[parent.code])
+            expected[technique] = scored.prediction.speedup
+        elif technique not in expected:
             title = technique.replace("_", " ")
             new = Optimization(technique=technique, title=title, description="", predicted=NEUTRAL)
             session.memory.offer(session.memory.now().states[advice.state].state, [new])
@@ -161,6 +188,7 @@ class AskTell:
             child=child.code,
         )
         session.learn(str(self._steps), [step])
+        self._tried.append(step)
         self._steps += 1
 
 

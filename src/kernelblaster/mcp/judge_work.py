@@ -44,6 +44,7 @@ from kernelblaster.tasks.header import declaration
 from kernelblaster.tasks.plain_module import check_plain
 
 MOST_TASKS, MOST_RUNS = 16, 8  # that are kept open
+MOST_LEFT_OUT = 24  # techniques of which it is said why they are not proposed
 LONGEST_MODULE = 12_000  # characters of a task's source that are shown
 TOOLS = (
     ("evaluate", "evaluate", "evaluate --device emulated"),
@@ -210,7 +211,8 @@ class JudgeDesk:
 
     def propose(self, task: dict[str, Any], run: str | None) -> dict[str, Any]:
         """What to try next on the fastest correct candidate of a run: the kernel, its performance state, and
-        techniques, the most promising first. Raises KernelBlasterError if `run` is None."""
+        techniques, the most promising first; of those that are of no use there, why. Raises
+        KernelBlasterError if `run` is None."""
         if run is None:
             raise KernelBlasterError("nothing was evaluated for this task yet: call evaluate first.")
         asking, opened, _ = self._run(task, run)
@@ -225,6 +227,7 @@ class JudgeDesk:
             "state": advice.state,
             "meaning": target.state.description,
             "techniques": ranked_data(described(advice.options, content), entries),
+            "left_out": dict(list(advice.left_out.items())[:MOST_LEFT_OUT]),
             "best_source": opened.files.put(_best_source(asking)),
         }
 

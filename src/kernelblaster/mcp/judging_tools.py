@@ -164,7 +164,8 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
     async def propose(task: TaskName, context: Context[Any, Any], run: RunName = None) -> dict[str, Any]:
         """What to try next on the fastest correct candidate of a run: its most promising kernel, the state
         that it is in, and techniques with the speedup that the knowledge base expects, how often each was
-        tried there, and notes. The first is the most promising. Needs an evaluate before."""
+        tried there, and notes. The first is the most promising; `left_out` says which are of no use here, and
+        why. Needs an evaluate before."""
         named = desk.task(task)
         goes_to = desk.run_of(named["name"], run)
         data = await desk.judge.ask("propose", saying(context), task=named, run=goes_to)
