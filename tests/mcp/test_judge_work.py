@@ -1,5 +1,6 @@
 """What the judge's process answers, with a stand-in for the judge."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,16 +8,21 @@ from typing import Any
 
 import pytest
 
+from kernelblaster.devices.specs import gpu_named
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.matching import MATCH, distance
 from kernelblaster.mcp.judge_work import JudgeDesk
 from kernelblaster.mcp.knowledge_tools import _explain
 from kernelblaster.mcp.setup import AgentSetup
 from kernelblaster.policies.expert.states import extract_states
-from kernelblaster.records import KernelProfile, Profile
+from kernelblaster.records import Accepted, Candidate, Evaluation, Floor, KernelProfile, Profile, Task, Timing
+from kernelblaster.records.evaluation import Compilation
+from kernelblaster.records.outcome import Speedup
 from kernelblaster.records.profile import Metric
+from kernelblaster.store.files import Files
 from kernelblaster.tasks.catalog import find
 
+COMPILED = Compilation(compiler="nvcc", architecture="sm_90a", seconds=0, cached=False, resources=())
 SOURCE = 'extern "C" void launch_gpu_implementation();\n'
 
 
@@ -33,18 +39,41 @@ def profile_of(**percent: float) -> Profile:
 
 
 class StandIn:
-    """Judges nothing: gives one profile for whatever it is asked."""
+    """Judges nothing: gives one profile for whatever it is asked, and says that a candidate is the faster,
+    the larger its constant BLOCK is (without it, 2 times as fast as the baseline)."""
 
-    device = SimpleNamespace(modelled=True)
+    device = SimpleNamespace(modelled=True, name="NVIDIA H200", spec=gpu_named("h200"))
 
     def __init__(self, profile: Profile) -> None:
         self.given = profile
 
-    def profile(self, task: object, candidates: list[object]) -> list[Profile]:
-        return [self.given]
+    def profile(self, task: object, candidates: list[object], **_: object) -> list[Profile]:
+        return [self.given for _ in candidates]
 
     def prepare(self, task: object) -> tuple[object, Any]:
-        return None, SimpleNamespace(bytes=1)
+        return None, Floor(bytes=1, certain_bytes=1, operations=0)
+
+    def confirmed(self, task: object, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        return evaluation
+
+    def evaluate_many(self, jobs: list[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
+        for task, candidate in jobs:
+            factor = dict(candidate.defines).get("BLOCK", 256) / 128
+            speedup = Speedup(estimate=factor, low=factor, high=factor, confidence=None)
+            timing = Timing(
+                baseline="eager", baseline_us=100, candidate_us=100 / factor, speedup=speedup, samples=1,
+                candidate_wall_us=None, candidate_activity_us=None, floor_us=1, modelled=True, seconds=0,
+            )  # fmt: skip
+            yield Evaluation(
+                task=task.name,
+                candidate=candidate.digest,
+                device="NVIDIA H200",
+                defines=candidate.defines,
+                outcome=Accepted(speedup=speedup),
+                compilation=COMPILED,
+                timing=timing,
+                seconds=0,
+            )
 
 
 @pytest.fixture
@@ -59,6 +88,15 @@ def desk(tmp_path: Path) -> Iterator[JudgeDesk]:
 def relu() -> dict[str, Any]:
     [(name, path)] = [one for one in find("core") if one[0] == "core/level1/relu"]
     return {"name": name, "path": str(path), "shipped": True}
+
+
+@pytest.fixture
+def judging(desk: JudgeDesk) -> Iterator[JudgeDesk]:
+    desk._judge = StandIn(profile_of(dram=85.0))  # type: ignore[assignment]
+    yield desk
+    while desk._asking:
+        desk._close_oldest()
+    desk._judge = None
 
 
 def profiled(desk: JudgeDesk, task: dict[str, Any], profile: Profile) -> dict[str, Any]:
@@ -85,3 +123,16 @@ def test_states_of_profiles_have_the_names_of_the_knowledge_base(
             knowledge.note(kernel["state"], "to remember")
             assert kernel["state"] == knowledge.match(state), "as propose does"
             assert distance(knowledge.content().states[kernel["state"]].state, state) <= MATCH
+
+
+def test_a_candidate_has_one_name_from_its_verdict_to_its_export(
+    judging: JudgeDesk, relu: dict[str, Any], tmp_path: Path
+) -> None:
+    found = judging.evaluate(relu, SOURCE, None, None)
+    exported = judging.export(found["run"], "cu")
+    assert (found["source"], found["code"]) == (exported["source"], exported["code"])
+    assert f"code {found['code']}, source {found['source']}\n" in exported["text"]
+    assert judging.propose(relu, found["run"])["best_source"] == found["source"]
+    folder = tmp_path / "runs" / found["run"]
+    assert Files(folder / "files").get(found["source"]) == SOURCE
+    assert json.loads((folder / "trajectory.json").read_text())["best"] == found["code"]

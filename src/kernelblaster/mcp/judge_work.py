@@ -33,7 +33,8 @@ from kernelblaster.records.kernel_name import source_name
 from kernelblaster.sessions.session import Session
 from kernelblaster.sessions.settings import Search
 from kernelblaster.shortage import shortage
-from kernelblaster.store.history import UNLIMITED
+from kernelblaster.store.files import name_of
+from kernelblaster.store.history import UNLIMITED, History
 from kernelblaster.store.run import Run, open_run
 from kernelblaster.store.subject import task_of
 from kernelblaster.tasks.catalog import load_file
@@ -155,14 +156,15 @@ class JudgeDesk:
         """Judges a candidate for `task` and records it in `run`; None makes a new run. `source` is its CUDA
         source. `technique` names the technique by which it was made from the run's best candidate so far; the
         knowledge base learns what that gained. None: it learns nothing. Returns the verdict, the run, the
-        candidate's id and the best so far."""
+        best so far, and by what the candidate is known: the id of its `source`, and its `code`, which names
+        the source and its constants in trajectories and exports."""
         asking, opened, loaded = self._run(task, run)
         before = asking.best
         candidate = load_candidate(_text(source), loaded)
         evaluation = asking.tell(candidate, technique)
         data = summaries.evaluation_data(evaluation, source)
         best = asking.best
-        data |= {"run": opened.name, "candidate": opened.files.put(source)}
+        data |= {"run": opened.name, "source": opened.files.put(candidate.source), "code": candidate.code}
         if best is not None and best.timing is not None:
             again = before is not None and best.candidate == before.candidate
             shown = summaries.outcome_data(best.outcome)["speedup"]
@@ -254,11 +256,14 @@ class JudgeDesk:
     def export(self, run: str, format: str) -> dict[str, Any]:
         """Returns the best candidate of a run as the text of a file that works without KernelBlaster.
         `format` is "cu" for a CUDA source, "module" for a Python file with a torch module, or "kernelbench"
-        for one in KernelBench's form."""
+        for one in KernelBench's form. `source` and `code` name the candidate as `evaluate` did."""
         if run in self._asking:
             self._asking[run][0].finish()
         with open_run(self._setup.runs, run) as opened:
-            return {"run": opened.name, "format": format, "text": export_run(opened, format)}  # type: ignore[arg-type]
+            text = export_run(opened, format)  # type: ignore[arg-type]
+            best = History(opened).best_candidate()[0]
+            named = {"source": name_of(best.source), "code": best.code}
+            return {"run": opened.name, "format": format, **named, "text": text}
 
     def release(self) -> dict[str, Any]:
         """If this process has a GPU open, closes it and all runs on it, so that a search in another process

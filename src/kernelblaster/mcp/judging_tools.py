@@ -122,8 +122,8 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         """Judge a candidate: compiled, verified against the reference at secret sizes and values, then timed
         against the baseline (eager PyTorch, or the original kernel). Takes seconds. `outcome` is Accepted,
         Inconclusive or Slower (all correct), or CompileFailed, Incorrect, RuntimeFailed, TimedOut, Rejected
-        with `why` and `next`. Every candidate is kept in a run, from which export writes the best; the same
-        text is not judged twice."""
+        with `why` and `next`. Every candidate is kept in a run under its `source` (for read_source), from
+        which export writes the best; the same text is not judged twice."""
         named = desk.task(task)
         goes_to = None if new_run else desk.run_of(named["name"], run)
         source = await asyncio.to_thread(desk.source, candidate, goes_to)
@@ -183,7 +183,7 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         ],
         run: RunName = None,
     ) -> dict[str, Any]:
-        """The text of a candidate by its id (`candidate` or `best_source` in other results)."""
+        """The text of a candidate by its id (`source` or `best_source` in other results)."""
         return {"text": (await asyncio.to_thread(desk.kept, source, run))[:LONGEST_REPLY]}
 
     @server.tool(annotations=WRITES)
@@ -203,7 +203,8 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         ] = None,
     ) -> dict[str, Any]:
         """The best candidate of a run as a file that works without KernelBlaster installed. Returns `run`,
-        `format`, and the file's `text`, or `file` with its path if it was written there."""
+        `format`, `source` and `code` (the candidate, as evaluate named it), and the file's `text`, or `file`
+        with its path if it was written there."""
         target = desk.names.writable(file) if file else None
         folder = desk.searches.folder(run)
         data = dict(await desk.judge.ask("export", saying(context), run=folder.name, format=format))
