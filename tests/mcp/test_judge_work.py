@@ -136,3 +136,35 @@ def test_a_candidate_has_one_name_from_its_verdict_to_its_export(
     folder = tmp_path / "runs" / found["run"]
     assert Files(folder / "files").get(found["source"]) == SOURCE
     assert json.loads((folder / "trajectory.json").read_text())["best"] == found["code"]
+
+
+TUNABLE = """// kernelblaster-tune: BLOCK = 128, 512, 256
+#ifndef BLOCK
+#define BLOCK 256
+#endif
+"""
+
+
+def test_a_sweep_judges_all_constants_and_keeps_the_best(judging: JudgeDesk, relu: dict[str, Any]) -> None:
+    first = judging.evaluate(relu, SOURCE, None, None)
+    swept = judging.evaluate(relu, TUNABLE + SOURCE, first["run"], "block_shape", sweep=True)
+    assert [(one["constants"]["BLOCK"], one["speedup"]) for one in swept["sweep"]] == [
+        (128, 1),
+        (512, 4),
+        (256, 2),
+    ]
+    assert swept["constants"] == {"BLOCK": 512} and swept["speedup"] == 4 and swept["improved"]
+    assert swept["best_so_far"] == {"speedup": 4, "is_this": True}
+    again = judging.evaluate(relu, TUNABLE + SOURCE, first["run"], None, sweep=True)
+    assert again["code"] == swept["code"] and not again["improved"]
+    advice = judging.propose(relu, first["run"])
+    assert advice["constants"] == {"BLOCK": 512} and advice["best_source"] == swept["source"]
+    assert "block_shape" in advice["left_out"], "what was learned is a step of its own"
+    exported = judging.export(first["run"], "cu")
+    assert exported["code"] == swept["code"] and "#define BLOCK 512" in exported["text"]
+
+
+def test_a_sweep_without_constants_says_so(judging: JudgeDesk, relu: dict[str, Any]) -> None:
+    found = judging.evaluate(relu, SOURCE, None, None, sweep=True)
+    assert found["correct"] and "declares no constants" in found["sweep"]
+    assert "constants" not in found and "sweep" not in judging.evaluate(relu, SOURCE, found["run"], None)

@@ -10,7 +10,7 @@
 
 Everything is recorded in a run, and the knowledge base learns what each technique gained."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from kernelblaster.api.result import OptimizeResult
 from kernelblaster.api.searching import SearchRequest, runs_folder, start_run
 from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_candidate, load_task
 from kernelblaster.errors import KernelBlasterError
+from kernelblaster.judge.sweep import variants
 from kernelblaster.knowledge.address import knowledge_at
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.retrieval import Neighbourhood
@@ -69,17 +70,36 @@ class AskTell:
         applied to the fastest correct candidate so far, the one that `ask` advises on. The knowledge base
         then learns what the technique gained over that candidate; it may be a technique that the knowledge
         base does not know. If `technique` is None, or no candidate was correct before, nothing is learned."""
-        given = load_candidate(candidate)
-        parent = self._parent
+        return self._tell([load_candidate(candidate)], technique)[0]
+
+    def sweep(
+        self, candidate: CandidateLike, technique: str | None = None
+    ) -> tuple[Evaluation, list[Evaluation]]:
+        """Judges a candidate with every combination of values of the tunable constants that its source
+        declares (`// kernelblaster-tune: BLOCK = 128, 256`), at most 64. Returns (the evaluation of the
+        fastest correct one, or the first evaluation if none is correct; all evaluations). `technique` is as
+        for `tell`; what it gained is learned of the fastest one. Raises KernelBlasterError for more
+        combinations."""
+        return self._tell(variants(load_candidate(candidate)), technique)
+
+    def _tell(self, given: Sequence[Candidate], technique: str | None) -> tuple[Evaluation, list[Evaluation]]:
+        """Judges variants of one candidate, and teaches the knowledge base the gain of the best of them.
+        Returns (the best one's evaluation, all evaluations)."""
+        judging, parent = self._session.judging, self._parent
         advice = self.ask() if technique is not None and parent is not None else None
-        evaluation = self._session.judging.judge(given)
+        if len(given) > 1:  # compiled together
+            judging.judge_within_budget(f"sweep/{given[0].code}", given)
+        evaluations = [judging.judge(one) for one in given]
+        ranked = judging.ranked()
+        codes = {one.code for one in given}
+        best = next((one for one, _ in ranked if one.code in codes), given[0])
         before = () if parent is None or technique is None else (*self._applied[parent.code], technique)
-        self._applied.setdefault(given.code, before)
-        ranked = self._session.judging.ranked()
+        for one in given:
+            self._applied.setdefault(one.code, before)
         self._parent, self._advice = (ranked[0][0], None) if ranked else (None, None)
         if technique is not None and parent is not None and advice is not None:
-            self._learn(parent, given, technique, advice)
-        return evaluation
+            self._learn(parent, best, technique, advice)
+        return judging.judge(best), evaluations
 
     def ask(self) -> Advice:
         """Returns techniques to try next on the fastest correct candidate so far, the most promising first.

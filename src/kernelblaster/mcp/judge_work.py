@@ -28,7 +28,7 @@ from kernelblaster.mcp.techniques import described, ranked_data
 from kernelblaster.policies.expert.states import extract_states
 from kernelblaster.processes.workers import JobPipe
 from kernelblaster.readiness import readiness_of
-from kernelblaster.records import Profile, Task
+from kernelblaster.records import Evaluation, Profile, Task
 from kernelblaster.records.kernel_name import source_name
 from kernelblaster.sessions.session import Session
 from kernelblaster.sessions.settings import Search
@@ -151,18 +151,29 @@ class JudgeDesk:
     # Candidates
 
     def evaluate(
-        self, task: dict[str, Any], source: str, run: str | None, technique: str | None
+        self,
+        task: dict[str, Any],
+        source: str,
+        run: str | None,
+        technique: str | None,
+        sweep: bool = False,
     ) -> dict[str, Any]:
         """Judges a candidate for `task` and records it in `run`; None makes a new run. `source` is its CUDA
         source. `technique` names the technique by which it was made from the run's best candidate so far; the
-        knowledge base learns what that gained. None: it learns nothing. Returns the verdict, the run, the
-        best so far, and by what the candidate is known: the id of its `source`, and its `code`, which names
-        the source and its constants in trajectories and exports."""
+        knowledge base learns what that gained. None: it learns nothing. `sweep`: every combination of the
+        constants that the source declares as tunable is judged; the verdict is that of the best. Returns the
+        verdict, the run, the best so far, and by what the candidate is known: the id of its `source`, and its
+        `code`, which names the source and its constants in trajectories and exports."""
         asking, opened, loaded = self._run(task, run)
         before = asking.best
         candidate = load_candidate(_text(source), loaded)
-        evaluation = asking.tell(candidate, technique)
-        data = summaries.evaluation_data(evaluation, source)
+        tried: list[Evaluation] = []
+        if sweep:
+            evaluation, tried = asking.sweep(candidate, technique)
+            candidate = candidate.with_defines(dict(evaluation.defines))
+        else:
+            evaluation = asking.tell(candidate, technique)
+        data = summaries.evaluation_data(evaluation, source) | summaries.sweep_data(tried)
         best = asking.best
         data |= {"run": opened.name, "source": opened.files.put(candidate.source), "code": candidate.code}
         if best is not None and best.timing is not None:
@@ -231,6 +242,7 @@ class JudgeDesk:
             "techniques": ranked_data(described(advice.options, content), entries),
             "left_out": dict(list(advice.left_out.items())[:MOST_LEFT_OUT]),
             "best_source": opened.files.put(_best_source(asking)),
+            **summaries.constants_data(asking.best),
         }
 
     # Runs

@@ -118,6 +118,13 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         new_run: Annotated[
             bool, Field(description="Begin another run instead of going on with the current.")
         ] = False,
+        sweep: Annotated[
+            bool,
+            Field(
+                description="Judge every combination (up to 64) of the constants that the source declares by "
+                "`// kernelblaster-tune: BLOCK = 128, 256`; the best counts."
+            ),
+        ] = False,
     ) -> dict[str, Any]:
         """Judge a candidate: compiled, verified against the reference at secret sizes and values, then timed
         against the baseline (eager PyTorch, or the original kernel). Takes seconds. `outcome` is Accepted,
@@ -127,9 +134,8 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         named = desk.task(task)
         goes_to = None if new_run else desk.run_of(named["name"], run)
         source = await asyncio.to_thread(desk.source, candidate, goes_to)
-        data = await desk.judge.ask(
-            "evaluate", saying(context), task=named, source=source, run=goes_to, technique=technique
-        )
+        wanted = {"source": source, "run": goes_to, "technique": technique, "sweep": sweep}
+        data = await desk.judge.ask("evaluate", saying(context), task=named, **wanted)
         desk.current.pop(named["name"], None)
         desk.current[named["name"]] = data["run"]
         if data["correct"]:
