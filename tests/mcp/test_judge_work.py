@@ -168,3 +168,14 @@ def test_a_sweep_without_constants_says_so(judging: JudgeDesk, relu: dict[str, A
     found = judging.evaluate(relu, SOURCE, None, None, sweep=True)
     assert found["correct"] and "declares no constants" in found["sweep"]
     assert "constants" not in found and "sweep" not in judging.evaluate(relu, SOURCE, found["run"], None)
+
+
+def test_a_floor_of_bytes_alone_says_so(judging: JudgeDesk, relu: dict[str, Any]) -> None:
+    for shown in (
+        judging.show(relu)["floor"]["counts"],
+        judging.evaluate(relu, SOURCE, None, None)["floor_counts"],
+    ):
+        assert shown.startswith("bytes alone")
+    [(name, path)] = [one for one in find("core") if one[0] == "core/level1/matmul_square"]
+    floor = judging.show({"name": name, "path": str(path), "shipped": True})["floor"]
+    assert floor["operations"] and floor["counts"].startswith("bytes, and the operations")

@@ -14,6 +14,7 @@ from kernelblaster.errors import BadTask
 from kernelblaster.records import Fitness, Floor, Task
 from kernelblaster.tasks.catalog import find, load_file, names_one
 from kernelblaster.tasks.cautions import cautions
+from kernelblaster.tasks.floor_words import BYTES_ALONE
 from kernelblaster.tasks.header import declaration
 
 if TYPE_CHECKING:
@@ -191,4 +192,4 @@ def _workloads(task: Task) -> Table:
 
 def _floor_line(floor: Floor) -> str:
     line = f"floor at the primary workload: {floor.bytes / 1e6:.4g} MB"
-    return line + (f", {floor.operations / 1e9:.4g} GFLOP" if floor.operations else "")
+    return line + (f", {floor.operations / 1e9:.4g} GFLOP" if floor.operations else f" ({BYTES_ALONE})")

@@ -41,6 +41,7 @@ from kernelblaster.tasks.catalog import load_file
 from kernelblaster.tasks.cautions import cautions
 from kernelblaster.tasks.fitness import fitness_of
 from kernelblaster.tasks.floor import floor_of
+from kernelblaster.tasks.floor_words import counted
 from kernelblaster.tasks.header import declaration
 from kernelblaster.tasks.plain_module import check_plain
 
@@ -126,7 +127,7 @@ class JudgeDesk:
             "source": loaded.source[:LONGEST_MODULE],
             "timed_sizes": loaded.primary.sizes,
             "other_sizes": {w.name: w.sizes for w in loaded.workloads if w.name != "primary"},
-            "floor": {"bytes": floor.bytes, "operations": floor.operations},
+            "floor": {"bytes": floor.bytes, "operations": floor.operations, "counts": counted(floor)},
             "dtype": loaded.dtype,
             "notes": list(loaded.notes),
         }
@@ -175,6 +176,8 @@ class JudgeDesk:
             evaluation = asking.tell(candidate, technique)
         data = summaries.evaluation_data(evaluation, source) | summaries.sweep_data(tried)
         best = asking.best
+        if "floor_us" in data:
+            data["floor_counts"] = counted(self._device_judge().prepare(loaded)[1])
         data |= {"run": opened.name, "source": opened.files.put(candidate.source), "code": candidate.code}
         if best is not None and best.timing is not None:
             again = before is not None and best.candidate == before.candidate

@@ -68,7 +68,8 @@ def _add_task_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
     async def show_task(task: TaskName, context: Context[Any, Any]) -> dict[str, Any]:
         """What a candidate must compute and look like: the C declaration of the function to define, the
         PyTorch reference (or the original kernel), the sizes that are timed and others that it is called
-        with, and the floor: the least bytes and operations that any implementation needs. Start here."""
+        with, and the floor: the least bytes and operations that any implementation needs, and what it does
+        not count. Start here."""
         data = await desk.judge.ask("show", saying(context), task=desk.task(task))
         data["next"] = (
             "Write a .cu that defines this function, and call evaluate. Rules: guide('candidates')."
