@@ -179,3 +179,21 @@ def test_a_floor_of_bytes_alone_says_so(judging: JudgeDesk, relu: dict[str, Any]
     [(name, path)] = [one for one in find("core") if one[0] == "core/level1/matmul_square"]
     floor = judging.show({"name": name, "path": str(path), "shipped": True})["floor"]
     assert floor["operations"] and floor["counts"].startswith("bytes, and the operations")
+
+
+def test_a_technique_of_an_agent_is_described_wherever_it_is_offered(
+    judging: JudgeDesk, relu: dict[str, Any]
+) -> None:
+    first = judging.evaluate(relu, SOURCE, None, None)["run"]
+    bare = judging.evaluate(relu, "// 1\n" + SOURCE, first, "nameless idea")
+    told = "Merge runs in registers,\nthen in shared memory."
+    said = judging.evaluate(relu, TUNABLE + SOURCE, first, "register merge", told, sweep=True)
+    assert "nobody has said" in bare["undescribed"] and "undescribed" not in said
+    other = judging.evaluate(relu, "// another run\n" + SOURCE, None, None)["run"]
+    assert judging.propose(relu, other)["left_out"]["nameless idea"] == "nobody has said what it is"
+    judging._judge.given = profile_of(dram=20.0, occupancy=10.0)  # type: ignore[union-attr]
+    elsewhere = judging.evaluate(relu, "// in another state\n" + SOURCE, None, None)["run"]
+    offered = {one["technique"]: one for one in judging.propose(relu, elsewhere)["techniques"]}
+    assert offered["register merge"]["description"] == "Merge runs in registers, then in shared memory."
+    again = judging.evaluate(relu, "// 2\n" + SOURCE, other, "nameless idea", "Has a meaning now.")
+    assert "undescribed" not in again

@@ -22,14 +22,17 @@ from kernelblaster.api.subjects import CandidateLike, Inputs, TaskLike, load_can
 from kernelblaster.errors import KernelBlasterError
 from kernelblaster.judge.sweep import variants
 from kernelblaster.knowledge.address import knowledge_at
+from kernelblaster.knowledge.events import Provenance, Revised
 from kernelblaster.knowledge.knowledge_base import KnowledgeBase
 from kernelblaster.knowledge.retrieval import Neighbourhood
 from kernelblaster.knowledge.seed import plant
 from kernelblaster.opening import DeviceKind
+from kernelblaster.plain_text import one_line
 from kernelblaster.policies.expert.states import extract_states, possible_gain
 from kernelblaster.policies.left_out import KernelFacts
 from kernelblaster.records import Candidate, Evaluation, Optimization, Step, StepId, Target
 from kernelblaster.records.kernel_name import source_name
+from kernelblaster.records.recipe import is_recipe
 from kernelblaster.records.signature import Dtype
 from kernelblaster.records.step import Gained, compare
 from kernelblaster.sessions.session import Advice, Session
@@ -65,24 +68,30 @@ class AskTell:
         ranked = self._session.judging.ranked()
         return ranked[0][1] if ranked else None
 
-    def tell(self, candidate: CandidateLike, technique: str | None = None) -> Evaluation:
+    def tell(
+        self, candidate: CandidateLike, technique: str | None = None, description: str = ""
+    ) -> Evaluation:
         """Judges a candidate (a `.cu` file or its text) and returns the evaluation. `technique` is what you
         applied to the fastest correct candidate so far, the one that `ask` advises on. The knowledge base
         then learns what the technique gained over that candidate; it may be a technique that the knowledge
-        base does not know. If `technique` is None, or no candidate was correct before, nothing is learned."""
-        return self._tell([load_candidate(candidate)], technique)[0]
+        base does not know. `description` says what that does, for whoever is advised it later: one that
+        nobody has described is not offered for other candidates. If `technique` is None, or no candidate was
+        correct before, nothing is learned."""
+        return self._tell([load_candidate(candidate)], technique, description)[0]
 
     def sweep(
-        self, candidate: CandidateLike, technique: str | None = None
+        self, candidate: CandidateLike, technique: str | None = None, description: str = ""
     ) -> tuple[Evaluation, list[Evaluation]]:
         """Judges a candidate with every combination of values of the tunable constants that its source
         declares (`// kernelblaster-tune: BLOCK = 128, 256`), at most 64. Returns (the evaluation of the
-        fastest correct one, or the first evaluation if none is correct; all evaluations). `technique` is as
-        for `tell`; what it gained is learned of the fastest one. Raises KernelBlasterError for more
-        combinations."""
-        return self._tell(variants(load_candidate(candidate)), technique)
+        fastest correct one, or the first evaluation if none is correct; all evaluations). `technique` and
+        `description` are as for `tell`; what it gained is learned of the fastest one. Raises
+        KernelBlasterError for more combinations."""
+        return self._tell(variants(load_candidate(candidate)), technique, description)
 
-    def _tell(self, given: Sequence[Candidate], technique: str | None) -> tuple[Evaluation, list[Evaluation]]:
+    def _tell(
+        self, given: Sequence[Candidate], technique: str | None, description: str
+    ) -> tuple[Evaluation, list[Evaluation]]:
         """Judges variants of one candidate, and teaches the knowledge base the gain of the best of them.
         Returns (the best one's evaluation, all evaluations)."""
         judging, parent = self._session.judging, self._parent
@@ -99,6 +108,7 @@ class AskTell:
         self._parent, self._advice = (ranked[0][0], None) if ranked else (None, None)
         if technique is not None and parent is not None and advice is not None:
             self._learn(parent, best, technique, advice)
+            self._describe(advice.state, technique, one_line(description))
         return judging.judge(best), evaluations
 
     def ask(self) -> Advice:
@@ -178,7 +188,22 @@ class AskTell:
             for step in self._tried
             if step.parent == parent.code and isinstance(step.result, Gained) and not step.taken
         }
-        return "tried on this candidate, and no faster" if technique in tried else facts.why_not(technique)
+        if technique in tried:
+            return "tried on this candidate, and no faster"
+        undescribed = not is_recipe(technique) and not self.is_described(technique)
+        return facts.why_not(technique) or ("nobody has said what it is" if undescribed else None)
+
+    def is_described(self, technique: str) -> bool:
+        """Whether the knowledge base has a description of a technique, in whichever state."""
+        known = self._session.memory.now().entries.values()
+        return any(of[technique].description for of in known if technique in of)
+
+    def _describe(self, state: str, technique: str, description: str) -> None:
+        """Give a technique a description in a state, unless it has one there or `description` is empty."""
+        entry = self._session.memory.now().entry(state, technique)
+        if description and not entry.description:
+            change = Revised(state=state, technique=technique, description=description)
+            self._knowledge.record([change], Provenance(run=self._run.name))
 
     def _learn(self, parent: Candidate, child: Candidate, technique: str, advice: Advice) -> None:
         """Record the step from `parent` to `child`, both judged, and teach the knowledge base its speedup in

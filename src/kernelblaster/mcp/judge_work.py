@@ -25,6 +25,7 @@ from kernelblaster.knowledge.seed import plant
 from kernelblaster.mcp import summaries
 from kernelblaster.mcp.setup import AgentSetup
 from kernelblaster.mcp.techniques import described, ranked_data
+from kernelblaster.mcp.working_tools import which_work
 from kernelblaster.policies.expert.states import extract_states
 from kernelblaster.processes.workers import JobPipe
 from kernelblaster.readiness import readiness_of
@@ -46,18 +47,12 @@ from kernelblaster.tasks.header import declaration
 from kernelblaster.tasks.plain_module import check_plain
 
 MOST_TASKS, MOST_RUNS = 16, 8  # that are kept open
+UNDESCRIBED = (
+    "nobody has said what this technique is, so it is offered to no one: give `description` with the next "
+    "evaluate that names it"
+)
 MOST_LEFT_OUT = 24  # techniques of which it is said why they are not proposed
 LONGEST_MODULE = 12_000  # characters of a task's source that are shown
-TOOLS = (
-    ("evaluate", "evaluate", "evaluate --device emulated"),
-    ("emulate", "evaluate --device emulated", "evaluate --device emulated"),
-    ("start_search", "optimize", "optimize --device emulated"),
-    ("start_search with agent=true", "optimize --model", "optimize --model"),
-    ("export as cu", "export --format cu", "export --format cu"),
-    ("export as kernelbench", "export --format kernelbench", "export --format kernelbench"),
-    ("export as module", "export --format module", "export --format module"),
-)
-"""Tools of the server, each with the command that does the same on a GPU and on the emulated device."""
 
 
 def work(pipe: JobPipe, setup: AgentSetup) -> None:
@@ -138,15 +133,13 @@ class JudgeDesk:
         loaded = self._load(**task)
         fitness = fitness_of(loaded)
         emulated = opening.kind_here(self._setup.device, self._setup.gpu) == "emulated"
-        works = {one.verb: one.why for one in readiness_of(loaded, fitness)}
-        verbs = {tool: _words(works[on_emulator if emulated else verb]) for tool, verb, on_emulator in TOOLS}
         return {
             "task": loaded.name,
             "fit": fitness.fit,
             "problems": list(fitness.problems),
             "insensitive": list(fitness.insensitive),
             "cautions": list(cautions(fitness)),
-            "tools": verbs,
+            "tools": which_work(readiness_of(loaded, fitness), emulated=emulated),
         }
 
     # Candidates
@@ -157,11 +150,13 @@ class JudgeDesk:
         source: str,
         run: str | None,
         technique: str | None,
+        description: str = "",
         sweep: bool = False,
     ) -> dict[str, Any]:
         """Judges a candidate for `task` and records it in `run`; None makes a new run. `source` is its CUDA
         source. `technique` names the technique by which it was made from the run's best candidate so far; the
-        knowledge base learns what that gained. None: it learns nothing. `sweep`: every combination of the
+        knowledge base learns what that gained. None: it learns nothing. `description` says what a technique
+        of the agent's own does; without one, it is not offered to others. `sweep`: every combination of the
         constants that the source declares as tunable is judged; the verdict is that of the best. Returns the
         verdict, the run, the best so far, and by what the candidate is known: the id of its `source`, and its
         `code`, which names the source and its constants in trajectories and exports."""
@@ -170,12 +165,14 @@ class JudgeDesk:
         candidate = load_candidate(_text(source), loaded)
         tried: list[Evaluation] = []
         if sweep:
-            evaluation, tried = asking.sweep(candidate, technique)
+            evaluation, tried = asking.sweep(candidate, technique, description)
             candidate = candidate.with_defines(dict(evaluation.defines))
         else:
-            evaluation = asking.tell(candidate, technique)
+            evaluation = asking.tell(candidate, technique, description)
         data = summaries.evaluation_data(evaluation, source) | summaries.sweep_data(tried)
         best = asking.best
+        if technique is not None and not asking.is_described(technique):
+            data["undescribed"] = UNDESCRIBED
         if "floor_us" in data:
             data["floor_counts"] = counted(self._device_judge().prepare(loaded)[1])
         data |= {"run": opened.name, "source": opened.files.put(candidate.source), "code": candidate.code}
@@ -393,12 +390,6 @@ class JudgeDesk:
         _, (asking, run, _) = self._asking.popitem(last=False)
         asking.finish()
         run.close()
-
-
-def _words(why: str | None) -> str:
-    """Whether a tool works on a task, in words; `why` not, None if it does. The reason alone is kept: what a
-    person could type instead is of no use to an agent."""
-    return "works" if why is None else why.partition(" A language model can")[0]
 
 
 def _text(source: str) -> str:

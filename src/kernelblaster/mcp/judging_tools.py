@@ -40,6 +40,14 @@ Technique = Annotated[
         "gave, or a short one of your own. The knowledge base learns its gain. Leave it out for a first one.",
     ),
 ]
+Description = Annotated[
+    str,
+    Field(
+        max_length=600,
+        description="With a technique of your own: what to do, in general terms, in one or two sentences. It "
+        "is what others are told when the technique is proposed to them.",
+    ),
+]
 
 
 def add_judging_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
@@ -115,6 +123,7 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         candidate: CandidateText,
         context: Context[Any, Any],
         technique: Technique = None,
+        description: Description = "",
         run: RunName = None,
         new_run: Annotated[
             bool, Field(description="Begin another run instead of going on with the current.")
@@ -136,6 +145,7 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
         goes_to = None if new_run else desk.run_of(named["name"], run)
         source = await asyncio.to_thread(desk.source, candidate, goes_to)
         wanted = {"source": source, "run": goes_to, "technique": technique, "sweep": sweep}
+        wanted["description"] = description
         data = await desk.judge.ask("evaluate", saying(context), task=named, **wanted)
         desk.current.pop(named["name"], None)
         desk.current[named["name"]] = data["run"]
