@@ -197,3 +197,19 @@ def test_a_technique_of_an_agent_is_described_wherever_it_is_offered(
     assert offered["register merge"]["description"] == "Merge runs in registers, then in shared memory."
     again = judging.evaluate(relu, "// 2\n" + SOURCE, other, "nameless idea", "Has a meaning now.")
     assert "undescribed" not in again
+
+
+def test_what_was_reached_of_a_bound_is_said(judging: JudgeDesk, relu: dict[str, Any]) -> None:
+    """A state is named after device memory from 60 % of its peak on; kernels reach 90 %."""
+    told: dict[float, str] = {}
+    for percent in (65.0, 86.0):
+        judging._judge.given = profile_of(dram=percent, l2=40.0, occupancy=35.0)  # type: ignore[union-attr]
+        [kernel] = judging.profile(relu, SOURCE)["kernels"]
+        assert kernel["state"].startswith("memory-bandwidth") and "as it can" not in kernel["meaning"]
+        told[percent] = kernel["reached"]
+    assert told[86.0] == "Busy: device memory 86%, L2 40%, occupancy 35%."
+    assert "in part only" in told[65.0] and "in 72% of the time" in told[65.0] and "other 28%" in told[65.0]
+    run = judging.evaluate(relu, SOURCE, None, None)["run"]
+    assert judging.propose(relu, run)["reached"] == told[86.0]
+    judging._judge.given = profile_of()  # type: ignore[union-attr]
+    assert judging.profile(relu, SOURCE)["kernels"][0]["reached"] == ""

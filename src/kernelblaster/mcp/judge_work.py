@@ -27,6 +27,7 @@ from kernelblaster.mcp.setup import AgentSetup
 from kernelblaster.mcp.techniques import described, ranked_data
 from kernelblaster.mcp.working_tools import which_work
 from kernelblaster.policies.expert.states import extract_states
+from kernelblaster.policies.llm.figures import reached
 from kernelblaster.processes.workers import JobPipe
 from kernelblaster.readiness import readiness_of
 from kernelblaster.records import Evaluation, Profile, Task
@@ -47,10 +48,6 @@ from kernelblaster.tasks.header import declaration
 from kernelblaster.tasks.plain_module import check_plain
 
 MOST_TASKS, MOST_RUNS = 16, 8  # that are kept open
-UNDESCRIBED = (
-    "nobody has said what this technique is, so it is offered to no one: give `description` with the next "
-    "evaluate that names it"
-)
 MOST_LEFT_OUT = 24  # techniques of which it is said why they are not proposed
 LONGEST_MODULE = 12_000  # characters of a task's source that are shown
 
@@ -172,7 +169,7 @@ class JudgeDesk:
         data = summaries.evaluation_data(evaluation, source) | summaries.sweep_data(tried)
         best = asking.best
         if technique is not None and not asking.is_described(technique):
-            data["undescribed"] = UNDESCRIBED
+            data["undescribed"] = summaries.UNDESCRIBED
         if "floor_us" in data:
             data["floor_counts"] = counted(self._device_judge().prepare(loaded)[1])
         data |= {"run": opened.name, "source": opened.files.put(candidate.source), "code": candidate.code}
@@ -215,6 +212,7 @@ class JudgeDesk:
                     "share": round(one.share, 3),
                     "state": known.match(one.state, Provenance(run="mcp")),
                     "meaning": one.state.description,
+                    "reached": reached(one.state),
                     "metrics": one.state.metrics,
                 }
                 for one in listed
@@ -239,9 +237,10 @@ class JudgeDesk:
             "share_of_time": round(target.share, 3),
             "state": advice.state,
             "meaning": target.state.description,
+            "reached": reached(target.state),
             "techniques": ranked_data(described(advice.options, content), entries),
             "left_out": dict(list(advice.left_out.items())[:MOST_LEFT_OUT]),
-            "best_source": opened.files.put(_best_source(asking)),
+            "best_source": opened.files.put(asking.result().source),
             **summaries.constants_data(asking.best),
         }
 
@@ -396,8 +395,3 @@ def _text(source: str) -> str:
     """A candidate's source, ending with a line break if it had none at all, by which it is told from a file's
     path."""
     return source if "\n" in source else source + "\n"
-
-
-def _best_source(asking: AskTell) -> str:
-    """The CUDA source of the fastest correct candidate that an agent has had judged in this run."""
-    return asking.result().source

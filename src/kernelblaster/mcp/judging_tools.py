@@ -169,10 +169,10 @@ def _add_candidate_tools(server: MCPServer[Any], desk: AgentDesk) -> None:
     async def profile(
         task: TaskName, candidate: CandidateText, context: Context[Any, Any], run: RunName = None
     ) -> dict[str, Any]:
-        """Why a correct candidate is as slow as it is: `digest`, a summary in words, and `kernels`, for
-        each its share of the time, its performance state (what bounds it) with its meaning, and metrics:
-        how busy memory, caches and pipes are. explain_state tells which techniques paid in a state.
-        Records nothing but a state that was not known."""
+        """Why a correct candidate is as slow as it is: `digest`, a summary in words, and `kernels`, for each
+        its share of the time, its performance state (what bounds it) with its meaning, how much of that was
+        reached, and metrics: how busy memory, caches and pipes are. explain_state tells which techniques paid
+        in a state. Records nothing but a state that was not known."""
         source = await asyncio.to_thread(desk.source, candidate, run)
         return dict(await desk.judge.ask("profile", saying(context), task=desk.task(task), source=source))
 

@@ -14,6 +14,10 @@ MODELLED = (
     "modelled by a GPU model from what the emulator counted, not measured; `Inconclusive` without a `why` "
     "means that 1.0 lies within the model's error, so rank candidates by speedup"
 )
+UNDESCRIBED = (
+    "nobody has said what this technique is, so it is offered to no one: give `description` with the next "
+    "evaluate that names it"
+)
 FURTHER = {
     "CompileFailed": "Correct the lines named above. The declaration is included for you: do not repeat it "
     "with other types, and include no torch headers.",
