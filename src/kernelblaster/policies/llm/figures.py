@@ -59,10 +59,11 @@ def reached(state: State) -> str:
     rest = 1 - uses[part] / most
     if rest < PARTLY:
         return text
+    name = BUSY[part][0].upper() + BUSY[part][1:]
     return (
-        f"{text} {BUSY[part][0].upper()}{BUSY[part][1:]} bounds the kernel in part only: at {most:.0%} of its "
-        f"peak, it would do the same in {1 - rest:.0%} of the time. In the other {rest:.0%} something else "
-        "holds it up, such as latency with too few bytes in flight, other instructions, or uneven blocks."
+        f"{text} {name} bounds the kernel in part only: at {most:.0%} of its peak, it would do the same "
+        f"in {1 - rest:.0%} of the time. In the other {rest:.0%} something else holds it up, such as latency "
+        "with too few bytes in flight, other instructions, or uneven blocks."
     )
 
 
