@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from kernelblaster.judge.layout import Layout
+from kernelblaster.judge.stop import Leash, Stop
+from kernelblaster.judge.timing import Timer
 from kernelblaster.records import Accepted, Incorrect, Task, Verification
+from kernelblaster.records.evaluation import Errors
 from kernelblaster.tasks.catalog import load_task
 from kernelblaster.testing.fake_device import Body, FakeCall
 from tests.judge.conftest import Bench
@@ -118,6 +122,33 @@ def test_timed_outputs_are_checked_in_the_same_way(made: Callable[[str], Task]) 
         call["out1"].copy_(chosen(x, last=last)[:, : call["out1"].shape[1]])
 
     assert isinstance(Bench(task).judge(body, 1.0), Accepted)
+
+
+@pytest.mark.parametrize("kind", ["module", "cuda"])
+def test_a_wrong_timed_index_is_not_overwritten_before_it_is_compared(
+    topk: Task, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The baseline of a CUDA-source task writes its outputs where the candidate's are."""
+    bench = Bench(topk)
+    computed = bench.baseline.outputs
+
+    def outputs(layout: Layout) -> list[torch.Tensor]:
+        right = computed(layout)
+        for tensor, result in zip(topk.signature.outputs, right, strict=True):
+            layout.view(tensor).copy_(result)
+        return right
+
+    runner = bench.device.start(bench.device.register(written(lambda x: (chosen(x) + 1) % x.shape[1]), 50.0))
+    exact = Errors(rms=0, worst=0, tile=0, relative=0, lost=0)
+    allowed: dict[str, tuple[Errors, Errors | None]] = {"out0": (exact, None), "out1": (exact, None)}
+    timed = topk.model_copy(update={"kind": kind})
+    timer = Timer(bench.device, timed, bench.baseline, runner, 1, allowed, Leash(bench.device))
+    monkeypatch.setattr(bench.baseline, "outputs", outputs)
+    monkeypatch.setattr(timer._rng, "random", lambda: 0.0)  # the candidate runs last
+    timer._exact_rounds = 0
+    with pytest.raises(Stop) as stopped:
+        timer._round()
+    assert isinstance(stopped.value.outcome, Incorrect) and "out1" in stopped.value.outcome.evidence
 
 
 @pytest.mark.parametrize(

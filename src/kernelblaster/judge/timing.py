@@ -234,7 +234,9 @@ class Timer:
         `layout`: they may be apart by the sum of the error bounds of both. Raises Stop if they are further
         apart."""
         integers = [n for n, output in enumerate(right) if not output.is_floating_point()]
-        if not all(torch.equal(mine[n], right[n]) for n in integers):
+        module = self._task.kind == "module"  # an own kernel leaves nothing open
+        if module and not all(torch.equal(mine[n], right[n]) for n in integers):
+            mine = [one.clone() for one in mine]  # before the layout's memory is used again
             with OpenChoices() as chosen:
                 again = self._baseline.outputs(layout)
             choices = chosen.of(again)
