@@ -17,6 +17,7 @@ from kernelblaster.judge.terms import LongestSum
 from kernelblaster.records import Task, Tensor
 from kernelblaster.records.task import RoundedProducts
 from kernelblaster.tasks.distributions import LANDMARKS, Distribution
+from kernelblaster.tasks.open_choices import OpenChoice, OpenChoices
 from kernelblaster.tasks.plain_attention import plain_attention
 from kernelblaster.tasks.values import equalize, fill, perturb, shuffle
 
@@ -38,6 +39,7 @@ class Truth:
         self._rng = rng
         # The tensors that hold the values of the last case, with its seed; None once they are overwritten.
         self._present: tuple[int, list[torch.Tensor]] | None = None
+        self._has_indices = not all(tensor.floating for tensor in task.signature.outputs)
 
     def write(
         self, case: Case, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]
@@ -107,12 +109,20 @@ class Truth:
             else:
                 target.copy_(original)
 
-    def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
-        """Returns (outputs, seen). `outputs` are the float64 reference's, on the values that `case` and
-        `seed` determine; None if there is no float64 reference. `seen` has watched the operators run, and
-        knows the length of the longest sum. May overwrite the arena, the memory that candidates work on."""
+    def outputs(
+        self, case: Case, seed: int
+    ) -> tuple[list[torch.Tensor] | None, LongestSum, list[OpenChoice | None]]:
+        """Returns (outputs, seen, choices). `outputs` are the float64 reference's, on the values that `case`
+        and `seed` determine; None if there is no float64 reference. `seen` has watched the operators run, and
+        knows the length of the longest sum. `choices` has an entry for each output: if it holds indices that
+        PyTorch leaves open where elements are equal, which others are right, else None. May overwrite the
+        arena, the memory that candidates work on."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
-        return self._wide(case, seed, seen=seen), seen
+        if not self._has_indices:
+            return self._wide(case, seed, seen=seen), seen, [None] * len(self._task.signature.outputs)
+        with OpenChoices() as chosen:
+            outputs = self._wide(case, seed, seen=seen)
+        return outputs, seen, chosen.of(outputs or [])
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
         """The float64 reference outputs of a case after every input value was changed by up to one rounding

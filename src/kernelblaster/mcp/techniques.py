@@ -41,8 +41,8 @@ def technique_data(
     expected = "expected_share_of_floor_speed" if recipe else "expected_speedup"
     data: dict[str, Any] = {
         "technique": optimization.technique,
-        "title": optimization.title,
-        "description": optimization.description[:600],
+        "title": printable(optimization.title),
+        "description": printable(optimization.description[:600]),
         expected: round(exp(prediction.mean), 3),
         "likely_range": [round(value, 3) for value in prediction.interval],
         "chance_valid": round(prediction.valid_chance, 2),

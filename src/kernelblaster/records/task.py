@@ -30,10 +30,15 @@ class Floor(Record):
 class Fitness(Record):
     """Whether candidates can be verified and timed for a task. `problems` are the reasons against it, in
     words; empty if they can. `insensitive` lists parameters that the output does not depend on (like a bias
-    before a normalization): these are allowed, but whether a candidate uses them cannot be verified."""
+    before a normalization): these are allowed, but whether a candidate uses them cannot be verified.
+    `open_choices` names operators (like topk) that leave open which of equal elements they choose, and from
+    whose indices the task computes something: there, candidates must choose as PyTorch does. `unordered`: a
+    topk leaves the order of its results open, too."""
 
     problems: tuple[str, ...] = ()
     insensitive: tuple[str, ...] = ()
+    open_choices: tuple[str, ...] = ()
+    unordered: bool = False
 
     @property
     def fit(self) -> bool:

@@ -14,8 +14,8 @@
 Everything that it returns is recorded, so that a loop that is started again in the same run makes the same
 choices."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kernelblaster.judge.protocol import Judge
 from kernelblaster.knowledge.content import Scored
@@ -33,11 +33,13 @@ from kernelblaster.store.run import Run
 class Advice:
     """What the knowledge base expects of techniques on `target`, a kernel of a candidate. `state` is the name
     of the performance state that the kernel is in. Each of the `options` has an `optimization` (technique,
-    title, description), a `prediction` (speedup, interval, chance of a valid candidate) and notes."""
+    title, description), a `prediction` (speedup, interval, chance of a valid candidate) and notes. `left_out`
+    says of known techniques that are no options, by their names, why they are of no use there."""
 
     target: Target
     state: str
     options: tuple[Scored, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [
