@@ -111,8 +111,8 @@ class OptimizeResult:
 
     @property
     def finished(self) -> bool:
-        """True if the search has ended by itself; False if it was interrupted, or stopped by a budget for
-        models."""
+        """True if the search has ended by itself; False if it was interrupted, or stopped because its budget
+        of dollars or tokens for language models was spent."""
         return self._history.finished
 
     @property

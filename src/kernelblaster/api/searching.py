@@ -1,7 +1,9 @@
-"""Creates, searches and continues runs: what `optimize` does in the Python API and in the command.
+"""Creates runs, searches in them and continues them; `optimize` and `resume`, in the Python API and as
+commands, call this.
 
 Nothing here prints. A `Watch` is called with progress; errors that the user can do something about are
-raised."""
+raised.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
