@@ -29,9 +29,9 @@ Verdict = Literal["agrees", "contradicts", "undecided", "no claim"]
 
 @dataclass(frozen=True)
 class ArmFindings:
-    """The statistics of one arm of a study, over its `searches` searches of the tasks that all arms have
-    searched. A search is compared with the goal of its task: the largest speedup that any search of the task
-    reached, in any arm. None: there is no data.
+    """The statistics of one arm (way to search) of a study, called `name`, over its `searches` searches of
+    the tasks that all arms have searched. A search is compared with the goal of its task: the largest speedup
+    that any search of the task reached, in any arm. None: there is no data.
 
     `best`: geometric mean of the best speedups over the baseline. `gain`: quartiles of the speedups over the
     search's first candidate. `evaluations`: how many candidates were judged until 95 % of the goal was
@@ -52,9 +52,10 @@ class ArmFindings:
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """What the results say about one claim of the paper. A claim compares two arms in one measure. `ratio` is
-    the first arm's value divided by the second's, with a confidence interval; None if there is nothing to
-    compare. `sentence` tells ratio and verdict."""
+    """What the results say about one claim of the paper, which compares two arms (ways to search) in one
+    measure. `ratio` is the first arm's value divided by the second's, with a confidence interval; None if
+    there is nothing to compare. `verdict` says whether the ratio agrees with the claim (see `verdict_on`),
+    `sentence` says both in words."""
 
     claim: Claim
     ratio: Interval | None

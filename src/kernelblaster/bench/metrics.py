@@ -17,11 +17,11 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class BenchSummary:
-    """Statistics of the speedups of `tasks` tasks, `valid` of which have a correct candidate. `average` to
-    `maximum` are over the valid ones, as in table 3 of the MAIC-RL paper. `valid_rate`, `faster` (speedup
-    above 1) and `slower` are fractions of all tasks. `kept` is the geometric mean over all tasks, in which a
-    task without a valid candidate counts as 1, because its user keeps the baseline. A number is None where
-    there is no data for it."""
+    """Statistics of the speedups of `tasks` tasks, `valid` of which have a correct candidate. `average`,
+    `geometric_mean`, `median`, `minimum` and `maximum` are over the valid ones, as in table 3 of the MAIC-RL
+    paper. `valid_rate`, `faster` (speedup above 1) and `slower` are fractions of all tasks. `kept` is the
+    geometric mean over all tasks, in which a task without a valid candidate counts as 1, because its user
+    keeps the baseline. A number is None where there is no data for it."""
 
     tasks: int
     valid: int
@@ -136,8 +136,8 @@ def geometric_mean_interval(
 
 @dataclass(frozen=True)
 class Cost:
-    """What was spent: candidates judged, device seconds, wall-clock seconds, and tokens and dollars of
-    language models. `usd` is None if a price is unknown."""
+    """What was spent: candidates judged (`evaluations`), seconds of device time, seconds by the clock, and
+    tokens and US dollars of language models. `usd` is None if a price is unknown."""
 
     evaluations: int = 0
     device_seconds: float = 0.0

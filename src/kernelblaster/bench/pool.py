@@ -39,11 +39,12 @@ RESTARTS = 2  # of a device that was lost
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """How the jobs of a bench are run: by `workers` processes, with the bench's `folder` for runs and
-    results. No job is started after `until` (a `time.monotonic`, in seconds; None: no limit). `verdicts` is a
-    folder or a database's URL where evaluations are kept, so that a candidate which several searches try is
-    judged once; None: they are not kept. With one worker, jobs run in this process. `apart` changes that:
-    code of tasks, which may crash its process, then never runs in this one."""
+    """How the jobs (searches of a task) of a bench are run: by `workers` processes, with the bench's `folder`
+    for runs and results. No job is started after `until` (a `time.monotonic`, in seconds; None: no limit).
+    `verdicts` is a folder or a database's URL where the judge's evaluations are kept, so that a candidate
+    which several searches try is judged once; None: they are not kept. With one worker, jobs run in this
+    process, unless `apart` is set: then they run in a process of their own, which the code of a task may
+    crash without harm to this one."""
 
     folder: Path
     workers: int
@@ -194,9 +195,10 @@ class _Messages:
 def open_fleet(
     machines: Machines | None, kind: OwnedKind, run: Run, tell: Tell
 ) -> AbstractContextManager[Dispatcher | None]:
-    """A context that yields a dispatcher for all devices of a `kind` on the `machines` of a fleet; None if
-    `machines` is None. `run` is the record of a bench. Leases, which say what request each device is working
-    on, are kept with it. `tell` is called with messages about devices."""
+    """A context that yields a dispatcher (an object that distributes requests for judging) over all devices
+    of a `kind` on the `machines` of a fleet; None if `machines` is None. `run` is the record of a bench, in
+    which leases are recorded too: the requests that each device is working on. `tell` is called with messages
+    about devices."""
     if machines is None:
         return nullcontext()
     return machines.dispatcher(kind, leases_of(run), partial(_say, tell))

@@ -126,8 +126,8 @@ class Pace:
 
 
 class BenchRecord:
-    """A bench as its log of `events` has it: results, measurements and throughput at the time they were
-    read."""
+    """What a bench has recorded, read from its log of `events`: results, measurements and throughput. It is
+    not updated when the bench goes on. `plan` is what the bench was to do."""
 
     def __init__(self, plan: BenchPlan, events: Sequence[RunEvent]) -> None:
         self.plan = plan

@@ -1,4 +1,5 @@
-"""The search of one job: load the task, search it in a run of its own, and report the result."""
+"""The search of one job (a task with a seed): loads the task, searches it in a run of its own, and returns
+the result."""
 
 import time
 import traceback

@@ -22,9 +22,9 @@ NUMBER = re.compile(r"(\d+)_")
 
 
 class Entry(Record):
-    """A task of a suite. `path` is its file. `group` is the level or folder that it belongs to; statistics
-    are made for each group. `number` is its number in the option `--problems`: KernelBench's own, or in other
-    suites its place in the group."""
+    """A task of a suite, by its `name`. `path` is its file. `group` is the level or folder that it belongs
+    to; statistics are made for each group. `number` is its number in the option `--problems`: KernelBench's
+    own, or in other suites its place in the group."""
 
     name: str
     path: str

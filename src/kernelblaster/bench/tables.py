@@ -15,8 +15,8 @@ COLUMNS = ("valid", "average", "geomean", "median", "min", "max", "> 1x", "< 1x"
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """Statistics of the speedups of a group of tasks (a level or folder) over one baseline; the group `all`
-    has all tasks."""
+    """Statistics (`summary`) of the speedups of a group of tasks (a level or folder) over one baseline; the
+    group `all` has all tasks."""
 
     group: str
     baseline: str

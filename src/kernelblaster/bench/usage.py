@@ -63,11 +63,11 @@ class Uses:
 
 @dataclass(frozen=True)
 class Transition:
-    """What came of applying `technique` directly after the technique `before`; `before` is START if it was
-    the first one. `attempts` is how often that was tried. `paid` is the fraction of the attempts (0 to 1)
-    that gained more than 1 %. `median_speedup` is over the attempts that gave a correct candidate.
-    `median_anywhere` is the same over all uses of `technique`, whatever came before. A median is None if no
-    candidate was correct."""
+    """What came of applying `technique` directly after the technique `before`; `before` is START if
+    `technique` was the first one of its path. `attempts` is how often that was tried. `paid` is the fraction
+    of the attempts (0 to 1) that gained more than 1 %. `median_speedup` is over the attempts that gave a
+    correct candidate. `median_anywhere` is the same over all uses of `technique`, whatever came before. A
+    median is None if no candidate was correct."""
 
     before: str
     technique: str
