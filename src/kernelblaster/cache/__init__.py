@@ -24,9 +24,9 @@ _known_files: dict[tuple[object, ...], Path] = {}
 
 
 def entry(kind: str, digest: str) -> Path:
-    """The folder of one cached result. `kind` is a subfolder of the cache ("native", "ptx", ...);
-    `digest` is a hex digest of everything the result depends on. The folder may not exist: see
-    `is_stored`."""
+    """Returns the folder in which one cached result lies or is to lie; whether it is there, `is_stored` says.
+    `kind` is a subfolder of the cache ("native", "ptx", ...); `digest` is a hex digest of everything the
+    result depends on."""
     known = settings()
     root = known.cache if kind in OWN else _elsewhere.get(kind, known.results)
     return root / kind / digest[:2] / digest
@@ -34,9 +34,9 @@ def entry(kind: str, digest: str) -> Path:
 
 def is_stored(target: Path) -> bool:
     """True if the result in the folder `target` (from `entry`) exists and is intact; it is then marked as
-    used now, so that it is not evicted soon. A damaged result is deleted, so that it will be made again.
-    Parts that KernelBlaster has built of itself are neither marked nor deleted by a confined process, which
-    may not change them. Raises Shortage if deleting fails."""
+    used now, so that it is not evicted soon. A damaged result is deleted, so that it will be made again. In a
+    confined process, results of the kinds in OWN (KernelBlaster's own compiled code, such as its emulator)
+    are only checked, neither marked nor deleted. Raises Shortage if deleting fails."""
     if not target.is_dir():
         return False
     if settings().confined and target.parts[-3] in OWN:

@@ -41,8 +41,8 @@ def evict_sometimes(root: Path, limit: int) -> None:
 def evict(root: Path, limit: int, in_use_s: float = IN_USE_S) -> int:
     """Deletes results of the cache in `root` if they have more than `limit` bytes together: the least
     recently used first, until at most 90 % of `limit` (LEFT) is used. Returns how many were deleted. Results
-    used in the last `in_use_s` seconds are kept. So are the parts that KernelBlaster has built of itself (the
-    kinds in BUILT)."""
+    used in the last `in_use_s` seconds are kept, and so is KernelBlaster's own compiled code, such as its
+    emulator (the kinds in BUILT)."""
     results = sorted(_results(root), key=lambda result: result.used)
     total, removed = sum(result.bytes for result in results), 0
     if total <= limit:
