@@ -29,8 +29,9 @@ QUIET_SECONDS = 2  # after which a stage says how long it takes
 
 
 class SearchView(Protocol):
-    """Interface of an object that shows one search. The object itself is called with the search's progress,
-    `stage` with what the judge is doing now (such as "compiling"), and `say` with messages for a person."""
+    """Interface of an object that shows one search to the user. The object itself is called with the search's
+    progress. Its method `stage` is called with what the judge is doing now (such as "compiling"), `say` with
+    messages for a person."""
 
     def __call__(self, progress: "Progress") -> None: ...
 

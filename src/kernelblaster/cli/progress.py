@@ -25,8 +25,9 @@ AROUND = 6  # lines of the view beside them
 
 
 class Overview(Protocol):
-    """Interface of an object that shows a bench. The object itself is called with news of its searches,
-    `measured` with each final measurement of a search's best candidate beside a baseline."""
+    """Interface of an object that shows the progress of a bench. The object itself is called with news of the
+    bench's searches. Its method `measured` is called with each final measurement of a search's best candidate
+    against a baseline."""
 
     def __call__(self, news: "News") -> None: ...
 

@@ -75,8 +75,8 @@ class ModelOptions:
 
     @property
     def choice(self) -> ModelChoice:
-        """What the user's options say about models: names, budgets, files. Relative paths are made absolute,
-        because the run may be continued from another folder."""
+        """The user's options about models, as a record: names, budgets, files. Relative paths are made
+        absolute, because the run may be continued from another folder."""
         return ModelChoice(
             model=self.model and absolute_name(self.model),
             budget=ModelBudget(usd=self.usd, tokens=self.tokens),
