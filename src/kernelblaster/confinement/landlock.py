@@ -125,9 +125,9 @@ class Ruleset:
 
 
 def impose_inner() -> None:
-    """Puts the calling thread, and whatever it starts from now on, into a domain inside of the one that it is
-    in. It can then no longer trace the processes that were started before, nor write to their memory; all its
-    other rights stay. Raises OSError if the kernel refuses."""
+    """Puts the calling thread, and whatever it starts from now on, into a further Landlock domain, nested in
+    the present one. From there it cannot trace processes that were started before, nor write to their memory;
+    all its other rights stay. Raises OSError if the kernel refuses."""
     about = _Ruleset(FileAccess.REFER, 0, 0)  # withheld by any rules that do not grant it
     handle = _checked(_libc.syscall(CREATE_RULESET, ctypes.byref(about), ctypes.c_size_t(8), 0))
     root = os.open("/", os.O_PATH | os.O_CLOEXEC)
