@@ -69,8 +69,8 @@ Argument = Pointer | int | float | bool
 @dataclass(frozen=True)
 class LaunchedWork:
     """One kernel launch, copy or fill that a candidate put on the device (copies and fills have names in
-    brackets). `shared_bytes` is dynamic shared memory; `duration_us` is None if it was not timed; `counts`
-    are the emulator's counters by name, None on a GPU."""
+    brackets). `grid` and `block` are as launched; `shared_bytes` is dynamic shared memory; `duration_us` is
+    None if it was not timed; `counts` are the emulator's counters by name, None on a GPU."""
 
     name: str
     grid: tuple[int, int, int]
@@ -150,10 +150,10 @@ class CandidateHung(Exception):
 @dataclass(frozen=True)
 class SteppedCall:
     """What was seen when one call of host code was executed instruction by instruction, in two processes that
-    differ in their addresses only. `instructions` is how many instructions of the candidate's own code were
-    executed. `finding` says in words which use of an address is not allowed (arithmetic, or a decision that
-    depends on its value); empty if there is none. `missing` says why this system cannot execute host code in
-    this way; empty if it can."""
+    differ only in where code, stack and tensors lie in memory. `instructions` is how many instructions of the
+    candidate's own code were executed. `finding` says in words which use of an address is not allowed
+    (arithmetic, or a decision that depends on its value); empty if there is none. `missing` says why this
+    system cannot execute host code in this way; empty if it can."""
 
     instructions: int = 0
     finding: str = ""
@@ -162,9 +162,9 @@ class SteppedCall:
 
 @runtime_checkable
 class Runner(Protocol):
-    """A loaded candidate (a compiled CUDA source under test). Its host code is run in a recorder, for given
-    arguments, to find out which launches it makes; these launches are then replayed on the device. Methods
-    raise CandidateDied or CandidateHung."""
+    """A loaded candidate (a compiled CUDA source under test). To run a call, the candidate's host code is
+    first run in a recorder, a process without a GPU that writes down which launches the call makes; these are
+    then replayed on the device. Methods raise CandidateDied or CandidateHung."""
 
     @property
     def host_us(self) -> float:
@@ -179,10 +179,10 @@ class Runner(Protocol):
         ...
 
     def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
-        """Checks the host code of one call for the use of addresses, instruction by instruction. The call is
-        executed in two processes that differ in their addresses only. Returns whether the host code computes
-        or decides anything by addresses, its own or those of tensors. Before the call, each process makes
-        `earlier` calls with the same arguments, which are not watched."""
+        """Checks whether the host code of a call computes or decides anything by addresses, its own or those
+        of tensors, and returns what was found. The call is executed instruction by instruction, in two
+        processes that differ only in where code, stack and tensors lie in memory. Before the call, each
+        process makes `earlier` calls with the same arguments, which are not checked."""
         ...
 
     def threads(self, arguments: Sequence[Argument]) -> int:

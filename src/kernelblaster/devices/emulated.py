@@ -195,10 +195,10 @@ class EmulatedRunner(ReplayRunner):
         self._restored = False
 
     def draw(self, draws: Draws, *, restored: bool = False) -> None:
-        """Sets how the emulator behaves in later calls, by the fields of `draws`: its random choices, where
-        hardware leaves something open, and its limits. The SM and warp counts in `draws` are ignored; those
-        of the device's GPU are used. With `restored`, global variables are reset to their initial values
-        before every call."""
+        """Sets for all later calls what the emulator draws at random where hardware leaves something open
+        (such as the order of warps), and its limits; both are fields of `draws`. The SM and warp counts in
+        `draws` are ignored; those of the device's GPU are used. With `restored`, global variables are reset
+        to their initial values before every call."""
         known = self._candidate.gpu.attributes
         drawn = replace(draws, multiprocessors=known[16], warp_slots=known[39] // WARP)
         self.ask(" ".join(["draws", *(str(word) for word in drawn.words)]))
@@ -243,9 +243,9 @@ class EmulatedRunner(ReplayRunner):
         return 1 if self._restored else super()._coin()
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """Makes the report of a call. `launches` is what its host code asked for, `answer` is the emulator's.
-        The report has the counters of each launch, findings as lines of text, and as leaks what device-side
-        malloc allocated and nothing freed."""
+        """Makes the report of a call. `launches` is what its host code asked for, `answer` is what the
+        emulator reported after executing it. The report has the counters of each launch, findings as lines of
+        text, and as leaks the memory that device-side malloc allocated and that was not freed."""
         report = super().report(launches, answer)
         reports = [work.get("report", {}) for work in answer.get("work", [])]
         findings = [finding for one in reports for finding in one.get("findings", [])]

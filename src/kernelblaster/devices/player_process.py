@@ -25,10 +25,11 @@ DESCRIPTORS_AT_ONCE = 128  # that one message of a local socket may carry
 
 class PlayerProcess:
     """Controls one player (a process that replays recorded launches) over `channel`, a local socket: one line
-    of text for each command, one JSON line for each answer. It takes commands once `wait_ready` has returned;
-    it may die at any command, since it runs a candidate's kernels. `computes`: it does its work on the CPU.
-    A limit then ends it only once it has used that much processor time, or after 20 times as long by the
-    clock (BUSY), so that other programs on a busy machine do not make a candidate hang."""
+    of text for each command, one JSON line for each answer. The player takes commands once `wait_ready` has
+    returned. It may die at any command, since it runs a candidate's kernels. `computes`: the player works on
+    the CPU, as the emulator does. It is then killed only after it has used as much processor time as a
+    command's limit allows, or after 20 times that limit by the clock (BUSY), so that a machine busy with
+    other programs does not make a candidate look hung."""
 
     def __init__(
         self,

@@ -11,10 +11,10 @@ from kernelblaster.records.record import Record
 
 class GpuSpec(Record):
     """A GPU's data: its number of SMs, its DRAM bandwidth in GB/s (`dram_gb_s`), the size of its L2 cache in
-    MB (`l2_mb`), and its peak arithmetic rates in TFLOPS (dense; a multiply-add counts as two operations). No
-    kernel exceeds the rates, so bytes and operations divided by them are lower bounds on time. `name` is
-    short, like "h200"; `title` is the name that the driver reports. `source` says where the numbers come
-    from.
+    MB (`l2_mb`), and its peak arithmetic rates in TFLOPS, by the type of the operands (dense; a multiply-add
+    counts as two operations). No kernel exceeds the rates, so bytes and operations divided by them are lower
+    bounds on time. `name` is short, like "h200"; `title` is the name that the driver reports, `architecture`
+    is like "sm_90a". `source` says where the numbers come from.
 
     `resident_clusters` are pairs: the number of blocks in a thread-block cluster, and how many such clusters
     run at once with one block on an SM (cudaOccupancyMaxActiveClusters). Empty where that was not measured.
