@@ -28,11 +28,11 @@ NO_GRADIENTS = "no gradients flow to the parameters through the kernel: it is fo
 
 
 class ExportedKernel:
-    """A CUDA source with a launch function, compiled by nvcc once for each machine. `outputs`, `inputs` and
-    `parameters` describe the function's arguments in order: a tensor is (name, type, sizes), a number is
-    (name, type). `sizes` has every size by name. A number is the size's value, fixed by the module's
-    construction. "free": the inputs have it. "derived": it is known only after running forward of `model`,
-    the original module's class.
+    """A CUDA source with a launch function, compiled by nvcc for the GPU `architecture`, once on each
+    machine. `outputs`, `inputs` and `parameters` describe the function's arguments in order: a tensor is
+    (name, type, sizes), a number is (name, type). `sizes` has every size by name. A number is the size's
+    value, fixed by the module's construction. "free": the inputs have it. "derived": it is known only after
+    running forward of `model`, the original module's class.
 
     The kernel is used only for calls like those it was judged for. `built_with` are the arguments that the
     module was built with then. `modes` are the modes of the module that the kernel is for: each is a list
