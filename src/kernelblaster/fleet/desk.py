@@ -90,11 +90,12 @@ class Waiting:
 
 
 class Desk:
-    """The queue of one device, in front of `owner`, the process that has the device. A request moves through
-    four places: `waiting` to be compiled, `compiling`, `ready` for the device, and `at_work` on it. `began`
-    is when the device began with what is at work (a `time.monotonic`, in seconds). `clients` are the searches
-    whose present task is judged on this device. `answered` is the number of requests answered. `used` has the
-    seconds of device time by search (`Pending.search`)."""
+    """The queue of one device, in front of `owner`, the process that has the device. `facts` describe the
+    device (name, GPU). A request moves through four places: `waiting` to be compiled, `compiling`, `ready`
+    for the device, and `at_work` on it. `began` is when the device began with what is at work (a
+    `time.monotonic`, in seconds). `clients` are the searches whose present task is judged on this device.
+    `answered` is the number of requests answered. `used` has the seconds of device time by search
+    (`Pending.search`)."""
 
     def __init__(self, owner: Owner, facts: DeviceFacts) -> None:
         self.owner = owner

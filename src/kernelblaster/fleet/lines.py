@@ -37,8 +37,9 @@ class DirectLine:
 
 
 class PipeLine:
-    """A `Line` over a pipe to the dispatcher in another process. `LineServer.connect` makes it; it can be
-    passed to a new process when that is started."""
+    """A `Line` (connection of a search to a dispatcher) over a pipe to the dispatcher in another process.
+    `connection` is this process's end of the pipe. `LineServer.connect` makes the object; it can be passed to
+    a new process when that is started."""
 
     def __init__(self, connection: "Connection[Any, Any]") -> None:
         self._connection = connection

@@ -34,7 +34,8 @@ MISSING = "this needs Ray: pip install 'kernelblaster[fleet]'."
 
 @dataclass(frozen=True)
 class FleetChoice:
-    """The fleet that a command uses: where it is, and the file of its token (None: the user's own)."""
+    """The fleet that a command uses: `address` says where it is, `token` is the file with its token (None:
+    the user's own)."""
 
     address: FleetAddress
     token: Path | None = None

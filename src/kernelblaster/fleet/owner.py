@@ -10,8 +10,9 @@ from kernelblaster.records import Candidate, Task
 
 
 class OwnerLost(Exception):
-    """The process that owned a device has ended, or its device cannot be used any more. `begun`: it had begun
-    to work on the request; otherwise it was lost before, and the request has no part in that."""
+    """Raised if the process that owned a device has ended, or its device cannot be used any more, for the
+    reason `why`. `begun` is True if the process had begun to work on the request; if it is False, the request
+    cannot be the cause."""
 
     def __init__(self, why: str, *, begun: bool = True) -> None:
         super().__init__(why)

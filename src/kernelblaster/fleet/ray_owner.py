@@ -27,9 +27,9 @@ LETTERS = 300  # of an error of Ray's
 
 
 class DeviceActor:
-    """The Ray actor that owns a device: a `DeviceOwner` in a process on the device's machine. `version` is
-    the version of KernelBlaster in the process that asks; if it differs from this one's, every answer is a
-    NoDevice error."""
+    """The Ray actor that owns a device: a `DeviceOwner` in a process on the device's machine. `kind` is
+    "cuda" or "emulated". `version` is the version of KernelBlaster in the process that asks; if it differs
+    from this one's, every answer is a NoDevice error."""
 
     def __init__(self, kind: OwnedKind, version: str) -> None:
         if kind == "emulated":

@@ -40,9 +40,9 @@ class JudgeChoice:
 
 @dataclass(frozen=True)
 class DescribeRequest:
-    """Asks for a description of the device; the answer is a `DeviceFacts`. The device is opened for it. With
-    `healthy`, a device that is not fit for timing (see health.py) is not opened, and the answer is a NoDevice
-    error."""
+    """Asks for a description of the device that the judge of `choice` would use; the answer is a
+    `DeviceFacts`. The device is opened for it. With `healthy`, a device that is not fit for timing (see
+    health.py) is not opened, and the answer is a NoDevice error."""
 
     choice: JudgeChoice
     healthy: bool = False
