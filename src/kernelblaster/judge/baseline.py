@@ -85,9 +85,9 @@ class Baseline(Protocol):
 
 
 class ModuleBaseline:
-    """The task's PyTorch module, run in the judge's own process: eager, or compiled by torch.compile or IREE,
-    as `name` says. With `small`, the module is built with the constructor arguments of the small workload,
-    otherwise with those of the primary one (the timed sizes)."""
+    """The task's PyTorch module, run in the judge's own process on `device`: eager, or compiled by
+    torch.compile or IREE, as `name` says. With `small`, the module is built with the constructor arguments of
+    the small workload, otherwise with those of the primary one (the timed sizes)."""
 
     def __init__(
         self, task: Task, device: Device, name: BaselineName = "eager", *, small: bool = False
@@ -175,8 +175,8 @@ class ModuleBaseline:
 
 
 class KernelBaseline:
-    """The user's kernel of a CUDA-source task, compiled at `binary` and run in a separate process as
-    candidates are. It has no float64 version, so `wide` returns None."""
+    """The user's kernel of a CUDA-source task, compiled at `binary` and run on `device` in a separate
+    process, as candidates are. It has no float64 version, so `wide` returns None."""
 
     def __init__(self, task: Task, device: Device, binary: Path) -> None:
         self.title = ORIGINAL_KERNEL

@@ -98,11 +98,12 @@ class SecretDraw:
 
 
 class CasePlanner:
-    """Draws verification plans (lists of cases) for one task. When the planner is made, `rng` draws the sizes
-    that its plans choose from (None: a secret seed is used). These sizes are near the primary workload or,
-    with `small` (for the emulator), near the task's small workload. `most_bytes` is the most that all tensors
-    may take together at a drawn size. None: 1.3 times what they take at the primary workload, plus 4 MiB;
-    with `small`, twice what they take at the small one."""
+    """Draws verification plans (lists of cases) for one task. `baseline` is what candidates are compared
+    with; it is run to find out which inputs it accepts. When the planner is made, `rng` draws the sizes that
+    its plans choose from (None: a secret seed is used). These sizes are near the primary workload or, with
+    `small` (for the emulator), near the task's small workload. `most_bytes` is the most that all tensors may
+    take together at a drawn size. None: 1.3 times what they take at the primary workload, plus 4 MiB; with
+    `small`, twice what they take at the small one."""
 
     def __init__(
         self,

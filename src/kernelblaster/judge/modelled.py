@@ -38,10 +38,11 @@ KEPT_BYTES = 64 << 20  # of drawn values, from one candidate of a task to the ne
 
 
 class ModelledTimer:
-    """Models how long candidates of one task take on a GPU, where there is none. The times are those at the
-    primary workload, at which a GPU would be timed. `baseline` is what candidates are compared with (PyTorch,
-    or the user's kernel); it supplies the values for inputs and parameters too. Only the beginning of each
-    tensor is filled with values, so large workloads need little memory."""
+    """Models how long candidates of one task take on a GPU, by running them on the emulated `device`. The
+    times are those at the primary workload, the sizes at which a real GPU would be timed. `baseline` is what
+    candidates are compared with (PyTorch, or the user's kernel); it supplies the values for inputs and
+    parameters too. Only the beginning of each tensor is filled with values, so large workloads need little
+    memory."""
 
     def __init__(self, device: Device, task: Task, baseline: Baseline) -> None:
         self._device = device

@@ -63,8 +63,9 @@ class SizesRun:
 
 
 class SizeCheck:
-    """Runs candidates on the emulator at the sizes that their time is modelled for. What it needs of a task
-    is prepared once and kept."""
+    """Checks on the emulator (`device`) that candidates are correct at the large sizes for which their time
+    is modelled; before, they were verified at small sizes only. What this needs of a task is prepared once
+    and kept."""
 
     def __init__(self, device: Device) -> None:
         self._device = device

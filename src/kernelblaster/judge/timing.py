@@ -65,8 +65,8 @@ FULL_CHECKS = 0.15  # share of timed outputs that are compared by every measure,
 
 
 class ClocksDisagree(Stop):
-    """The clocks of one measurement contradict each other. The measurement is repeated once; if the clocks
-    disagree again, the outcome is Rejected."""
+    """Raised if the clocks of one measurement contradict each other; `evidence` has their times in words. The
+    measurement is repeated once; if the clocks disagree again, the outcome is Rejected."""
 
     def __init__(self, evidence: str) -> None:
         super().__init__(Rejected(reason="clocks-disagree", evidence=evidence))
@@ -78,11 +78,11 @@ class ClockChanged(Exception):
 
 
 class Timer:
-    """Times one verified candidate, loaded in `runner`, against the baseline (PyTorch, or the user's kernel)
-    at the primary workload, the sizes that are timed. `allowed` gives for each output by name (error bound,
-    the baseline's own errors); timed outputs are checked by these. `leash` limits the time of all of the
-    candidate's calls together, those of earlier stages included. `seed` determines all random choices;
-    `keep_samples` stores every pair of times."""
+    """Times one verified candidate for `task` on `device`, where it is loaded in `runner`, against the
+    baseline (PyTorch, or the user's kernel) at the primary workload, the sizes that are timed. `allowed`
+    gives for each output by name (error bound, the baseline's own errors); timed outputs are checked by
+    these. `leash` limits the time of all of the candidate's calls together, those of earlier stages included.
+    `seed` determines all random choices; `keep_samples` stores every pair of times."""
 
     def __init__(
         self,

@@ -45,10 +45,10 @@ TOO_MANY_THREADS = "some sizes above the primary ones were not run: a call start
 
 
 class Verifier:
-    """Runs the verification cases (sizes and kinds of values) of one candidate, which is loaded in `runner`.
-    `seed` draws the values; the candidate must know neither it nor `cases`. `rounding` says how the baseline
-    (PyTorch) rounds operands of products, as to TF32 (None: it does not). `work` is what the last call put on
-    the device.
+    """Runs the verification cases (sizes and kinds of values) of one candidate for `task`, which is loaded in
+    `runner`. `seed` draws the values; the candidate must know neither it nor `cases`. `rounding` says how the
+    baseline (PyTorch) rounds operands of products, as to TF32 (None: it does not). `work` is what the last
+    call put on the device.
 
     With `baseline_us`, verification ends early for a candidate that is hopelessly slow; `slow` is then the
     call that showed it. `baseline_us(layout)` returns the baseline's time in us on the values in a layout of
