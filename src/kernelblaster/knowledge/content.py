@@ -51,11 +51,11 @@ class StateEntry(Record):
 
 
 class OptimizationEntry(Record):
-    """What the knowledge base has about one technique in one state: its description, and what is known of its
-    gain. `preconditions` say what the technique needs. `prior` is the natural logarithm of the speedup
-    expected before any attempt; it counts as much as `weight` observations. `evidence` has the results of all
-    attempts. `notes` are remarks for people and models. `retired` says why the technique is no longer
-    offered, None if it is offered."""
+    """What the knowledge base has about one technique in one state: its `title` and description, and what is
+    known of its gain. `preconditions` say what the technique needs. `prior` is the natural logarithm of the
+    speedup expected before any attempt; it counts as much as `weight` observations. `evidence` has the
+    results of all attempts. `notes` are remarks for people and models. `retired` says why the technique is no
+    longer offered, None if it is offered."""
 
     state: str
     technique: str
@@ -102,9 +102,10 @@ class OptimizationEntry(Record):
 
 @dataclass(frozen=True)
 class Scored:
-    """A technique with its prediction, made for a GPU architecture, a family of tasks and the techniques
-    applied before. `notes` are the knowledge base's remarks on it. `payoff` is a natural logarithm of a
-    speedup: what the technique is worth beyond its own gain, because other techniques gain more after it."""
+    """A technique (`optimization`) with the gain predicted for it, made for a GPU architecture, a family of
+    tasks and the techniques applied before. `notes` are the knowledge base's remarks on it. `payoff` is a
+    natural logarithm of a speedup: what the technique is worth beyond its own gain, because other techniques
+    gain more after it."""
 
     optimization: Optimization
     prediction: Prediction

@@ -133,8 +133,9 @@ class Retired(Record):
 
 
 class Reweighed(Record):
-    """The counts of attempts in the evidence of these (state, technique) pairs were multiplied by `factor`,
-    which is below 1, so that this evidence weighs less."""
+    """A change recorded in the knowledge base: the counts of attempts in the evidence of `entries`, which are
+    (state, technique) pairs, were multiplied by `factor`, which is below 1, so that this evidence weighs
+    less."""
 
     kind: Literal["reweighed"] = "reweighed"
     entries: tuple[tuple[str, str], ...]
@@ -187,9 +188,9 @@ KNOWLEDGE = (
 
 
 class KnowledgeEvent(Record):
-    """A recorded change of a knowledge base. `version` is its number among all events of this knowledge base,
-    from 1. `uid` identifies it, and stays the same in every knowledge base to which it is copied.
-    `provenance` says which search made the change."""
+    """A recorded `change` of a knowledge base, made at `time`. `version` is its number among all events of
+    this knowledge base, from 1. `uid` identifies it, and stays the same in every knowledge base to which it
+    is copied. `provenance` says which search made the change."""
 
     version: int
     uid: str
