@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 
 class AgentDesk:
-    """What all tools of one MCP server use: tasks by name, the process that judges, and the searches.
-    `current` has, by the name of a task, the name of the run in which the agent's candidates for it are
-    recorded, unless the agent names another one."""
+    """What all tools of one MCP server use, which is configured by `setup`: tasks by name, the process that
+    judges, and the searches. `current` has, by the name of a task, the name of the run in which the agent's
+    candidates for it are recorded, unless the agent names another one."""
 
     def __init__(self, setup: AgentSetup) -> None:
         self.setup = setup

@@ -20,7 +20,8 @@ SUFFIXES = (".py", ".cu")
 
 @dataclass(frozen=True)
 class NamedTask:
-    """A task's name and its file. `shipped`: it comes with KernelBlaster, so that its Python can be run."""
+    """The `name` of a task and the `path` of its file. `shipped`: the task comes with KernelBlaster, so that
+    its Python can be run without a check."""
 
     name: str
     path: Path
