@@ -25,9 +25,9 @@ class Declined(ModelError):
 
 
 class Unavailable(ModelError):
-    """There was no answer, but asking again may help. `wait_s` is how many seconds the server asks to wait,
-    None if it does not say. `maybe_charged`: the server may charge an unknown number of tokens for the failed
-    call."""
+    """Raised if there was no answer, for the reason `message`, but asking again may help. `wait_s` is how
+    many seconds the server asks to wait, None if it does not say. `maybe_charged`: the server may charge an
+    unknown number of tokens for the failed call."""
 
     def __init__(self, message: str, *, wait_s: float | None = None, maybe_charged: bool = False) -> None:
         super().__init__(message)
@@ -53,7 +53,8 @@ class NotRecorded(ModelError):
 
 
 class BadAnswer(ModelError):
-    """The model has answered, but the answer (`answer`) cannot be used."""
+    """Raised if the model has answered, but the answer (`answer`) cannot be used, for the reason
+    `message`."""
 
     def __init__(self, message: str, answer: ModelAnswer) -> None:
         super().__init__(message)

@@ -55,8 +55,8 @@ class Settlement(Record):
 
 
 class ModelBudget(Record):
-    """The most that a run may spend on models, in tokens (of prompts and answers together) and in US dollars.
-    None means no limit."""
+    """The most that a run may spend on models: `tokens` of prompts and answers together, and `usd` US
+    dollars. None means no limit."""
 
     tokens: int | None = Field(default=None, ge=0)
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
