@@ -17,7 +17,7 @@ Kind = Literal["real", "whole", "truth"]
 @dataclass(frozen=True)
 class Load:
     """An expression: reads one element of `buffer`, the name of a tensor or of scratch memory. `position` has
-    an index for each dimension."""
+    an index for each dimension, `kind` is the arithmetic ("real", "whole", "truth") that uses it."""
 
     buffer: str
     position: tuple[Index, ...]
@@ -26,7 +26,8 @@ class Load:
 
 @dataclass(frozen=True)
 class Number:
-    """An expression: a number or truth value that is known when the kernel is generated."""
+    """An expression: a number or truth value (`value`) that is known when the kernel is generated. `kind` is
+    its arithmetic: "real", "whole" or "truth"."""
 
     value: float | int | bool
     kind: Kind
@@ -34,7 +35,8 @@ class Number:
 
 @dataclass(frozen=True)
 class Counted:
-    """An expression: the value of a symbolic index, a whole number made of sizes and loop variables."""
+    """An expression: the value of the symbolic `index`, a whole number made of sizes and loop variables, used
+    as a number to compute with."""
 
     index: Index
     kind: Kind = "whole"
@@ -43,7 +45,7 @@ class Counted:
 @dataclass(frozen=True)
 class Argument:
     """An expression: a number that the launch function receives by value. `name` is its name in the task's
-    signature."""
+    signature, `kind` its arithmetic ("real", "whole" or "truth")."""
 
     name: str
     kind: Kind
@@ -51,8 +53,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Reduced:
-    """An expression: the result of an earlier reduction or scan of the same kernel; `stage` is the name of
-    that stage."""
+    """An expression: the result of an earlier reduction or scan of the same kernel; `stage` is its name,
+    `kind` the arithmetic of the result ("real", "whole" or "truth")."""
 
     stage: str
     kind: Kind
@@ -74,7 +76,8 @@ class Gather:
 @dataclass(frozen=True)
 class Operation:
     """An expression: the arithmetic or logical operation `name` (such as "add", "exp", "where") on
-    `operands`; emission/values.py says how each is written in C++."""
+    `operands`, computed in the arithmetic `kind` ("real", "whole" or "truth"); emission/values.py says how
+    each is written in C++."""
 
     name: str
     operands: tuple["Expression", ...]

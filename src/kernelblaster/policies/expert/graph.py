@@ -60,9 +60,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """The operators of a task's module (`nodes`), in the order of execution. `outputs` are the tensors that
-    the module returns, in order; `sizes` has, for each workload of the task, the value of every size by
-    name."""
+    """The operators of a task's module (`nodes`), in the order of execution. `signature` is the task's: its
+    tensors and sizes. `outputs` are the tensors that the module returns, in order; `sizes` has, for each
+    workload of the task, the value of every size by name."""
 
     signature: Signature
     nodes: tuple[Node, ...]

@@ -45,8 +45,9 @@ class Store:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One planned kernel. For each point of its `axes`, its `stages` (reductions or scans) combine elements,
-    and its `stores` write values computed from their results. `schedule` is its layout on the GPU.
+    """One planned kernel, called `name` in the generated source. For each point of its `axes`, its `stages`
+    (reductions or scans) combine elements, and its `stores` write values computed from their results.
+    `schedule` is its layout on the GPU.
 
     With `constant_sizes` it has a second variant in which the sizes of the primary workload (the one that is
     timed) are compile-time constants. With `steps` it is launched once for each point of that axis, in order,

@@ -20,11 +20,13 @@ from kernelblaster.records.signature import Dtype
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor of the task's signature or, with `scratch`, memory that the launch function allocates.
+    """A tensor called `name`: one of the task's signature or, with `scratch`, memory that the launch function
+    allocates. `dtype` is the type of the numbers in it.
 
     `terms` is 0 for ordinary buffers. A buffer with `terms` 1 or more is an operand packed for tensor cores:
-    each element is the sum of `terms` half-precision numbers, which are stored in its place. Its last two
-    dimensions of `shape` are the rows and the K axis; its elements lie in tiles (emission/packing.py)."""
+    each element is the sum of `terms` half-precision numbers, which are stored in its place. The last two
+    dimensions of its `shape` are the rows and the K axis; its elements lie in tiles (emission/packing.py).
+    """
 
     name: str
     shape: tuple[Index, ...]
@@ -45,10 +47,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the expert represents a candidate: its kernels in launch order, and the `buffers` that they read
-    and write, by name. `sizes` has the value of every size in each workload of the task, first in the primary
-    one (which is timed). `graph` is the graph of operators from which an initial plan was made; None once a
-    technique has changed the plan."""
+    """How the expert (the built-in code generator) represents a candidate for the task with this `signature`:
+    its kernels in launch order, and the `buffers` that they read and write, by name. `sizes` has the value of
+    every size in each workload of the task, first in the primary one (which is timed). `graph` is the graph
+    of operators from which an initial plan was made; None once a technique has changed the plan."""
 
     signature: Signature
     buffers: Mapping[str, Buffer]

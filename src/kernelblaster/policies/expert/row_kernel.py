@@ -21,9 +21,9 @@ RUNNING = "j"  # the number of a vector's first element within the row
 
 @dataclass(frozen=True)
 class RowKernel:
-    """A kernel described as rows: for each row, its reductions and stores run over the elements of the row.
-    Its loops were merged (flatten.py). A pointwise kernel can be described so too, without reductions.
-    `access` tells which loads and stores can be vectors along a row."""
+    """A kernel of `plan` described as rows: for each row, its reductions and stores run over the elements of
+    the row. Its loops were merged (flatten.py). A pointwise kernel can be described so too, without
+    reductions. `access` tells which loads and stores can be vectors along a row."""
 
     kernel: Kernel
     plan: Plan

@@ -32,9 +32,9 @@ class PromptTooLong(Exception):
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a prompt that is shown whole or not at all. If the prompt is too long, pieces of lower
-    `importance` are left out first, those of importance 100 (NEEDED) never; `instead` is shown in place of a
-    piece that was left out."""
+    """A part of a prompt, `text`, that is shown whole or not at all. If the prompt is too long, pieces of
+    lower `importance` are left out first, those of importance 100 (NEEDED) never; `instead` is shown in place
+    of a piece that was left out."""
 
     text: str
     importance: int = NEEDED

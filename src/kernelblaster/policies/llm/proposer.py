@@ -56,10 +56,10 @@ class Proposals(BaseModel):
 
 @dataclass(frozen=True)
 class Inquiry:
-    """What the proposer is asked about: the kernel `target` of a profiled `candidate`. `floor_bytes` is the
-    least memory traffic of the task, in bytes. `applied` are the techniques that led to the candidate.
-    `again` counts how often the search has used up all techniques offered for this kernel. `open` names
-    techniques that were proposed earlier in this run and are still to be tried on it."""
+    """What the proposer is asked about: the kernel `target` of a `candidate` with this `profile`.
+    `floor_bytes` is the least memory traffic of the task, in bytes. `applied` are the techniques that led to
+    the candidate. `again` counts how often the search has used up all techniques offered for this kernel.
+    `open` names techniques that were proposed earlier in this run and are still to be tried on it."""
 
     candidate: Candidate
     target: Target

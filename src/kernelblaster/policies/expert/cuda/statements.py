@@ -89,7 +89,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A block of statements in braces, whose declarations are not visible outside."""
+    """A block of statements (`body`) in braces, whose declarations are not visible outside."""
 
     body: Body
 
@@ -106,7 +106,7 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A comment in the generated source, on a line of its own."""
+    """A comment with this `text` in the generated source, on a line of its own."""
 
     text: str
 

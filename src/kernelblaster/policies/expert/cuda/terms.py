@@ -189,7 +189,7 @@ class Field(Term):
 
 @dataclass(frozen=True, slots=True)
 class Braces(Term):
-    """A C++ initializer in braces: `{a, b}`, or `Type{a, b}` when `type` is set."""
+    """A C++ initializer with these `items` in braces: `{a, b}`, or `Type{a, b}` when `type` is set."""
 
     items: tuple[Term, ...] = ()
     type: CudaType | None = None

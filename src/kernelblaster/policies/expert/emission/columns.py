@@ -67,9 +67,10 @@ WARPS, WIDTH, INSIDE, ROW, TURN = local("WARPS", "WIDTH", "inside", "row", "turn
 
 @dataclass(frozen=True)
 class ColumnWriter:
-    """A reduction across memory (down the rows of a matrix, one result for each column) with what is needed
-    to write it as CUDA: `schedule` is its layout on the GPU, `access` tells which loads and stores can be
-    vectors, `values` writes its expressions as C++, and `found` are the accumulators of its reductions."""
+    """Writes a reduction across memory (down the rows of a matrix, one result for each column) as CUDA.
+    `kernel` is that reduction within `plan`, and `schedule` its layout on the GPU. `access` tells which loads
+    and stores can be vectors, `values` writes its expressions as C++, and `found` are the accumulators of its
+    reductions."""
 
     kernel: Kernel
     plan: Plan

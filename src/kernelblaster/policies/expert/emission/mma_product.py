@@ -88,9 +88,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 
 class TensorKernel:
-    """Writes the parts of `kernel`, a matrix product on tensor cores, that are the same for `mma` and `wgmma`
-    instructions. The operands are packed: each element is stored as one or several half-precision numbers, in
-    the order in which tiles are read."""
+    """Writes the parts of `kernel` (a kernel of `plan`), a matrix product on tensor cores, that are the same
+    for `mma` and `wgmma` instructions. The operands are packed: each element is stored as one or several
+    half-precision numbers, in the order in which tiles are read."""
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         tile, product = kernel.schedule, as_product(kernel, plan)

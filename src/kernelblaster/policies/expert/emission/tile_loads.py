@@ -64,10 +64,10 @@ TAKES_BUFFER, TAKES_FIRST = LambdaParameter(INT, "buffer"), LambdaParameter(INT6
 
 @dataclass(frozen=True)
 class TileLoads:
-    """Writes the code that loads one operand of a matrix product, tile by tile. `name` is "left" or "right",
-    `line` is "row" for the left operand and "column" for the right one. A tile of the operand has `block`
-    such rows or columns, with `tile.block_k` elements each along the K axis `k_axis`; `tile` is the layout of
-    the whole product."""
+    """Writes the code that loads one operand (`operand`) of a matrix product in `plan`, tile by tile. `name`
+    is "left" or "right", `line` is "row" for the left operand and "column" for the right one. A tile of the
+    operand has `block` such rows or columns, with `tile.block_k` elements each along the K axis `k_axis`;
+    `tile` is the layout of the whole product."""
 
     name: str
     line: str

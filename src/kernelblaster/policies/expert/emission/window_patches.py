@@ -83,8 +83,9 @@ def emit(kernel: Kernel, plan: Plan) -> Emitted:
 
 @dataclass(frozen=True)
 class WindowKernel:
-    """Writes one kernel on sliding windows as C++ statements; each method writes one part of it. `windows`
-    describes the reduction, and `schedule` says how large the patch of results is that a thread computes."""
+    """Writes one kernel on sliding windows (`kernel`, of `plan`) as C++ statements; each method writes one
+    part of it. `windows` describes the reduction, and `schedule` says how large the patch of results is that
+    a thread computes."""
 
     kernel: Kernel
     plan: Plan

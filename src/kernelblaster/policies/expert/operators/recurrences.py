@@ -84,8 +84,9 @@ def recurrence(builder: Builder, node: Node) -> None:
 
 
 class Layers:
-    """Adds the kernels of a recurrent module to `builder`, one layer after another. Positions in here are
-    always (time, batch, feature), whatever order of dimensions the module uses."""
+    """Adds the kernels of the recurrent module that `node` calls (LSTM, GRU or RNN) to `builder`, one layer
+    after another. Positions in here are always (time, batch, feature), whatever order of dimensions the
+    module uses."""
 
     def __init__(self, builder: Builder, node: Node) -> None:
         given = node.arguments
