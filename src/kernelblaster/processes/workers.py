@@ -35,8 +35,8 @@ class LostJob:
 
 
 class JobPipe:
-    """A worker's end of its pipe to the parent process, by which it gets jobs and sends messages. `Workers`
-    makes it and passes it to the function that the worker calls."""
+    """A worker's end of its pipe to the parent process, by which it gets jobs and sends messages;
+    `connection` is the pipe's end. `Workers` makes it and passes it to the function that the worker calls."""
 
     def __init__(self, connection: "Connection[Any, Any]") -> None:
         self._connection = connection
