@@ -70,8 +70,8 @@ PLAIN = Attributes()
 
 @dataclass(frozen=True)
 class Draws:
-    """How the emulator behaves where hardware leaves it open, and two properties of the GPU: SM count and
-    warp slots of an SM.
+    """How the emulator behaves where hardware leaves it open, and two properties of the GPU: the number of
+    its SMs, and the `warp_slots` of each.
 
     `seed` determines all random choices (hardware identifiers, clocks, schedule, errors). `most_blocks`: run
     only this many blocks of a launch whose blocks do not communicate; 0: all. `inexact`: how large the errors
@@ -228,8 +228,8 @@ class Machine:
 
 
 class Module:
-    """A PTX text loaded into a machine (an instance of the emulator). Made by `Machine.load`, not directly.
-    `kernels` are the names of its kernels, `files` the source files that it names."""
+    """A PTX text that is loaded into a machine (an instance of the emulator). `Machine.load` makes it; do not
+    make it directly. `kernels` are the names of its kernels, `files` the source files that it names."""
 
     def __init__(
         self, library: ctypes.CDLL, machine: int, handle: ctypes.c_void_p, described: dict[str, Any]
