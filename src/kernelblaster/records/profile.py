@@ -39,7 +39,7 @@ class ProfilerAdvice(Record):
 
 class KernelProfile(Record):
     """The metrics of one kernel launch, with grid and block as launched. `name` is as the profiler reports
-    it."""
+    it, `advice` is what the profiler recommends."""
 
     name: str
     grid: tuple[int, int, int]

@@ -110,8 +110,8 @@ class Step(Record):
     child). `kernel` was in the performance state named `state`, took `share` (0 to 1) of the parent's time,
     and computes something of `family` (like "scan"; None if unknown). `before` are the techniques that had
     been applied to get the parent. `predicted` is the expected speedup of child over parent, as a factor;
-    `result` says what came of it. `taken`: the search continued from the child. `parent` and `child` are the
-    codes (hashes) of the candidates."""
+    `result` says what came of it. `taken`: the search continued from the child. `id` says where in the search
+    the step was made. `parent` and `child` are the codes (hashes) of the candidates."""
 
     id: Annotated[StepId, BeforeValidator(StepId.parse), PlainSerializer(str)] = Field(
         validation_alias=AliasChoices("id", "place")  # "place" in runs of version 1
