@@ -58,9 +58,10 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class LineChart:
-    """A figure with lines over two axes. `references` are thick polylines of (x, y) that mark a limit, such
-    as a roofline. `uprights` are dashed vertical lines at these values of x, `levels` dashed horizontal ones
-    at these values of y. `name` identifies the figure in file names."""
+    """A figure with lines over two axes (`x`, `y`), a `title`, and a `caption` below. `references` are thick
+    polylines of (x, y) that mark a limit, such as a roofline. `uprights` are dashed vertical lines at these
+    values of x, `levels` dashed horizontal ones at these values of y. `name` identifies the figure in file
+    names."""
 
     name: str
     title: str
@@ -75,8 +76,8 @@ class LineChart:
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar of a figure. It ends at `value`. `low` and `high` are the ends of its error bar, None if it has
-    none. `tone` names its colour (palette.py); `tip` is a tooltip."""
+    """One bar of a figure, with a `label`. It ends at `value`. `low` and `high` are the ends of its error
+    bar, None if it has none. `tone` names its colour (palette.py); `tip` is a tooltip."""
 
     label: str
     value: float
@@ -88,9 +89,9 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """A figure with one horizontal bar for each label. All bars begin at the value `origin` (1 for speedups)
-    and end at their own. `legend` has pairs of (text, tone), which say what the colours mean. `name`
-    identifies the figure in file names."""
+    """A figure with one horizontal bar for each label, a `title`, an `axis`, and a `caption` below. All bars
+    begin at the value `origin` (1 for speedups) and end at their own. `legend` has pairs of (text, tone),
+    which say what the colours mean. `name` identifies the figure in file names."""
 
     name: str
     title: str
@@ -103,10 +104,10 @@ class Bars:
 
 @dataclass(frozen=True)
 class Stack:
-    """A figure with one bar for each label, stacked of counts. An example: for each technique, how often it
-    paid and how often it failed. `kinds` are what is counted, as (name, tone), where the tone names a colour;
-    `rows` are (label, one count for each of `kinds`, in their order). `label` is the title of the axis;
-    `name` identifies the figure in file names."""
+    """A figure with one bar for each label, stacked of counts; with a `title`, and a `caption` below. An
+    example: for each technique, how often it paid and how often it failed. `kinds` are what is counted, as
+    (name, tone), where the tone names a colour; `rows` are (label, one count for each of `kinds`, in their
+    order). `label` is the title of the axis; `name` identifies the figure in file names."""
 
     name: str
     title: str

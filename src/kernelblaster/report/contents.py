@@ -43,7 +43,8 @@ class Contents:
     the speedups over `main`, `gained` that of the speedups over the searches' first candidates; None if no
     task is valid. `light` are quartiles of the floor (the least time that the GPU allows) divided by the time
     reached: 1 is the limit. `summaries` and `charts` cover the searches that have ended. `learned` are the
-    rows of `merge_learned`. `details` has what is shown of each run, by job key.
+    rows of `merge_learned`. `costs` is what groups of tasks cost, `usage` how often techniques were tried and
+    paid. `details` has what is shown of each run, by job key.
     """
 
     subject: Subject

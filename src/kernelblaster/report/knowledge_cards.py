@@ -40,7 +40,8 @@ class TechniqueRow:
     it, and `curve` shows how certain it is (None: not drawn). `valid` is the chance (0 to 1) that an attempt
     gives a correct candidate. `where` lists the results by GPU architecture, and the failures. `prepared`
     compares the speedup with and without the technique that must come before it. `retired` says why it is no
-    longer tried; empty if it is tried. `anchor` is the row's HTML id.
+    longer tried; empty if it is tried. `description` and `notes` are the knowledge base's texts. `anchor` is
+    the row's HTML id.
     """
 
     anchor: str
@@ -60,9 +61,10 @@ class TechniqueRow:
 
 @dataclass(frozen=True)
 class StateCard:
-    """What the page of a knowledge base shows of one performance state. `discovered`: a search found this
-    state; it is not one of those shipped. `tried` are the techniques with attempts, or all if none has any.
-    `untried` are the others; the page shows them only when the reader unfolds them."""
+    """What the page of a knowledge base shows of one performance state. `name` and `tags` say what bounds a
+    kernel in it; `description`, `metrics` and `notes` are texts; `anchor` is its HTML id. `discovered`: a
+    search found this state; it is not one of those shipped. `tried` are the techniques with attempts, or all
+    if none has any. `untried` are the others; the page shows them only when the reader unfolds them."""
 
     anchor: str
     name: str

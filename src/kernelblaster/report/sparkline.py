@@ -12,7 +12,7 @@ LEFT, RIGHT, TOP, BOTTOM = 3.0, 3.0, 3.0, 4.0
 class Sparkline:
     """A small plot, 132 by 28 units (WIDTH, HEIGHT), as SVG paths: the `best` time so far as a staircase,
     `dots` for single candidates as (x, y), the `floor` (the least time that the GPU allows), and the
-    `baseline` (empty if it is far off)."""
+    `baseline` (empty if it is far off). `tip` is a tooltip."""
 
     best: str
     dots: tuple[tuple[float, float], ...]

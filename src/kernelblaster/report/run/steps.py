@@ -44,7 +44,9 @@ class Gauge:
 
 @dataclass(frozen=True)
 class StepRow:
-    """One line of the tree of a run's candidates: a candidate, and the step that led to it, as texts.
+    """One line of the tree of a run's candidates: a candidate, and the step that led to it, as texts. `title`
+    names the step's technique; `predicted` is the gain that was expected, and `gauge` shows it beside the
+    measured gain.
 
     `id` is unique on the page. `number` is the candidate's place in the order of judging, from 1, None if it
     was not judged. `parent` is the number of the candidate it was made from. `depth` is the number of steps
@@ -125,10 +127,11 @@ class _Entry:
 
 
 class Tree:
-    """Everything that a run tried, as lines of a tree. Each candidate is below the one that it was made from;
-    candidates of one parent are in the order of judging. `exchanges` are questions to language models with
-    answers. Each is shown with the candidate that it is about; `others` are those about none. `running`: a
-    process is working on the run, so candidates without a verdict are shown as being judged."""
+    """Everything that `run` tried, as lines of a tree; `history` has its steps and evaluations. Each
+    candidate is below the one that it was made from; candidates of one parent are in the order of judging.
+    `exchanges` are questions to language models with answers. Each is shown with the candidate that it is
+    about; `others` are those about none. `running`: a process is working on the run, so candidates without a
+    verdict are shown as being judged."""
 
     def __init__(
         self,
