@@ -20,11 +20,11 @@ JUDGED = 3  # of those, until one is correct
 
 
 class Quick:
-    """The strategy for those who want a result at once (`optimize --quick`). It writes the first candidate
-    and applies whole recipes (sets of techniques) to it: those that the knowledge base has for the families
-    of its kernels, then those of a fixed list. Of the candidates that recipes give, the one that the
-    emulator's timing model finds fastest is judged; the next ones only if it is not correct. `steps` stays
-    empty, and nothing is learned."""
+    """The strategy for those who want a result at once (`optimize --quick`). In `session`, `policy` writes
+    the first candidate and applies whole recipes (sets of techniques) to it: those that the knowledge base
+    has for the families of its kernels, then those of a fixed list. Of the candidates that recipes give, the
+    one that the emulator's timing model finds fastest is judged; the next ones only if it is not correct.
+    `steps` stays empty, and nothing is learned."""
 
     def __init__(self, policy: ExpertPolicy, session: Session) -> None:
         self._policy = policy

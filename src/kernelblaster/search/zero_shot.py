@@ -10,8 +10,8 @@ from kernelblaster.sessions.session import Session
 
 
 class ZeroShot:
-    """A search that asks the model for as many independent candidates as there are rollouts, and has each
-    judged once. The model gets no feedback. `steps` stays empty."""
+    """A search (in `session`) that asks the language model of `policy` for as many independent candidates as
+    there are rollouts, and has each judged once. The model gets no feedback. `steps` stays empty."""
 
     def __init__(self, policy: MixedPolicy, session: Session) -> None:
         self._policy = policy
