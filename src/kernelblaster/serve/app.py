@@ -66,8 +66,8 @@ def make_app(dashboard: Dashboard, access: Access) -> ASGIApp:
 
 
 class Pages:
-    """Answers the requests for each address of the dashboard. Methods that read files are plain functions, so
-    that Starlette calls them in threads."""
+    """Answers the requests for each address of `dashboard`; `access` says whom it may answer. Methods that
+    read files are plain functions, so that Starlette calls them in threads."""
 
     def __init__(self, dashboard: Dashboard, access: Access) -> None:
         self._dashboard = dashboard

@@ -27,9 +27,9 @@ SENT_BYTES = 256_000  # that the system keeps for a client that does not read
 
 @dataclass(frozen=True)
 class Listening:
-    """Where a dashboard listens, and for whom. Clients must send `token`; None: everybody on this machine may
-    use it, and `host` must be this machine's loopback. `hosts` are further names by which browsers may
-    address the dashboard."""
+    """Where a dashboard listens (`host` and `port`), and for whom. Clients must send `token`; None: everybody
+    on this machine may use it, and `host` must be this machine's loopback. `hosts` are further names by which
+    browsers may address the dashboard."""
 
     host: str = "127.0.0.1"
     port: int = PORT

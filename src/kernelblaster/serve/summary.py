@@ -55,7 +55,9 @@ class _Data(BaseModel):
 
 
 class ParsedEvent(BaseModel):
-    """An event of a run, with only that part of its data that a summary needs."""
+    """An event of a run, with only that part of its data that a summary needs. The fields are those of
+    `RunEvent`: `number` in the log, `at` (seconds since 1970), `after` (seconds since the log was opened),
+    `kind` and `key`."""
 
     number: int
     at: float

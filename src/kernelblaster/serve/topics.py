@@ -77,8 +77,9 @@ class _Sent:
 
 
 class Topic:
-    """The parts of one page, and the `clients` that look at it. `version` grows with each change. `epoch` is
-    a random text: after a restart of the server, a topic of the same name has another one."""
+    """One page that browsers keep open, called `name`: its parts, which `view` makes, and the `clients`
+    (connected browsers). `version` grows with each change. `epoch` is a random text: after a restart of the
+    server, a topic of the same name has another one."""
 
     def __init__(self, name: str, view: View) -> None:
         self.name = name

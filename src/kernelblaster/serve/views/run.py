@@ -51,9 +51,9 @@ class _Charted:
 
 
 class RunView:
-    """The content of a run's page while the run is written. `address` is the web address of the run; `notice`
-    returns a sentence about a process that was started to continue it, "" if there is nothing to say.
-    `read_only`: the page offers nothing that could be asked of the search."""
+    """The content of the page of the run in `folder`, while the run is written. `address` is the web address
+    of the run; `notice` returns a sentence about a process that was started to continue it, "" if there is
+    nothing to say. `read_only`: the page offers nothing that could be asked of the search."""
 
     def __init__(
         self, folder: Path, address: str, notice: Callable[[], str] = lambda: "", read_only: bool = False

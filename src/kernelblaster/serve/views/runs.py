@@ -24,10 +24,11 @@ LINES = "list-lines"
 @dataclass(frozen=True)
 class RunLine:
     """A run as a line of the list of runs. `read`: its log was read to the end, so the line is complete.
-    `damage` says what is wrong with the log. `of_floor` is the floor (the least time that the GPU allows)
-    divided by the best time: 1 at the limit. `judged` is how many candidates were judged, of at most `limit`;
-    `failed` of them are not correct. `begun` is when the run began, `last` when its last event was recorded,
-    in seconds since 1970. `with_model`: a language model takes part. What is not known is None or empty."""
+    `state` is like "running", `spark` is a small plot, `note` a remark. `damage` says what is wrong with the
+    log. `of_floor` is the floor (the least time that the GPU allows) divided by the best time: 1 at the
+    limit. `judged` is how many candidates were judged, of at most `limit`; `failed` of them are not correct.
+    `begun` is when the run began, `last` when its last event was recorded, in seconds since 1970.
+    `with_model`: a language model takes part. What is not known is None or empty."""
 
     id: str
     name: str
@@ -104,8 +105,8 @@ class RunLines:
 
 
 class RunsView:
-    """The content of the page that lists all runs which belong to no bench: running ones first, then the
-    latest."""
+    """The content of the page that lists all runs of `catalog` which belong to no bench, as `lines`: running
+    ones first, then the latest."""
 
     def __init__(self, catalog: Catalog, lines: RunLines) -> None:
         self._catalog = catalog
