@@ -18,10 +18,10 @@ from kernelblaster.store.run import Run
 
 
 class Judging:
-    """Has candidates of one run judged and profiled, each only once. `evaluations` has the results so far by
-    the candidate's `code`, in the order of judging; `budget` counts them. When a run is continued, recorded
-    results are used instead of judging again. `check` is called before new candidates are judged and after
-    each result; it may raise to stop the search."""
+    """Has candidates for `task` judged and profiled by `judge` in one run, each only once. `evaluations` has
+    the results so far by the candidate's `code`, in the order of judging; `budget` counts them. When a run is
+    continued, recorded results are used instead of judging again. `check` is called before new candidates are
+    judged and after each result; it may raise to stop the search."""
 
     def __init__(
         self, task: Task, judge: Judge, run: Run, search: Search, check: Callable[[], None] = lambda: None

@@ -42,11 +42,11 @@ _changes: TypeAdapter[list[Change]] = TypeAdapter(list[Change])
 
 
 class Memory:
-    """The knowledge base as one run uses it. `theta` is its content as it was when the iteration began (empty
-    before `freeze`). All rollouts choose techniques by `theta`, so that their choices do not depend on which
-    of them learns first. The run records what it has taught, so that nothing is taught twice. `judging` has
-    the run's evaluations, and tells whether times are modelled. `seed` determines which evidence `tidying`
-    chooses at random to give less weight."""
+    """The knowledge base as one run uses it, which searches `task` on `gpu`. `theta` is its content as it was
+    when the iteration began (empty before `freeze`). All rollouts choose techniques by `theta`, so that their
+    choices do not depend on which of them learns first. The run records what it has taught, so that nothing
+    is taught twice. `judging` has the run's evaluations, and tells whether times are modelled. `seed`
+    determines which evidence `tidying` chooses at random to give less weight."""
 
     def __init__(
         self, task: Task, gpu: GpuSpec, knowledge: KnowledgeBase, run: Run, judging: Judging, seed: int

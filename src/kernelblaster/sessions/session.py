@@ -48,10 +48,10 @@ class Advice:
 
 
 class Session:
-    """One search of a task in one run. `judging` makes and keeps the evaluations, `memory` reads and teaches
-    the knowledge base, `log` records choices and tells the `watcher`, and `steering` has what people ask of
-    the search while it runs. `search` are its settings, `gpu` is the GPU's specification; `modelled`: times
-    come from a model of the GPU."""
+    """One search of a task in one run, whose candidates `judge` judges. `judging` makes and keeps the
+    evaluations, `memory` reads and teaches the knowledge base, `log` records choices and tells the `watcher`,
+    and `steering` has what people ask of the search while it runs. `search` are its settings, `gpu` is the
+    GPU's specification; `modelled`: times come from a model of the GPU."""
 
     def __init__(
         self,

@@ -26,8 +26,8 @@ from kernelblaster.store.steering import (
 
 
 class Steering:
-    """What people have asked of one search so far. `pinned` techniques are tried first, in this order;
-    `forbidden` ones are not tried at all; `notes` are added to questions to a language model."""
+    """What people have asked so far of the search that `run` records. `pinned` techniques are tried first, in
+    this order; `forbidden` ones are not tried at all; `notes` are added to questions to a language model."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
