@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 
 class StoreDatabase:
-    """An open store at a URL or in a file (SQLite), whose tables are created or migrated as needed. `name` is
-    its address for messages, without a password. For use by many threads and processes at once. Raises
-    StoreError if it cannot be opened."""
+    """An open store at `where`, a URL or a file (SQLite), whose tables are created or migrated as needed.
+    `name` is its address for messages, without a password. For use by many threads and processes at once.
+    Raises StoreError if it cannot be opened."""
 
     def __init__(self, where: str | Path) -> None:
         url = str(where) if "://" in str(where) else f"sqlite:///{where}"

@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 
 
 class EventLog:
-    """The log of a run in one file; `events` are all complete ones, read when it is opened. One process
-    at a time may open it for `writing`, others may read. Raises StoreError if the file is damaged, or
+    """The log of a run in the file `path`; `events` are all complete ones, read when it is opened. One
+    process at a time may open it for `writing`, others may read. Raises StoreError if the file is damaged, or
     cannot be opened or locked."""
 
     def __init__(self, path: Path, *, writing: bool) -> None:

@@ -75,8 +75,8 @@ class ReleaseTechnique(Record):
 
 
 class LeaveNote(Record):
-    """A request to a running search: show this text to the language model, in the questions of the next step
-    or, if `standing`, in all further ones. Without a model it is only recorded."""
+    """A request to a running search: show this `text` to the language model, in the questions of the next
+    step or, if `standing`, in all further ones. Without a model it is only recorded."""
 
     kind: Literal["note"] = "note"
     text: str = Field(min_length=1, max_length=LONGEST_NOTE)

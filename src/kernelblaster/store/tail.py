@@ -24,10 +24,11 @@ class TailedLine(Generic[T]):
 
 
 class LogTail(Generic[T]):
-    """Follows a log: each call of `read` returns the complete lines that were appended since the last one.
-    `parse` makes a value from a line's JSON, and raises ValueError for a damaged line. `damage` says what is
-    wrong with the log, empty if nothing is; lines before the damage are returned all the same. If the file is
-    replaced or cut off, it is read from its beginning again; `begun` counts how often it was."""
+    """Follows the log in the file `path`: each call of `read` returns the complete lines that were appended
+    since the last one. `parse` makes a value from a line's JSON, and raises ValueError for a damaged line.
+    `damage` says what is wrong with the log, empty if nothing is; lines before the damage are returned all
+    the same. If the file is replaced or cut off, it is read from its beginning again; `begun` counts how
+    often it was."""
 
     def __init__(self, path: Path, parse: Callable[[bytes], T]) -> None:
         self._path = path
