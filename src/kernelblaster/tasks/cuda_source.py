@@ -21,9 +21,10 @@ Edit = tuple[int, int, str]  # begin, end, new text
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a function in a CUDA source. `pointer`: it is a pointer or an array. `kind` is its type
-    without `const`, and without the `*` if it is one pointer: "float" for `const float* x`, "float*" for
-    `float** x`. `const`: its type has that qualifier. `node` is its declaration in the parse tree."""
+    """A parameter called `name` of a function in a CUDA source. `pointer`: it is a pointer or an array.
+    `kind` is its type without `const`, and without the `*` if it is one pointer: "float" for `const float*
+    x`, "float*" for `float** x`. `const`: its type has that qualifier. `node` is its declaration in the parse
+    tree."""
 
     name: str
     kind: str
@@ -34,9 +35,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """The definition of a function in a CUDA source. `kernel`: it is `__global__`; `device`: it is
-    `__global__` or `__device__`. `node` is the whole definition in the parse tree, `body` the part in
-    braces."""
+    """The definition of a function in a CUDA source: its `name` and `parameters`. `kernel`: it is
+    `__global__`; `device`: it is `__global__` or `__device__`. `node` is the whole definition in the parse
+    tree, `body` the part in braces."""
 
     name: str
     parameters: tuple[Parameter, ...]
