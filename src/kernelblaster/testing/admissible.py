@@ -37,9 +37,10 @@ Number = float | int | bool
 
 @dataclass(frozen=True)
 class Input:
-    """The arguments of one call, to try a kernel on. `tensors` are inputs and parameters in the task's types.
-    `truth` are the float64 outputs for them. `noise` says how far each element of these moves by one rounding
-    of the inputs. Both are None for a CUDA-source task. `title` describes sizes and values."""
+    """The arguments of one call, to try a kernel on, at the sizes of `workload`. `tensors` are inputs and
+    parameters in the task's types, `scalars` the numbers among the arguments. `truth` are the float64 outputs
+    for them. `noise` says how far each element of these moves by one rounding of the inputs. Both are None
+    for a CUDA-source task. `title` describes sizes and values."""
 
     title: str
     workload: Workload

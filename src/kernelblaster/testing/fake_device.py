@@ -36,8 +36,8 @@ Body = Callable[["FakeCall"], None]
 
 class FakeCall:
     """What the Python function that stands for a candidate gets when it is called. `call["x"]` is its tensor
-    x. `sizes` and `scalars` are values by name. `memory` is the raw memory in which all tensors lie. `timed`:
-    this call is timed.
+    x, found by `signature` and `arguments`. `sizes` and `scalars` are values by name. `memory` is the raw
+    memory in which all tensors lie. `timed`: this call is timed.
 
     To show misbehaviour, the function sets attributes. `error` and `violations` are what the report says went
     wrong. `live_bytes` is memory that it did not free, `launches` the number of its kernels. Two are times in
@@ -83,8 +83,8 @@ class FakeCall:
 
 
 class FakeRunner:
-    """A `Runner` (calls one loaded candidate) for the Python function `body` instead of a kernel; each call
-    is reported to take `duration_us` microseconds, with random noise within 0.5 %."""
+    """A `Runner` (calls one loaded candidate) of `device` for the Python function `body` instead of a kernel;
+    each call is reported to take `duration_us` microseconds, with random noise within 0.5 %."""
 
     host_us = 0.0
 

@@ -44,10 +44,10 @@ class _Known:
 
 class MutantTruth:
     """Decides whether mutants (copies of one kernel with one planted mistake each) are wrong, by running them
-    in the emulator. `original` is the compiled kernel without a mistake. It is run first, on many inputs for
-    `task`, which `seed` draws; `known` has the inputs for which its outputs are right, each with these
-    outputs. Not thread-safe. Making this object raises KernelBlasterError if the original crashes or hangs,
-    or if no input is small enough to be emulated."""
+    in the emulator (`device`). `original` is the compiled kernel without a mistake. It is run first, on many
+    inputs for `task`, which `seed` draws; `known` has the inputs for which its outputs are right, each with
+    these outputs. Not thread-safe. Making this object raises KernelBlasterError if the original crashes or
+    hangs, or if no input is small enough to be emulated."""
 
     def __init__(self, device: EmulatedDevice, task: Task, original: Path, seed: int) -> None:
         self._device = device

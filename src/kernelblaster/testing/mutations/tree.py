@@ -139,7 +139,7 @@ class Code:
 @dataclass(frozen=True)
 class Loop:
     """A counting loop `for (...; variable < bound; variable += step)`: the whole statement (`node`) and its
-    parts; `step` is text, "1" for `++`."""
+    parts, the syntax nodes `bound`, `update` and `body`; `step` is text, "1" for `++`."""
 
     node: Node
     variable: str
