@@ -3,8 +3,9 @@ it wrote with the reference.
 
 Most of the inputs hold values like the task file's own. Some slabs (slices of the workload, boxes.py) hold
 another kind of values each. If the call is a single launch whose blocks are independent, only some of its
-blocks are run, drawn in secret, and the elements that they wrote are compared. Their number tells whether all
-blocks together would write every element: a tenth of the blocks should write a tenth of the output.
+blocks are run, drawn in secret, and only the elements that they wrote are compared. How many elements they
+wrote shows whether all blocks together would write the whole output: a tenth of the blocks should write a
+tenth of it.
 """
 
 import random

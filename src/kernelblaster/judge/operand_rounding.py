@@ -88,10 +88,11 @@ def measured_rounding(task: Task, baseline: Baseline) -> OperandRounding:
 
 def decide(own: float, convolutions: float, products: float) -> OperandRounding:
     """Decides from three RMS errors which operands the baseline rounds to TF32. `own` is the baseline's
-    error. `convolutions` is that of a float64 run with the operands of convolutions rounded, `products` that
-    of one with the operands of all products rounded. The answer names one of these two if `own` is at least
-    half of it (REACHED). "products" is possible only if `products` is more than 1.5 times `convolutions`
-    (APART). Otherwise the answer is "none"."""
+    error; `convolutions` is the error of a float64 run in which the operands of convolutions are rounded,
+    `products` that of one in which the operands of all products are. The answer is "convolutions" if `own` is
+    at least half of the error `convolutions` (REACHED). It is "products" instead if `own` is at least half of
+    the error `products`, and that error is more than 1.5 times as large as `convolutions` (APART). Otherwise
+    it is "none"."""
     found: RoundedProducts = "none"
     if convolutions and own >= REACHED * convolutions:
         found = "convolutions"

@@ -46,9 +46,9 @@ class LaunchedSize:
     @property
     def most_blocks(self) -> int:
         """How many blocks of the launch at this size the emulator should run: as many as have 1200 warps
-        (MOST_WARPS), at least 2. 0 for all of them: if all together have no more warps than that, if there
-        are several launches (a later one reads what every block of an earlier one wrote), and if blocks
-        communicate."""
+        (MOST_WARPS), at least 2. 0 means all blocks. That is the answer if all together have no more warps
+        than that, if there are several launches (a later one reads what every block of an earlier one wrote),
+        or if blocks communicate."""
         if self.speaking or not self.alone or self.warps <= MOST_WARPS:
             return 0
         return max(2, MOST_WARPS // -(-prod(self.launches[0].block) // WARP))
@@ -104,13 +104,14 @@ def choose(
     *,
     speaking: bool,
 ) -> tuple[list[LaunchedSize], list[str]]:
-    """Chooses the sizes at which the order check runs the candidate, from `calls`, which are workloads with
-    their arguments. Together they should launch the same kernels as the `primary` call (at the timed sizes);
-    to see that, the launches of all calls are recorded. `runner` has the candidate loaded. Returns (sizes,
-    missing). `sizes` are at most five (CHOSEN), the first of `calls` always among them. `missing` names the
-    kernels of the primary call that no chosen size launches. A kernel that the primary call launches with
-    several clusters of blocks is missing, too, if every chosen size launches it with a single one. `speaking`
-    is copied into each of the sizes."""
+    """Chooses the sizes at which the order check runs the candidate, at most five (CHOSEN). `calls` are the
+    workloads to choose from, each with the arguments of a call; the first is always chosen. `primary` are the
+    arguments of a call at the timed sizes. The launches of all these calls are recorded by `runner`, which
+    has the candidate loaded. Sizes are chosen so that together they launch the same kernels as the primary
+    call. Returns (the chosen sizes, the names of missing kernels). A kernel is missing if the primary call
+    launches it and no chosen size does, or if the primary call launches it with several clusters of blocks,
+    and each chosen size with only one. `speaking` (whether blocks may communicate) is copied into each of the
+    chosen sizes."""
     runner.record([primary, *(call for _, call in calls)])
     launched = runner.recorded(primary).launches
     wanted: Reached = {

@@ -138,17 +138,19 @@ def bound(
     coarse: Errors | None = None,
 ) -> Errors:
     """The largest errors that a candidate may have in an output of `count` elements of type `dtype`, by error
-    measure. It is the larger of two: five times (OWN) PyTorch's errors, `baseline`; and the effect of
-    `roundings(terms, dtype)` roundings of output and inputs. `terms` is the length of the longest sum.
-    `condition` is the effect of one rounding of the inputs, None if unknown.
+    measure. `baseline` are PyTorch's errors. `condition` is the effect of one rounding of the inputs, None if
+    unknown. `terms` is the number of terms of the longest sum. `coarse` is the error that PyTorch's rounding
+    of operands at the timed sizes causes, as to TF32; None if it does not round them.
 
-    `coarse` is given if PyTorch rounds operands at the timed sizes, as to TF32: the error that this causes.
-    Then the larger of `coarse` and `baseline` counts as PyTorch's error, and for outputs of 512 elements or
-    more the factor is two (ROUNDED_OWN) instead of five.
+    For floating-point outputs, the bound is the larger of two: five times (OWN) PyTorch's errors, and the
+    effect of `roundings(terms, dtype)` roundings of output and inputs. With `coarse`, the larger of `coarse`
+    and `baseline` counts as PyTorch's error, and for outputs of 512 elements or more the factor is two
+    (ROUNDED_OWN) instead of five. For the measure `lost`, the bound is 16 times the larger of PyTorch's error
+    and `condition`, and at least 1e-5 or two elements.
 
-    If `baseline` is None, there is no float64 reference; two outputs may then differ as much as by two orders
-    of summation. For integers, the bound is five times the larger of `baseline` and `condition`. For the
-    measure `lost` it is 16 times that, and at least 1e-5 or two elements. `terms` has no effect on these two.
+    For integers, the bound is five times the larger of `baseline` and `condition`. If `baseline` is None,
+    there is no float64 reference to compare with; the bound is then a fixed number of roundings
+    (AGREEMENT_ROUNDINGS), for the difference between PyTorch's output and the candidate's.
     """
     unit = ROUNDING.get(dtype, 0.0)
     allowed = {}

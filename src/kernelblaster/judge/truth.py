@@ -50,9 +50,9 @@ class Truth:
         self._present = seed, [*inputs, *parameters]
 
     def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
-        """Call this instead of `write` if `tensors` (inputs, then parameters) hold the values of a case
-        already. The float64 reference reads its inputs and parameters from them, if it is then computed with
-        the same `seed`."""
+        """Takes `tensors` (inputs, then parameters), which already hold the values of a case, as the case's
+        values, in place of a call of `write`. The float64 reference reads its inputs and parameters from them
+        when it is computed with the same `seed`."""
         self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:
@@ -109,9 +109,10 @@ class Truth:
                 target.copy_(original)
 
     def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
-        """Returns (outputs, seen). `outputs` are the float64 reference's, on the values that `case` and
-        `seed` determine; None if there is no float64 reference. `seen` has watched the operators run, and
-        knows the length of the longest sum. May overwrite the arena, the memory that candidates work on."""
+        """Computes the float64 reference on the values that `case` and `seed` determine. Returns (its
+        outputs, a `LongestSum` that has watched its operators and knows the length of the longest sum). The
+        outputs are None if there is no float64 reference. May overwrite the arena, the memory that candidates
+        work on."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
         return self._wide(case, seed, seen=seen), seen
 

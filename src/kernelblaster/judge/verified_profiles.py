@@ -16,8 +16,8 @@ Check = Callable[[Prepared, Binary], Checked]
 
 class VerifiedProfiles:
     """Makes profiles with `clock`, but only of candidates that are correct, since the profile of an incorrect
-    one would be misleading. `check` is called to verify a compiled candidate, unless its code was found
-    correct before (`remember`). `progress` is called with the name of each stage."""
+    one would mislead. `check` is called to verify a compiled candidate, unless its code was found correct
+    before (`remember`). `progress` is called with the name of each stage."""
 
     def __init__(self, clock: Clock, check: Check, progress: Progress = silent) -> None:
         self._clock = clock
