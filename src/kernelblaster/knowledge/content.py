@@ -114,8 +114,8 @@ class Scored:
 
     @property
     def promise(self) -> float:
-        """The natural logarithm of the speedup that an attempt is expected to bring: `prediction.gain` plus
-        `payoff`."""
+        """The natural logarithm of the speedup that an attempt is expected to bring, now and through
+        techniques that gain more after it: `prediction.gain` plus `payoff`."""
         return self.prediction.gain + self.payoff
 
 

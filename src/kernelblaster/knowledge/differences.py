@@ -19,10 +19,10 @@ class Score(Record):
 
 
 class Changed(Record):
-    """A technique in a state whose entry differs between two contents. `before` is its score in the first
-    content and `after` that in the second; None in a content that does not have the technique. `notes` are
-    those that only the second content has. `retired` is the reason if the technique is retired in the
-    second."""
+    """A technique whose entry in a state differs between two contents of a knowledge base. `before` is its
+    score in the first content and `after` that in the second; None in a content that does not have the
+    technique. `notes` are those that only the second content has. `retired` is the reason if the technique is
+    retired in the second."""
 
     state: str
     technique: str
@@ -33,8 +33,9 @@ class Changed(Record):
 
 
 class Difference(Record):
-    """How a second content differs from a first one: names of states that only the second has
-    (`states_added`) or only the first (`states_removed`), and techniques whose entries differ."""
+    """How a second content of a knowledge base differs from a first one: `states_added` are the names of
+    states that only the second has, `states_removed` those that only the first has, and `techniques` are the
+    techniques whose entries differ."""
 
     states_added: tuple[str, ...]
     states_removed: tuple[str, ...]
@@ -83,9 +84,9 @@ def _changed(
 
 
 def score(entry: OptimizationEntry) -> Score:
-    """Returns what sums up the knowledge about a technique in a state: the predicted speedup, the chance of a
-    valid candidate, the number of attempts, and whether all their times are modelled. It is over all GPU
-    architectures and families of tasks."""
+    """Sums up what is known about a technique in a state: the predicted speedup, the chance of a valid
+    candidate, the number of attempts, and whether all their times are modelled. All GPU architectures and
+    families of tasks are taken together."""
     prediction = entry.prediction(None)
     return Score(
         speedup=exp(prediction.mean),

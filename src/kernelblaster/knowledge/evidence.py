@@ -26,11 +26,12 @@ def platform(architecture: str, *, modelled: bool) -> str:
 
 
 class Evidence(Record):
-    """The results of all attempts at one technique in one state, as sums (tallies). `gains` has a tally for
-    each GPU architecture and task family: gains["sm_90a (modelled)"]["scan"]. Modelled results are apart from
-    measured ones, as `platform` names them. `after` has a tally for each technique that had been applied
-    earlier, and architecture: after["kernel_fusion"]["sm_90a"]. Its attempts are also in `gains`; one with
-    several earlier techniques counts for each of these. `failures` counts failed attempts by kind."""
+    """The results of all attempts at one technique in one state, as tallies (number, mean and variance of log
+    speedups). `gains` has a tally for each GPU architecture and task family: gains["sm_90a
+    (modelled)"]["scan"]. Modelled results are apart from measured ones, as `platform` names them. `after` has
+    a tally for each technique that had been applied earlier, and architecture:
+    after["kernel_fusion"]["sm_90a"]. Its attempts are also in `gains`; one with several earlier techniques
+    counts for each of these. `failures` counts failed attempts by kind."""
 
     gains: Cells = Field(default_factory=dict)
     after: Cells = Field(default_factory=dict)

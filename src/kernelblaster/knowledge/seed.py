@@ -34,6 +34,6 @@ def seed_document() -> str:
 
 
 def plant(knowledge_base: KnowledgeBase) -> int:
-    """Adds the shipped knowledge to a knowledge base; returns how many events that took, 0 if it was there
-    already."""
+    """Adds the shipped knowledge (states and techniques) to a knowledge base. Returns how many events were
+    recorded for that; 0 if everything was there already."""
     return knowledge_base.take_over(import_changes(seed_document(), SOURCE.name))

@@ -105,8 +105,8 @@ class VersionedContent:
         )
 
     def changes(self, since: int) -> ContentChanges:
-        """The rows that differ from the content at version `since`, for a process that has no access to the
-        database."""
+        """Returns the rows of the tables of states and optimizations that changed after version `since`, as
+        plain data for a process that has no access to the database."""
         return self._read(
             lambda connection: changed_rows(connection, about_row(connection), since),
             lambda rows: int(rows.about["version"]),
