@@ -87,8 +87,8 @@ async def call(client: Client, tool: str, given: dict[str, str], say: Say) -> An
 
 
 async def prompt(client: Client, name: str, given: dict[str, str]) -> str:
-    """The text of the prompt `name` that the server offers, with the arguments `given` (as texts, by name)
-    filled in."""
+    """Returns the text of the prompt `name` that the server behind `client` offers, with the arguments
+    `given` (as texts, by name) filled in."""
     found = await client.get_prompt(name, given)
     return "\n".join(getattr(one.content, "text", "") for one in found.messages)
 

@@ -128,8 +128,8 @@ class JudgeDesk:
         }
 
     def check(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Whether a task is fit to be scored, its problems, and for each tool whether it works on the task or
-        why not."""
+        """Returns, as JSON data, whether a task is fit to be scored, its problems, and for each tool whether
+        it works on the task or why not."""
         loaded = self._load(**task)
         fitness = fitness_of(loaded)
         emulated = opening.kind_here(self._setup.device, self._setup.gpu) == "emulated"
@@ -167,8 +167,9 @@ class JudgeDesk:
         return data
 
     def emulate(self, task: dict[str, Any], source: str) -> dict[str, Any]:
-        """Runs a candidate at a small size on the PTX machine, the emulator, and compares it with the
-        reference. Returns what was found and the counts of each launch, as JSON data; records nothing."""
+        """Runs a candidate for `task` (its CUDA `source`) at a small size on the PTX machine, the emulator,
+        and compares it with the reference. Returns what was found and the counts of each launch, as JSON
+        data; records nothing."""
         loaded = self._load(**task)
         judge = self._device_judge()
         if not judge.device.modelled:
@@ -177,8 +178,9 @@ class JudgeDesk:
         return summaries.checked_data(checked.outcome, checked.counters)
 
     def profile(self, task: dict[str, Any], source: str) -> dict[str, Any]:
-        """Profiles a candidate for `task`: its kernels with their shares of the time (0 to 1), what bounds
-        them and their performance states, as JSON data. If it fails verification, its outcome instead."""
+        """Profiles a candidate (its CUDA `source`) for `task`. Returns its kernels with their shares of the
+        time (0 to 1), what bounds them and their performance states, as JSON data. If it fails verification,
+        returns its outcome instead."""
         loaded = self._load(**task)
         judge = self._device_judge()
         result = judge.profile(loaded, [load_candidate(_text(source), loaded)])[0]
@@ -203,8 +205,9 @@ class JudgeDesk:
         }
 
     def propose(self, task: dict[str, Any], run: str | None) -> dict[str, Any]:
-        """What to try next on the fastest correct candidate of a run: the kernel, its performance state, and
-        techniques, the most promising first. Raises KernelBlasterError if `run` is None."""
+        """Returns, as JSON data, what to try next on the fastest correct candidate of a run: the kernel, its
+        performance state, and techniques, the most promising first. Raises KernelBlasterError if `run` is
+        None."""
         if run is None:
             raise KernelBlasterError("nothing was evaluated for this task yet: call evaluate first.")
         asking, opened, _ = self._run(task, run)

@@ -144,8 +144,8 @@ class Searches:
         }
 
     def questions_of(self, run: str) -> Path:
-        """The folder in which a search leaves its questions for agents. Raises StoreError if the search asks
-        none."""
+        """Returns the folder in which the search of `run` leaves its questions for agents. Raises StoreError
+        if the search asks none."""
         folder = self.folder(run)
         first = first_event(folder / LOG)
         choice = ((first.data if first else {}).get("models") or {}).get("choice") or {}

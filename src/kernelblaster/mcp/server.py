@@ -90,9 +90,9 @@ def serve_http(
     hosts: Collection[str] = (),
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serves MCP clients over HTTP at `host` and `port` until Ctrl-C. Clients must send the `token`, and may
-    also address the server by the names in `hosts`. `ready` is called with the server's address. Raises
-    KernelBlasterError if it cannot listen there."""
+    """Serves MCP clients, which may use what `setup` names, over HTTP at `host` and `port` until Ctrl-C.
+    Clients must send the `token`, and may also address the server by the names in `hosts`. `ready` is called
+    with the server's address. Raises KernelBlasterError if it cannot listen there."""
     desk = AgentDesk(setup)
     config = uvicorn.Config(
         http_app(desk, host, token, hosts),
