@@ -175,8 +175,9 @@ def session(
     runs: str | Path | None = None,
     dtype: Dtype | None = None,
 ) -> Iterator[AskTell]:
-    """A context with an open search whose candidates you write. The arguments are those of `optimize`; the
-    number of candidates is not limited. Results are written when the block ends without an error."""
+    """A context that opens a search whose candidates you write, and gives it as an `AskTell`. The arguments
+    mean the same as in `optimize`; the number of candidates is not limited. Results are written when the
+    block ends without an error."""
     loaded = load_task(task, dtype, inputs=inputs)
     search = Search(evaluations=UNLIMITED)
     where = knowledge_at(knowledge)
