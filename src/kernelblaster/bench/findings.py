@@ -275,11 +275,12 @@ def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
 
 
 def verdict_on(claim: Claim, ratio: Interval) -> Verdict:
-    """Tells whether the results agree with a claim. `ratio` is the first arm's value divided by the second's,
-    with a confidence interval. For a claim of "more", the result is "agrees" if the whole interval is above
-    1, and "contradicts" if it is below; for "fewer" the other way round. For a claim of "little" difference,
-    it is "agrees" if the whole interval is below 1.1 (LITTLE), and "contradicts" if it is above. In all cases
-    it is "undecided" if the limit (1 or 1.1) lies in the interval, and "no claim" if the paper makes none."""
+    """Returns whether the results agree with a claim, in a word. `ratio` is the first arm's value divided by
+    the second's, with a confidence interval. For a claim of "more", the result is "agrees" if the whole
+    interval is above 1, and "contradicts" if it is below; for "fewer" the other way round. For a claim of
+    "little" difference, it is "agrees" if the whole interval is below 1.1 (LITTLE), and "contradicts" if it
+    is above. In all cases it is "undecided" if the limit (1 or 1.1) lies in the interval, and "no claim" if
+    the paper makes none."""
     if not claim.words:
         return "no claim"
     low, high = _as_claimed(claim, ratio)

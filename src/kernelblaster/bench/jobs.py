@@ -56,7 +56,8 @@ class Setup(Record):
         return ModelUse(choice=self.models, roles=self.roles, strategy=self.strategy)
 
     def asking(self, model_use: ModelUse | None) -> "Setup":
-        """A copy of this setup in which models take part as `model_use` says; unchanged if that is None."""
+        """A copy of this setup with the policy "llm" and the models, roles and strategy of `model_use`;
+        unchanged if that is None."""
         if model_use is None:
             return self
         asked = {"models": model_use.choice, "roles": model_use.roles, "strategy": model_use.strategy}
@@ -100,7 +101,7 @@ class Job(Record):
 
     @property
     def file_name(self) -> str:
-        """The job's key with `/` and `:` replaced, so that it can be a file's name."""
+        """The job's key with `/` and `:` replaced by other characters, so that it can be a file's name."""
         return self.key.replace("/", "-").replace(":", "-")
 
     @property

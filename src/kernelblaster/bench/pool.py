@@ -210,8 +210,8 @@ def _say(tell: Tell, words: str) -> None:
 
 
 class Judges:
-    """Opens the judges that jobs need, each when it is first needed. There is one for each kind of device,
-    and for an emulated device one for each GPU that it stands for. With `line`, a connection to the process
+    """Opens the judges that jobs need, each when it is first needed. A judge serves one kind of device; on
+    the emulated device there is one for each GPU that is emulated. With `line`, a connection to the process
     that owns the devices, that process judges; without it, this one does. Evaluations are kept if the pool
     has `verdicts`. A context manager, which closes the judges at its end."""
 

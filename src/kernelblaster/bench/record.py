@@ -50,9 +50,9 @@ class BenchPlan(Record):
 
 @dataclass(frozen=True)
 class Row:
-    """One planned search: one task with one seed. `result` is what came of it. `measured` has the final
-    measurements of its best candidate by the name of the baseline, where "initial" is the search's first
-    candidate; empty if nothing was measured yet."""
+    """One planned search: one task with one seed. `result` is the result of that search. `measured` has the
+    final measurements of its best candidate by the name of the baseline, where "initial" is the search's
+    first candidate; empty if nothing was measured yet."""
 
     result: JobResult
     measured: dict[str, Measured]
@@ -92,8 +92,9 @@ class Row:
 
     @property
     def beside_best(self) -> Measured | None:
-        """The measurement against the fastest baseline, the one with the smallest speedup; "initial" does not
-        count. None if the candidate was measured against none."""
+        """The measurement of the best candidate against the fastest baseline, which is the one with the
+        smallest speedup; "initial" does not count as a baseline. None if the candidate was measured against
+        none."""
         known = [one for name, one in self.measured.items() if name != INITIAL and one.speedup]
         return min(known, key=lambda one: one.speedup.estimate, default=None) if known else None  # type: ignore[union-attr]
 
@@ -126,8 +127,8 @@ class Pace:
 
 
 class BenchRecord:
-    """What a bench has recorded, read from its log of `events`: results, measurements and throughput. It is
-    not updated when the bench goes on. `plan` is what the bench was to do."""
+    """What a bench has recorded: results, measurements and throughput, read from its log of `events`. It is
+    not updated when more is recorded. `plan` is what the bench was to do."""
 
     def __init__(self, plan: BenchPlan, events: Sequence[RunEvent]) -> None:
         self.plan = plan
@@ -156,9 +157,9 @@ class BenchRecord:
 
     @property
     def pace(self) -> Pace:
-        """Throughput over all searches; pauses between commands do not count. Of a process that was killed,
-        the time up to its last recorded result counts. In the result, `busy` (what the device did) covers
-        only processes that ended by themselves."""
+        """Throughput over all searches; pauses between commands do not count. For a process that was killed,
+        the time up to its last recorded result is counted. The field `busy` of the result (what the device
+        did) covers only processes that ended by themselves."""
         busy: Counter[str] = Counter()
         seconds = known = mark = 0.0
         for event in self._events:

@@ -19,10 +19,10 @@ WORKING = ".working"
 
 
 def acquire_work_lock(folder: Path, limit_s: float = ENDING_S) -> IO[str]:
-    """Takes the lock of a bench's `folder` for a new command, and returns the open lock file; the lock is
-    held until that is closed, and the command's workers may hold it too. The caller must already hold the
-    lock of the event log. Waits up to `limit_s` seconds for workers of an earlier command to end, then raises
-    StoreError."""
+    """Takes the lock of a bench's `folder` for a new command, and returns the open lock file. Closing the
+    file releases the lock. It is a shared lock, so that the command's workers can hold it too. The caller
+    must already hold the lock of the event log. Waits up to `limit_s` seconds for workers of an earlier
+    command to end, then raises StoreError."""
     file = _opened(folder)
     until = time.monotonic() + limit_s
     while True:
