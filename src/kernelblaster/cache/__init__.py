@@ -118,9 +118,9 @@ def filling(target: Path) -> Iterator[Path]:
 
 
 def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) -> Path:
-    """The path of a file that `find()` checks or makes. The first call with this `kind` and `about`
-    (everything that the file depends on) calls `find`. Later calls in this process return the same path, and
-    call `find` again only if the file is gone."""
+    """Returns the path of a file that the function `find` checks or makes. The first call with this `kind`
+    and `about` (everything that the file depends on) calls `find`. Later calls in this process return the
+    same path, and call `find` again only if the file is gone."""
     key = (entry(kind, ""), *about)
     path = _known_files.get(key)
     if path is None or not path.is_file():
@@ -129,8 +129,8 @@ def find_once(kind: str, about: tuple[object, ...], find: Callable[[], Path]) ->
 
 
 def text_file(kind: str, text: str, suffix: str) -> Path:
-    """A file in the cache with this text, for callers that need a path; it is stored under `kind`, and its
-    name ends with `suffix`. Written if it is not there yet."""
+    """Returns the path of a file in the cache that contains `text`, for code that needs a path instead of a
+    text. It is stored under `kind`, and its name ends with `suffix`; it is written if it is not there yet."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     target = entry(kind, digest)
     if not is_stored(target):

@@ -26,8 +26,8 @@ class _Result:
 
 
 def evict_sometimes(root: Path, limit: int) -> None:
-    """Runs `evict(root, limit)`, with `limit` in bytes, unless that was done in the last hour (EVERY_S) or
-    another process is doing it. I/O errors are ignored."""
+    """Runs `evict(root, limit)`, with `limit` in bytes, unless it was run in the last hour (EVERY_S) or
+    another process is running it. I/O errors are ignored."""
     with contextlib.suppress(OSError):
         mark = root / MARK
         if mark.exists() and abs(time.time() - mark.stat().st_mtime) < EVERY_S:
