@@ -40,9 +40,9 @@ def model_folders(use: ModelUse | None) -> tuple[list[Path], list[Path]]:
 
 
 def claim_knowledge(start: str | None, folder: Path) -> None:
-    """Tells the keeper (the helper process of confined commands) that the command may read the knowledge base
-    `start` (a path or URL), and copy it into the bench's `folder`. Does nothing if `start` is None, "empty"
-    or "seed", the one that is shipped."""
+    """Allows the command, once it is confined, to read the knowledge base `start` (a path or URL), and to
+    copy it into the bench's `folder`, by way of the keeper (the helper process of confined commands). Does
+    nothing if `start` is None, "empty" or "seed", the one that is shipped."""
     if start not in (None, EMPTY, SEED):
         keeper.claim("knowledge", str(start))
         keeper.claim("file", str(folder / "knowledge.db"))

@@ -41,8 +41,8 @@ class SearchView(Protocol):
 
 
 class SilentSearch:
-    """Shows nothing of a search, as for `--json`. Only messages for a person are printed, on standard
-    error."""
+    """The view of a search that shows no progress, as for `--json`. Only messages for a person are printed,
+    on standard error."""
 
     def __call__(self, progress: "Progress") -> None:
         pass
@@ -169,8 +169,8 @@ def bar(progress: "Progress", width: int) -> str:
 
 
 def left(progress: "Progress") -> str:
-    """Returns what is left of the search's limits, and what was used of them, as text: '12 candidates, 340 s;
-    28 judged in 60 s'."""
+    """Returns how much of the limits of a search is left, and how much of them was used, as text: '12
+    candidates, 340 s; 28 judged in 60 s'."""
     parts = [f"{progress.evaluations_left} candidate{'' if progress.evaluations_left == 1 else 's'}"]
     if progress.seconds_left is not None:
         parts.append(f"{progress.seconds_left:.0f} s")
