@@ -38,8 +38,8 @@ class Needs:
 
 
 def lacking() -> str:
-    """What this system lacks to confine the code of task files (Landlock, seccomp), in words for the user;
-    empty if nothing."""
+    """Returns what this system lacks to confine the code of task files (Landlock, seccomp), in words for the
+    user; empty if nothing."""
     gaps = []
     if landlock.version() < LEAST_LANDLOCK:
         gaps.append(
@@ -51,8 +51,8 @@ def lacking() -> str:
 
 
 def limits() -> str:
-    """What the code of task files could still do on this system although it is confined, in words for the
-    user; empty if nothing."""
+    """Returns what the code of task files could still do on this system although it is confined, in words for
+    the user; empty if nothing."""
     if landlock.version() >= SIGNALS_SINCE:
         return ""
     return "it can end your other processes (Linux 6.12 keeps it from that)"

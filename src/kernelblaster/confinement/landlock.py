@@ -93,8 +93,8 @@ class Ruleset:
         self._handle = _checked(_libc.syscall(CREATE_RULESET, ctypes.byref(about), ctypes.c_size_t(size), 0))
 
     def grant(self, paths: Iterable[Path | str], access: FileAccess, *, follow: bool = True) -> None:
-        """Grants the rights `access` on these files or folders. Left out are those that do not exist or
-        cannot be looked at and, unless `follow`, symbolic links."""
+        """Grants the rights `access` on these `paths`, files or folders. Paths that do not exist or cannot be
+        inspected are skipped; so are symbolic links, unless `follow` is set."""
         for path in paths:
             with contextlib.suppress(OSError):
                 handle = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
