@@ -1,5 +1,5 @@
-"""Builds the emulator, its player and the recorder before they are needed. `make` runs this beside pip, with
-a Python that has none of the packages: neither this nor what it imports may need them."""
+"""Builds the emulator, its player and the recorder before they are needed. `make` runs this while pip
+installs the packages, so neither this module nor what it imports may need any of them."""
 
 import signal
 import sys

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what only compiles candidates does without it
 
 @dataclass(frozen=True)
 class GpuFacts:
-    """Properties of the GPU that a candidate's host code may query: name, memory in bytes, and `attributes`
+    """Properties of the GPU that a candidate's host code may query: `name`, `memory_bytes`, and `attributes`
     by their number in the enum `cudaDeviceAttr`."""
 
     name: str
@@ -198,16 +198,16 @@ class Runner(Protocol):
         kept: bool = False,
         limit_s: float | None = None,
     ) -> CallReport:
-        """Runs one call and reports what it did. Before it, scratch memory is filled with the byte
-        `scratch_poison`, so that reads of uninitialized or freed memory show in the results; -1: the device
-        chooses a byte. With `accounting`, the duration of every launch is reported. With `kept`, `__device__`
-        variables keep the values that the last call left in them; otherwise they may have been reset. Raises
-        CandidateHung after `limit_s` seconds; None: after the usual limit (`call_limit_s` of the settings, 10
-        s by default, times the device's `patience`)."""
+        """Runs one call with these `arguments` and reports what it did. Before it, scratch memory is filled
+        with the byte `scratch_poison`, so that reads of uninitialized or freed memory show in the results;
+        -1: the device chooses a byte. With `accounting`, the duration of every launch is reported. With
+        `kept`, `__device__` variables keep the values that the last call left in them; otherwise the device
+        may reset them. Raises CandidateHung after `limit_s` seconds; None: after the usual limit
+        (`call_limit_s` of the settings, 10 s by default, times the device's `patience`)."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """Times one call that begins with a cold L2 cache."""
+        """Times one call with these `arguments`; it begins with a cold L2 cache."""
         ...
 
     def again(self, arguments: Sequence[Argument], count: int) -> BatchReport:
@@ -237,7 +237,8 @@ class Device(Protocol):
 
     @property
     def facts(self) -> "GpuFacts | None":
-        """What host code of candidates is told when it queries the GPU; None if that is not known yet."""
+        """The properties that a candidate's host code gets when it queries the GPU; None if that is not known
+        yet."""
         ...
 
     @property
@@ -290,7 +291,7 @@ class Device(Protocol):
         ...
 
     def findings(self, job: "ProfileJob") -> list[str]:
-        """Checks one call of a candidate for memory errors and races, by compute-sanitizer or by the
+        """Checks one call of a candidate (`job`) for memory errors and races, by compute-sanitizer or by the
         emulator. Returns one line for each error; empty if there are none."""
         ...
 

@@ -226,10 +226,10 @@ class EmulatedRunner(ReplayRunner):
         return answer
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
-        """Prepares a call in the emulating process, if that was not done before: sends its launch list (the
-        recorded launches and copies, as lines), maps the memory of its tensors, and tells how many blocks of
-        each launch run at once. Returns the number by which later commands name the call. With `alone`, the
-        memory of all other calls is unmapped first."""
+        """Prepares a call with these `arguments` in the emulating process, if that was not done before: sends
+        its launch list (the recorded launches and copies, as lines), maps the memory of its tensors, and
+        tells how many blocks of each launch run at once. Returns the number by which later commands name the
+        call. With `alone`, the memory of all other calls is unmapped first."""
         number = super().mapped(arguments, alone=alone)
         if number > self._numbered:
             self._numbered = number
@@ -279,8 +279,9 @@ class EmulatedRunner(ReplayRunner):
         return self._with_durations(called, arguments) if accounting else called
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
-        """Runs one call and models its time: the sum of the modelled durations of its kernels, copies and
-        fills in us. All times in the report are equal to it, except `flush_us`, which is 0."""
+        """Runs one call with these `arguments` and models its time: the sum of the modelled durations of its
+        kernels, copies and fills in us. All times in the report are equal to this sum, except `flush_us`,
+        which is 0."""
         called = self.call(arguments, scratch_poison=-1, accounting=True)
         total_us = sum(work.duration_us or 0.0 for work in called.work)
         return TimeReport(called, total_us, total_us, total_us, total_us, flush_us=0.0)

@@ -204,8 +204,8 @@ def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
 
 
 def copy_us(spec: GpuSpec, size: int) -> float:
-    """Modelled time in us of a memset or memcpy of `size` bytes within device memory, including the launch
-    overhead."""
+    """Returns the modelled time in us of a memset or memcpy of `size` bytes within the device memory of the
+    GPU `spec`, including the launch overhead."""
     return LAUNCH_US + size / (spec.dram_gb_s * 1e3 * DRAM_SHARE)
 
 

@@ -150,7 +150,7 @@ class PlayerProcess:
 
 
 def ended(code: int) -> str:
-    """Says how a process ended, in words to be put after "the process": "was ended by SIGSEGV", or "called
+    """Returns how a process ended, in words to be put after "the process": "was ended by SIGSEGV", or "called
     exit with code 1". `code` is `subprocess`' return code (negative: a signal)."""
     if code < 0:
         known = -code in signal.Signals._value2member_map_

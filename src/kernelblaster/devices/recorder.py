@@ -123,8 +123,8 @@ class Recorder:
         """Runs the candidate's host code once for each of `calls` and writes down its launches, without
         executing them. Each call has a process of its own and at most `limit_s` seconds; all calls together
         have at most `all_s`. Returns for each call its launch list, or the exception that says how its
-        process ended. After a failure, the remaining calls may be left out; the same exception stands for
-        them. Raises NoDevice where host code cannot be confined, DeviceLost if the recorder itself fails."""
+        process ended. After a failure, the remaining calls may be skipped; they get the same exception.
+        Raises NoDevice where host code cannot be confined, DeviceLost if the recorder itself fails."""
         process = self._confining()
         rounds = -(-len(calls) // 2)  # at least two run side by side
         deadline = time.monotonic() + min(limit_s * rounds + MARGIN_S, all_s)

@@ -44,8 +44,9 @@ class GpuSpec(Record):
         return max(self.fp32_tflops, self.fp16_tflops / 3)
 
     def floor_us(self, bytes_: int, operations: int, tflops: float) -> float:
-        """The roofline floor, a lower bound on a kernel's time in us: the larger of `bytes_` at full DRAM
-        bandwidth and `operations` at `tflops`."""
+        """Returns the roofline floor, a lower bound in us on the time of a kernel that moves `bytes_` bytes
+        and does `operations` floating-point operations: the larger of the time for the bytes at full DRAM
+        bandwidth and the time for the operations at `tflops`."""
         return max(bytes_ / (self.dram_gb_s * 1e3), operations / (tflops * 1e6))
 
     def impossible_us(self, certain_bytes: int) -> float:
