@@ -22,8 +22,8 @@ class Origin:
 
 
 def header_lines(origin: Origin) -> list[str]:
-    """The lines of the comment at the top of an exported file, without comment marks; line breaks in names
-    are removed, so that none can end the comment."""
+    """Returns the lines of the comment at the top of an exported file, which says where the kernel comes from
+    (`origin`), without comment marks; line breaks in names are removed, so that none can end the comment."""
     evaluation = origin.evaluation
     lines = [
         f"{evaluation.task}, optimized by KernelBlaster",
