@@ -122,8 +122,8 @@ class Desk:
         return choice.kind == "emulated" or choice.gpu in (None, self.facts.spec.name)
 
     def add(self, pending: Pending) -> None:
-        """Puts a request into the queue: with those waiting to be compiled if it asks for an evaluation and
-        its candidate is not compiled yet, else with those ready for the device."""
+        """Puts the request `pending` into the queue: with those waiting to be compiled if it asks for an
+        evaluation and its candidate is not compiled yet, else with those ready for the device."""
         if isinstance(pending.request, EvaluateRequest) and pending.compiled is None:
             self.waiting.add(pending)
         else:
@@ -174,8 +174,8 @@ class Desk:
 
     @property
     def could_take_over(self) -> bool:
-        """Whether this is an emulated device for which nothing waits, so that it could make an evaluation of
-        another one."""
+        """True if this is an emulated device for which no request waits. It could then do an evaluation that
+        waits for another emulated device."""
         return self.owner.kind == "emulated" and not (self.ready or self.waiting or self.compiling)
 
     @property

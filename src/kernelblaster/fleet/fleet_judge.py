@@ -61,8 +61,8 @@ class FleetJudge:
 
     @classmethod
     def open(cls, line: Line, choice: JudgeChoice) -> "FleetJudge":
-        """Returns a judge on a device of the fleet that `choice` asks for (kind, model of GPU). Waits until
-        there is such a device; raises DeviceLost if none can be expected any more."""
+        """Returns a judge, reached over `line`, on a device of the fleet that `choice` asks for (kind, model
+        of GPU). Waits until there is such a device; raises DeviceLost if none can be expected any more."""
         return cls(line, choice, line.receive(line.send(DescribeRequest(choice))))
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
@@ -77,8 +77,9 @@ class FleetJudge:
         return self._ask(ConfirmRequest(self._choice, task, candidate, evaluation))  # type: ignore[no-any-return]
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        """Returns modelled times in microseconds, as `Judge.estimate` does. If the judge's device is a GPU, a
-        PTX machine (the emulator) in this process computes them, so that the GPU does not wait meanwhile."""
+        """Returns the modelled time of each candidate in microseconds, None where there is no estimate, as
+        `Judge.estimate` does. If the judge's device is a GPU, a PTX machine (the emulator) in this process
+        computes the times, so that the GPU does not wait meanwhile."""
         if self.device.modelled or settings().nvcc is None:
             return self._ask(EstimateRequest(self._choice, task, tuple(candidates)))  # type: ignore[no-any-return]
         return estimates(self._estimator, task, candidates, self.device.spec.architecture)

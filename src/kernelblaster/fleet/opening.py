@@ -133,8 +133,8 @@ def machines_of(choice: FleetChoice | None) -> "AbstractContextManager[Machines 
 
 @contextmanager
 def open_machines(choice: FleetChoice) -> Iterator[Machines]:
-    """A context in which this process is connected to a fleet's machines. Raises KernelBlasterError if they
-    cannot be reached, refuse the token, or Ray is not installed."""
+    """A context in which this process is connected to the machines of the fleet `choice`; it yields them.
+    Raises KernelBlasterError if they cannot be reached, refuse the token, or Ray is not installed."""
     address = choice.address
     node = read_node() if address.kind == "auto" else None
     if address.kind == "local" or (address.kind == "auto" and node is None):

@@ -53,9 +53,9 @@ class Compilers(Protocol):
     def slots(self) -> int: ...
 
     def compile(self, task: Task, candidate: Candidate, architecture: str) -> "Future[Any]":
-        """Screens a candidate and compiles it for an architecture (like "sm_90a"). The future has something
-        to pass to `Owner.ask`: the compiled candidate, a reference to it, or the outcome that says why it was
-        not compiled. It raises OwnerLost if the process that compiled was lost."""
+        """Screens a candidate for `task` and compiles it for an architecture (like "sm_90a"). The future has
+        something to pass to `Owner.ask`: the compiled candidate, a reference to it, or the outcome that says
+        why it was not compiled. It raises OwnerLost if the process that compiled was lost."""
         ...
 
     def close(self) -> None: ...
@@ -90,12 +90,13 @@ class Fleet(Protocol):
         ...
 
     def note(self, owner: Owner, about: str) -> None:
-        """Records for people what the owner's device works on now, in words; empty: nothing."""
+        """Records, for people who ask for the fleet's status, what the owner's device works on now: `about`,
+        in words; empty means nothing."""
         ...
 
     def hopeless(self) -> str | None:
-        """The reason why no owner of a device can be expected any more, in words; None while one is starting
-        or may join."""
+        """Returns in words why the fleet will have no owner of a device any more; None while one is starting
+        or may still join."""
         ...
 
     def close(self) -> None:
