@@ -62,10 +62,11 @@ class Clock(Protocol):
         ...
 
     def baseline_us(self, prepared: Prepared) -> Callable[[Layout], float] | None:
-        """For the task in `prepared`, on a GPU, returns a function that measures the task's baseline. Its
-        argument is a layout of the primary workload (the timed sizes) whose tensors are filled with values.
-        It returns the baseline's time on these values in us: measured at the first call for a task, the same
-        number at later calls. Where times are modelled, there is no such function: returns None."""
+        """If the device is a GPU, returns a function that measures the time of the baseline of the task in
+        `prepared`. Its argument is a layout of the primary workload (the timed sizes) whose tensors are
+        filled with values. It returns the baseline's time on these values in us: measured at the first call
+        for a task, the same number at later calls. Where times are modelled, there is no such function:
+        returns None."""
         ...
 
     def profiles(
@@ -146,11 +147,11 @@ class ModelledClock:
         self._latest: ModelledTimer | None = None
 
     def time(self, verified: VerifiedCandidate) -> Timed:
-        """Models a candidate's time at the primary workload and compares it with the baseline's. If the
-        candidate seems faster, its time is modelled once more from other blocks, drawn in secret; 32 times if
-        its kernels read clocks. If one of these times is more than 1.2 times the first one, the longest
-        counts instead of the first. Where the candidate fails or cannot be emulated, the result has an
-        outcome instead of a timing."""
+        """Models the time of the candidate in `verified` at the primary workload, and compares it with the
+        baseline's. If the candidate seems faster, its time is modelled once more from other blocks, drawn in
+        secret; 32 times if its kernels read clocks. If one of these times is more than 1.2 times the first
+        one, the longest counts instead of the first. If the candidate fails or cannot be emulated, the result
+        has an outcome instead of a timing."""
         timer, floor = self._timer(verified.prepared), verified.prepared.floor
         try:
             profile = timer.profiles([verified.binary])[0]

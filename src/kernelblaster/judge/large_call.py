@@ -67,8 +67,8 @@ class CallCoverage:
 
 
 class TooMuchWorkError(Exception):
-    """A call was ended because it took more work than the emulator was allowed to do (`Draws.most_work`); the
-    message names the workload."""
+    """Raised if a call was ended because it took more work than the emulator was allowed to do
+    (`Draws.most_work`); the message names the workload."""
 
 
 @dataclass
@@ -84,11 +84,11 @@ class _Slab:
 
 
 class LargeCall:
-    """One call of a candidate at `workload`. Call `fill`, then `run`, then `compare`. `known` is what is
-    known of the task. `runner` has the candidate loaded; it shares `arena`, the memory in which the
-    workload's tensors lie. The reference is computed on `device`, for the compared parts (slabs) only. `rng`
-    draws values. Methods raise Stop if the candidate is wrong, CandidateDied or CandidateHung if its process
-    ends."""
+    """One call of a candidate at `workload`, which is made in three steps: `fill`, then `run`, then
+    `compare`. `known` has the task's reference and what else calls need. `runner` has the candidate loaded;
+    it shares `arena`, the memory in which the workload's tensors lie. The reference is computed on `device`,
+    for the compared parts (slabs) only. `rng` draws values. Methods raise Stop if the candidate is wrong,
+    CandidateDied or CandidateHung if its process ends."""
 
     def __init__(
         self,
@@ -172,8 +172,8 @@ class LargeCall:
 
     @property
     def launches(self) -> int:
-        """How many kernels the candidate's host code launches in this call; they are counted from a
-        recording, nothing is run."""
+        """How many kernels the candidate's host code launches in this call. The host code is only recorded to
+        count them; no kernel is run."""
         return len(self._runner.recorded(self._arguments).launches)
 
     @property
@@ -227,8 +227,9 @@ class LargeCall:
                 raise Stop(Incorrect(reason="unwritten output", evidence=evidence))
 
     def neighbourhood(self, places: Sequence[dict[str, int]]) -> Box:
-        """The part of the workload that contains the output elements at `places` and elements near them. Each
-        of `places` is an element's index along every independent size, as `CallCoverage.places` has them."""
+        """Returns the part of the workload (a box) that contains the output elements at `places` and elements
+        near them. Each of `places` is an element's index along every independent size, as
+        `CallCoverage.places` has them."""
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
     def compare(self, part: Box | None = None, *, all_written: bool) -> int:

@@ -1,6 +1,6 @@
 """Chooses the sizes at which the order check runs a candidate. (That is the emulator's search for races and
-stale reads.) They should be cheap, and the host code should launch the same kernels there as at the timed
-sizes, with more than one block each."""
+stale reads.) Runs at these sizes should be cheap, and the host code should launch the same kernels there as
+at the timed sizes, with more than one block each."""
 
 import random
 import re
@@ -40,7 +40,8 @@ class LaunchedSize:
 
     @property
     def warps(self) -> int:
-        """How many warps all launches at this size have together: a measure of the emulator's work."""
+        """The number of warps of all launches at this size together: a measure of how much work they are for
+        the emulator."""
         return sum(_warps(launch) for launch in self.launches)
 
     @property
@@ -88,9 +89,10 @@ class LaunchedSize:
 def tried(
     task: Task, small: Workload, stretched: Sequence[Workload], others: Sequence[Workload]
 ) -> list[Workload]:
-    """The workloads at which the candidate's host code is recorded, to see which kernels it launches there:
-    at most twelve (TRIED), all different. `small` comes first. In each of `stretched`, one size is very long;
-    of several with the same long size, one is drawn at random. `others` fill the places that are left."""
+    """Returns the workloads at which the candidate's host code is recorded, to see which kernels it launches
+    there: at most twelve (TRIED), all different. `small` comes first. In each of `stretched`, one size is
+    very long; of several with the same long size, one is drawn at random. `others` are added until there are
+    twelve."""
     names = [size.name for size in task.signature.sizes]
     longest = {max(names, key=lambda n: w.sizes[n]): w for w in random.sample(stretched, len(stretched))}
     unique = {tuple(w.sizes.values()): w for w in (small, *longest.values(), *others)}
@@ -129,9 +131,9 @@ def choose(
 
 
 def primary_call(task: Task, scalars: Sequence[object]) -> tuple[Argument, ...]:
-    """Arguments of a call of the task's launch function at the primary workload (the sizes that are timed),
-    with `scalars` as its scalar arguments. There is no memory behind its tensors: the launches of the call
-    can be recorded, but not run."""
+    """Returns the arguments of a call of the task's launch function at the primary workload (the sizes that
+    are timed), with `scalars` as its scalar arguments. There is no memory behind its tensors: the launches of
+    the call can be recorded, but not run."""
     starts = accumulate(sizes := slot_bytes(task.signature, [task.primary]), initial=0)
     slots = tuple(Slot(start, size) for start, size in zip(starts, sizes, strict=False))
     arena = Arena(torch.empty(0, dtype=torch.uint8), slots)

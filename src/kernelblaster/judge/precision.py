@@ -119,8 +119,8 @@ def compare(
 
 
 def roundings(terms: int, dtype: torch.dtype) -> float:
-    """How large a candidate's error may be, counted in roundings of the inputs or the output. It is `terms` /
-    16, at least 16 and at most 384, where `terms` is the number of terms of the longest sum; always 10 if
+    """Returns how large a candidate's error may be, counted in roundings of the inputs or the output: `terms`
+    / 16, at least 16 and at most 384, where `terms` is the number of terms of the longest sum; always 10 if
     `dtype`, the type of the output, has 16 bits. For comparison, a sequential float32 sum of n random values
     costs about half the square root of n roundings, and up to n / 28 where partial sums are much larger than
     the result."""
@@ -176,8 +176,9 @@ def bound(
 
 
 def share_of(errors: Errors, allowed: Errors) -> float:
-    """How much of its bound an error takes, as a ratio: the largest of all measures' ratios of `errors` to
-    `allowed`. Up to 1 is within bounds. Infinite if a bound is zero and the error is not."""
+    """Returns how much of the bound the errors take: for each error measure the ratio of `errors` to
+    `allowed` is computed, and the largest ratio is returned. Up to 1 is within bounds. Infinite if a bound is
+    zero and the error is not."""
     pairs = [(getattr(errors, m), getattr(allowed, m)) for m in MEASURES]
     return max((value / limit if limit else float("inf") for value, limit in pairs if value), default=0.0)
 
@@ -196,15 +197,16 @@ def scaled(errors: Errors, factor: float) -> Errors:
 
 
 def all_finite(values: torch.Tensor) -> bool:
-    """True if every element is finite. Works piece by piece, so it needs no mask of the tensor's size."""
+    """True if every element of `values` is finite. Works piece by piece, so it needs no mask of the tensor's
+    size."""
     flat = values.reshape(-1)
     return all(math.isfinite(_largest(flat[at : at + PIECE])) for at in range(0, flat.numel(), PIECE))
 
 
 def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) -> bool:
-    """A quick test of two outputs on one device: True if they differ by more than the bound `allowed` in RMS
-    or in the worst difference, or, for integers, in any element. If it is False, a full comparison
-    (`compare`) may still find them too far apart."""
+    """A quick test of two outputs on one device, `output` and `other`: True if they differ by more than the
+    bound `allowed` in RMS or in the worst difference, or, for integers, in any element. If the result is
+    False, a full comparison (`compare`) may still find them too far apart."""
     if not output.is_floating_point():
         return not torch.equal(output, other)
     flat, right = output.reshape(-1), other.reshape(-1)
@@ -221,10 +223,10 @@ def plainly_apart(output: torch.Tensor, other: torch.Tensor, allowed: Errors) ->
 
 
 def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
-    """How far two outputs may be from each other, by error measure, if one is off by at most `allowed` from
-    the truth and the other by at most `own` (None: not at all). It is the sum of both times 1.25, because
-    these bounds were found on other input values. `few` is for outputs of few elements, whose errors vary
-    more: the sum times 2."""
+    """Returns how far two outputs may be from each other, by error measure, if one may be off from the truth
+    by `allowed` and the other by `own` (None: not at all): the sum of both, times 1.25 because these bounds
+    were found on other input values. With `few`, the sum is multiplied by 2 instead: for outputs of few
+    elements, whose errors vary more."""
     margin = MARGIN_OF_FEW if few else MARGIN
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 
@@ -236,8 +238,8 @@ def larger(allowed: Errors, own: Errors) -> Errors:
 
 
 def exceeded(errors: Errors, allowed: Errors) -> str | None:
-    """The first error measure that is above its bound in `allowed`, in words with both numbers ("rms error
-    3.1e-05, allowed 1e-05"); None if all measures are within bounds."""
+    """Returns the first error measure in `errors` that is above its bound in `allowed`, in words with both
+    numbers ("rms error 3.1e-05, allowed 1e-05"); None if all measures are within bounds."""
     for measure in MEASURES:
         value, limit = getattr(errors, measure), getattr(allowed, measure)
         if not value <= limit:

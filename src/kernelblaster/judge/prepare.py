@@ -47,9 +47,9 @@ class Prepared:
 
 class TaskPreparer:
     """Prepares tasks for one device, each once. `options` say which baseline candidates are compared with,
-    and who hears of progress. `compile` compiles the original kernels of CUDA tasks. `largest_bytes` is None
-    on a GPU. On the emulator, candidates run only at workloads whose tensors take at most that many bytes
-    together."""
+    and which function is called with progress. `compile` compiles the original kernels of CUDA tasks.
+    `largest_bytes` is None on a GPU. On the emulator, candidates run only at workloads whose tensors take at
+    most that many bytes together."""
 
     def __init__(
         self, device: Device, options: EvaluationOptions, compile: Compile, largest_bytes: int | None

@@ -32,14 +32,14 @@ class Judge(Protocol):
     def device(self) -> JudgedDevice: ...
 
     def prepare(self, task: Task) -> tuple[Fitness, Floor]:
-        """(fitness, floor) of a task: whether candidates for it can be verified and timed, and the least
-        memory traffic and arithmetic that any kernel for it needs. Raises BadTask if it is unfit to be
-        judged."""
+        """Returns (fitness, floor) of a task: the fitness says whether candidates for it can be verified and
+        timed, the floor is the least memory traffic and arithmetic that any kernel for it needs. Raises
+        BadTask if it is unfit to be judged."""
         ...
 
     def evaluate_many(self, jobs: Sequence[tuple[Task, Candidate]]) -> Iterator[Evaluation]:
-        """Judges several candidates, each with its task: one evaluation for each job, in the order of the
-        jobs, yielded as soon as it is done."""
+        """Judges several candidates: each of `jobs` is a task and a candidate for it. Yields one evaluation
+        for each job, in the order of the jobs, as soon as it is done."""
         ...
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
@@ -50,15 +50,15 @@ class Judge(Protocol):
         ...
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        """Modelled time in us of each candidate at the primary workload (the sizes that are timed), from the
-        emulator alone and without verification; None where it does not compile, fails, or cannot be
-        modelled."""
+        """Returns the modelled time in us of each candidate for `task` at the primary workload (the sizes
+        that are timed), from the emulator alone and without verification; None where it does not compile,
+        fails, or cannot be modelled."""
         ...
 
     def profile(
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
-        """For each candidate its profile at the primary workload (the sizes that are timed), or its outcome
-        if it does not compile or fails verification. `depth` ("quick", "usual" or "detailed") says how much
-        is collected."""
+        """Returns for each candidate for `task` its profile at the primary workload (the sizes that are
+        timed), or its outcome if it does not compile or fails verification. `depth` ("quick", "usual" or
+        "detailed") says how much is collected."""
         ...

@@ -72,8 +72,8 @@ def screen_source(source: str) -> list[ScreenFinding]:
 
 
 def matches(name: str, patterns: list[str]) -> bool:
-    """True if `name` is one of `patterns`, a list from the rules file; a pattern with a `*` at its end
-    matches every name that begins like it."""
+    """True if `name` matches one of `patterns`, a list from the rules file; a pattern with a `*` at its end
+    matches every name that begins with the text before the `*`."""
     return any(name == p or (p.endswith("*") and name.startswith(p[:-1])) for p in patterns)
 
 

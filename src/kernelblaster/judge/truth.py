@@ -43,9 +43,9 @@ class Truth:
     def write(
         self, case: Case, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]
     ) -> None:
-        """Writes a case's values, determined by `seed`, to these tensors and remembers that they are there.
-        The float64 reference may read its inputs from them later, so the caller must not write to them before
-        the next call of `write`."""
+        """Writes the values of `case`, determined by `seed`, to the tensors `inputs` and `parameters`, and
+        remembers that they are there. The float64 reference may read its inputs from these tensors later, so
+        nothing else may write to them before the next call of `write`."""
         self.fill(case, seed, inputs, parameters)
         self._present = seed, [*inputs, *parameters]
 
@@ -57,8 +57,8 @@ class Truth:
 
     def patch(self, case: Case, seed: int) -> None:
         """Changes a part of what `write` wrote for this case: in each tensor, a random run of 1/64 to 1/16 of
-        its elements gets other values of the same kind, determined by `seed`. The float64 reference then
-        reads what is there."""
+        its elements gets other values of the same kind, determined by `seed`. From then on, the float64
+        reference reads the changed values."""
         assert self._present is not None, "write() comes first"
         written = self._present[1]
         others = [torch.empty_like(tensor) for tensor in written]
@@ -94,8 +94,8 @@ class Truth:
         self.fill_parameters(case, seed, parameters)
 
     def fill_parameters(self, case: Case, seed: int, parameters: list[torch.Tensor]) -> None:
-        """Write a case's parameter values, determined by `seed`, to these tensors: the module's own,
-        perturbed or shuffled as the case says."""
+        """Writes parameter values, determined by `seed`, to the tensors `parameters`: the module's own
+        values, perturbed or shuffled as `case` says."""
         baseline = self._baseline.at(case.workload)
         for position, tensor in enumerate(self._task.signature.parameters):
             original, target = baseline.parameters[position], parameters[position]
@@ -117,23 +117,24 @@ class Truth:
         return self._wide(case, seed, seen=seen), seen
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
-        """The float64 reference outputs of a case after every input value was changed by up to one rounding
-        of its type. Compared with the result of `outputs`, which are those without this change, they show how
-        much roundings of the inputs change the result. None if there is no float64 reference."""
+        """Returns the float64 reference outputs of `case` after every input value (determined by `seed`) was
+        changed by up to one rounding of its type. Compared with the result of `outputs`, which are those
+        without this change, they show how much roundings of the inputs change the result. None if there is no
+        float64 reference."""
         return self._wide(case, seed, shake=True)
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
-        """The float64 reference outputs of a case, computed with operands rounded to TF32. `products` says
-        which operands: those of "convolutions", or of all "products". None if it is "none", or if there is no
-        float64 reference."""
+        """Returns the float64 reference outputs of `case` (values determined by `seed`), computed with
+        operands rounded to TF32. `products` says which operands: those of "convolutions", or of all
+        "products". None if it is "none", or if there is no float64 reference."""
         return None if products == "none" else self._wide(case, seed, seen=RoundedOperands(products))
 
     def demands(
         self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
     ) -> list[Demand] | None:
-        """What is required of each output where inputs are NaN or infinite; None if there is no float64
-        reference. `case` and `seed` determine the input values. `truth` are the float64 outputs on them,
-        `right` PyTorch's own, and `seen` is the second result of `outputs`."""
+        """Returns what is required of each output where inputs are NaN or infinite; None if there is no
+        float64 reference. `case` and `seed` determine the input values. `truth` are the float64 outputs on
+        them, `right` PyTorch's own, and `seen` is the second result of `outputs`."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():
@@ -222,8 +223,8 @@ class Truth:
 
 
 def scattered(values: torch.Tensor, seed: int, *, tied: bool = True) -> torch.Tensor:
-    """A pseudo-random number in [-1, 1) for each float64 value. If `tied`, it depends on the value and the
-    seed only, so that equal values get equal numbers; otherwise also on the value's index."""
+    """Returns a pseudo-random number in [-1, 1) for each of `values` (float64). If `tied`, it depends on the
+    value and the seed only, so that equal values get equal numbers; otherwise also on the value's index."""
     bits = values.view(torch.int64) ^ seed
     if not tied:
         bits = bits ^ torch.arange(1, 1 + bits.numel(), device=bits.device) * 0x9E3779B97F4A7C1

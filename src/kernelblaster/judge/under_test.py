@@ -75,7 +75,8 @@ class CandidateUnderTest:
         self._progress = progress
 
     def verify(self) -> Checked:
-        """Load and verify the candidate; the outcome is Unsupported if the emulator lacks an instruction."""
+        """Loads and verifies the candidate. The outcome of the result is Unsupported if the emulator lacks an
+        instruction."""
         try:
             with self._loaded() as runner:
                 if not isinstance(runner, Runner):
