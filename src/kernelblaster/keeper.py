@@ -68,10 +68,10 @@ def is_running() -> bool:
 
 
 def use(serve: Serve) -> None:
-    """Sets the function that the keeper runs as its whole work. The keeper (a helper process that holds keys
-    and files) is started later, by the first request to it or by `start`. It then calls `serve(door,
-    hidden)`: `door` is the socket through which requests come, `hidden` the file descriptor of the values
-    that the command hid at its start, -1 if there are none."""
+    """Sets `serve`, the function that the keeper runs as its main program. The keeper (a helper process that
+    holds keys and files) is started later, by the first request to it or by `start`. It then calls
+    `serve(door, hidden)`: `door` is the socket through which requests come, `hidden` the file descriptor of
+    the values that the command hid at its start, -1 if there are none."""
     _way.serve = serve
 
 
@@ -97,9 +97,9 @@ def start() -> None:
 
 
 def seal() -> None:
-    """From now on, the keeper (the helper process that holds keys and files) uses only those servers,
-    knowledge bases and files that `claim` was called for before. Called before the code of task files runs.
-    Does nothing if there is no keeper, or it has ended."""
+    """Ends the time in which things can be claimed: from now on, the keeper (the helper process that holds
+    keys and files) uses only those servers, knowledge bases and files that `claim` was called for before.
+    Called before the code of task files runs. Does nothing if there is no keeper, or it has ended."""
     if is_running():
         with suppress(KeeperLost):
             ask({"do": "seal"}, SHORT_S)
@@ -114,10 +114,10 @@ def take_environment() -> None:
 
 
 def claim(kind: str, name: str) -> None:
-    """Tells the keeper (the helper process that holds keys and files) that the user named something, so that
-    it may be used after `seal`. `kind` is "server" for the address of a model server, "knowledge" for the
-    path or URL of a knowledge base, "file" for the path of a file to be written; `name` is that address, path
-    or URL. Does nothing without a keeper."""
+    """Tells the keeper (the helper process that holds keys and files) that the user named a server, knowledge
+    base or file, so that the keeper may use it after `seal`. `kind` is "server" for the address of a model
+    server, "knowledge" for the path or URL of a knowledge base, "file" for the path of a file to be written;
+    `name` is that address, path or URL. Does nothing without a keeper."""
     if is_running():
         ask({"do": "claim", kind: name}, SHORT_S)
         if kind == "knowledge":
@@ -140,8 +140,8 @@ def build(what: str, tell: Callable[[str], None], **options: str) -> None:
 
 def write(path: Path, text: str, mode: int) -> None:
     """Writes `text` to the file `path`, atomically, by way of the keeper, which may write where this process
-    may not. `path` must have been claimed before (see `claim`); `mode` is subject to the umask. Raises
-    KernelBlasterError if the file cannot be written."""
+    may not. `path` must have been claimed before (see `claim`); `mode` are its permissions, reduced by the
+    umask. Raises KernelBlasterError if the file cannot be written."""
     checked_reply(ask({"do": "write", "file": str(path), "text": text, "mode": mode}, BUILD_S))
 
 
@@ -154,8 +154,9 @@ def checked_reply(reply: Data) -> Data:
 
 
 def ask(message: Data, limit_s: float, tell: Callable[[str], None] = lambda text: None) -> Data:
-    """Sends a message to the keeper and returns its reply; `tell` is called with the progress texts that come
-    before it. Raises `KeeperLost` if the keeper sends nothing for `limit_s` seconds."""
+    """Sends a message to the keeper (the helper process that holds keys and files) and returns its reply;
+    `tell` is called with the progress texts that come before it. Raises `KeeperLost` if the keeper sends
+    nothing for `limit_s` seconds."""
     with connected(limit_s) as connection:
         return exchange(connection, message, tell)
 
@@ -191,14 +192,15 @@ def exchange(
 
 
 def send(connection: socket.socket, message: Data) -> None:
-    """Writes one message to a connected socket: its length in 4 bytes (big-endian), then the JSON text."""
+    """Writes one message to `connection`, a connected socket: its length in 4 bytes (big-endian), then the
+    JSON text."""
     data = json.dumps(message).encode()
     connection.sendall(struct.pack("!I", len(data)) + data)
 
 
 def receive(connection: socket.socket) -> Data:
-    """Read one message from a connected socket. Raises `ValueError` if the connection ends early, or if what
-    arrives is no JSON object or is larger than 64 MiB (LARGEST_BYTES)."""
+    """Reads and returns one message from `connection`, a connected socket. Raises `ValueError` if the
+    connection ends early, or if what arrives is no JSON object or is larger than 64 MiB (LARGEST_BYTES)."""
     (size,) = struct.unpack("!I", _exactly(connection, 4))
     if size > LARGEST_BYTES:
         raise ValueError("a message that is too large")
