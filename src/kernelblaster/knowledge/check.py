@@ -41,10 +41,10 @@ def problems(where: str | Path) -> list[str]:
 
 
 def repair(where: str | Path) -> Path | None:
-    """Makes the tables of states and optimizations of a knowledge base again from its events. A SQLite file
-    is replaced by a new one; returns the path to which the damaged one was renamed. A PostgreSQL database is
-    changed in place; returns None. No other process may use the knowledge base meanwhile. Raises
-    KnowledgeError if events are damaged too."""
+    """Computes the tables of states and optimizations of the knowledge base at `where` anew from its events.
+    A SQLite file is replaced by a new one; returns the path to which the damaged one was renamed. A
+    PostgreSQL database is changed in place; returns None. No other process may use the knowledge base
+    meanwhile. Raises KnowledgeError if events are damaged too."""
     database = Database(where, create=False, trusting=True)
     try:
         with database.reading() as connection:

@@ -36,8 +36,9 @@ class KnowledgeLimits:
 def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[Change]:
     """Returns the changes that would keep a knowledge base's content small and balanced, in the order in
     which they are to be made: merges of states, retirements of techniques, lowered weights of evidence.
-    `content` itself is not changed. Merges and retirements follow from the evidence; `seed` determines only
-    which techniques are chosen at random to have the weight of their evidence lowered."""
+    `limits` says when each is due. `content` itself is not changed. Merges and retirements follow from the
+    evidence; `seed` determines only which techniques are chosen at random to have the weight of their
+    evidence lowered."""
     tidied = content.copy()
     merges = _merges(content, limits)
     for merge in merges:
@@ -49,8 +50,9 @@ def consolidation(content: Content, seed: int, limits: KnowledgeLimits) -> list[
 
 
 def justified(change: Change, content: Content, limits: KnowledgeLimits) -> bool:
-    """Whether a merge, retirement or lowered weight (`change`) is one that the limits allow for this content,
-    whoever proposes it. False for changes of other kinds, and where a state or technique is unknown."""
+    """Returns whether `change` (a merge, retirement or lowered weight) is one that `limits` allows for this
+    content, whoever proposes it. False for changes of other kinds, and where a state or technique is
+    unknown."""
 
     def known(state: str, technique: str) -> OptimizationEntry | None:
         living = content.resolve(state) if state in content.states else state

@@ -71,7 +71,7 @@ class OptimizationEntry(Record):
     def prediction(
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> Prediction:
-        """Returns the prediction for one more attempt at the technique on the GPU `architecture` (such as
+        """Returns what is expected of one more attempt at the technique on the GPU `architecture` (such as
         `sm_90a`), after the techniques `applied`, in a `family` of tasks (such as `scan`). None stands for
         any architecture or family. Without an architecture, only attempts timed on GPUs are used, or those
         timed by a model if there are no others (see `Evidence.of_one_clock`)."""
@@ -135,8 +135,8 @@ class Content:
     entries: dict[str, dict[str, OptimizationEntry]] = field(default_factory=dict)
 
     def copy(self) -> "Content":
-        """Returns a content with the same states and techniques that can be changed without changing this
-        one."""
+        """Returns a copy with the same states and techniques; changing the copy does not change this
+        content."""
         return Content(self.version, dict(self.states), dict(self.entries))
 
     def resolve(self, state: str) -> str:

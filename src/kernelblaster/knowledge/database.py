@@ -167,8 +167,8 @@ class Database:
         return patiently(attempt, KnowledgeUnreachable)
 
     def reached(self, version: int) -> None:
-        """Writes into the small file beside a SQLite file that this version has been written (see head.py).
-        Does nothing for other databases."""
+        """Notes in the small file that lies beside a SQLite file (see head.py) that `version` has been
+        written. Does nothing for other databases."""
         if self._head is not None:
             self._head.reach(version)
 

@@ -30,10 +30,10 @@ EntryKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class EntriesRead:
-    """What is read from the database before entries (what is known about one technique in one state) are
-    changed. `about` is the row of the table kb_about; `latest_state` is the version at which any state was
-    last changed; `entries` are the rows to change; `recorded` are the identities of those changes that the
-    database has recorded already."""
+    """The rows that are read from the database before entries (what is known about one technique in one
+    state) are changed. `about` is the row of the table kb_about; `latest_state` is the version at which any
+    state was last changed; `entries` are the rows to change; `recorded` are the identities of those changes
+    that the database has recorded already."""
 
     about: Any
     latest_state: int

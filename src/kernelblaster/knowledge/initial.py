@@ -19,8 +19,8 @@ EMPTY, SEED = "empty", "seed"
 
 
 def recorded_start(start: str) -> str:
-    """Returns how a run records the knowledge base that it started with: `empty` and `seed` as they are, a
-    URL without its password, a path made absolute."""
+    """Returns the text by which a run records the knowledge base `start` that it began with: `empty` and
+    `seed` as they are, a URL without its password, a path made absolute."""
     return shown(start) if start in (EMPTY, SEED) or is_url(start) else str(Path(start).absolute())
 
 

@@ -45,15 +45,15 @@ def open_knowledge(where: str | Path, create: bool = True) -> KnowledgeBase:
 
 def copy_kept(where: str, target: Path) -> None:
     """Makes the keeper (another process) copy the knowledge base at the path or URL `where` to the file
-    `target`, which the keeper must have been told of before. Raises KnowledgeError if the keeper cannot do
-    so."""
+    `target`, which must have been named to the keeper before (`keeper.claim`). Raises KnowledgeError if the
+    keeper cannot do so."""
     _asked(where, "copy", to=str(target))
 
 
 class KeptKnowledge(KnowledgeBase):
     """The knowledge base at `where` (a path or URL), which the keeper (another process) has open for this
     one; the keeper makes it if there is none and `create` is set. Its content can be read. What searches
-    learn, and what they tidy (merged states, retired techniques, lowered weights), can be recorded, and
+    learn, and their clean-ups (merged states, retired techniques, lowered weights), can be recorded, and
     results of attempts can be withdrawn. Rolling back, reverting and rebuilding raise KnowledgeError."""
 
     def __init__(self, where: str, create: bool = True) -> None:

@@ -61,7 +61,7 @@ class KnowledgeBase(VersionedContent):
     # Teaching
 
     def add_state(self, state: State, provenance: Provenance = NOBODY, discovered: bool = False) -> None:
-        """Adds a performance state under its name; does nothing if there is a state of that name.
+        """Adds the performance state `state` under its name; does nothing if there is a state of that name.
         `discovered`: a search found it, while others come from the seed or an import."""
         if state.name not in self.content().states:
             self.record([StateAdded(state=state, discovered=discovered)], provenance)
@@ -99,19 +99,19 @@ class KnowledgeBase(VersionedContent):
     def note(
         self, state: str, note: str, technique: str | None = None, provenance: Provenance = NOBODY
     ) -> None:
-        """Adds a remark to a technique in a state, or to the state itself if `technique` is None. Raises
-        KnowledgeError if the knowledge base does not have that state or technique."""
+        """Adds the remark `note` to a technique in a state, or to the state itself if `technique` is None.
+        Raises KnowledgeError if the knowledge base does not have that state or technique."""
         self.record([Noted(state=state, technique=technique, note=note)], provenance)
 
     def merge(self, other: "KnowledgeBase") -> int:
         """Copies to this knowledge base the events of another one that it does not have; returns how many.
-        What the other did to tidy itself (merged states, retired techniques, lowered weights) is not
-        copied."""
+        Events by which the other one was cleaned up (merged states, retired techniques, lowered weights) are
+        not copied."""
         theirs = [event for event in effective(other.log()) if isinstance(event.change, KNOWLEDGE)]
         return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
 
     def consolidate(self, seed: int, limits: KnowledgeLimits | None = None) -> list[Change]:
-        """Tidies the knowledge base and returns the changes made: merges near-equal states, retires
+        """Cleans up the knowledge base and returns the changes made: merges near-equal states, retires
         techniques that do not pay, and lowers the weight of some evidence. `limits` says when each is done
         (None: the defaults of `KnowledgeLimits`). Of the techniques with many attempts, some are drawn by
         `seed`; their evidence gets less weight."""

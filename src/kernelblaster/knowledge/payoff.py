@@ -1,5 +1,5 @@
-"""Payoffs: what applying a technique is worth beyond its own gain, because another technique gains more after
-it."""
+"""Payoffs: a technique's payoff is what applying it is worth beyond its own gain, because another technique
+gains more after it."""
 
 from collections.abc import Mapping
 

@@ -1,18 +1,17 @@
-"""Predicts what a technique will gain, from evidence: evidence from attempts like the one in question counts
-most, and other evidence where there is little of it.
+"""Predicts what a technique will gain, from the evidence (results of attempts): similar attempts count most,
+and less similar ones count where there are few similar ones.
 
 Evidence is added in steps, the least similar first:
 
-1. the prior;
-2. attempts on the other side of the preparation, an earlier technique that changes the results: those without
-   it if it was applied before the attempt in question, else those with it;
-3. attempts on other GPU architectures;
-4. attempts on this architecture, in other families of tasks;
-5. attempts on this architecture, in the same family.
+1. the prior; 2. attempts on the other side of the preparation, an earlier technique that changes the results:
+those without it if it was applied before the attempt in question, else those with it; 3. attempts on other
+GPU architectures; 4. attempts on this architecture, in other families of tasks; 5. attempts on this
+architecture, in the same family.
 
 After step 2, all evidence so far is reduced to at most one observation (`CONTRAST`); after steps 3 and 4, to
 at most four (`TRANSFER`). So a few attempts that are more similar soon outweigh it. If there is a preparation
-or no family is given, steps 4 and 5 are one step: attempts on this architecture, in any family."""
+or no family is given, steps 4 and 5 are one step: attempts on this architecture, in any family.
+"""
 
 from dataclasses import dataclass
 from math import erf, exp, inf, pi, sqrt

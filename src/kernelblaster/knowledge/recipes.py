@@ -45,8 +45,8 @@ def reach(timing: Timing) -> float:
 
 def format_prediction(technique: str, value: float, *, modelled: bool = False) -> str:
     """Returns a prediction for a technique or recipe as text for people. `value` is a speedup (2.5: "2.50x"),
-    or for a recipe its speed as a fraction of the roofline floor's (0.8: "0.80 of the floor's speed").
-    `modelled` adds ", modelled": no attempt behind the prediction was timed on a GPU."""
+    or for a recipe its speed as a fraction of the roofline floor's (0.8: "0.80 of the floor's speed"). With
+    `modelled`, ", modelled" is added: no attempt behind the prediction was timed on a GPU."""
     text = f"{value:.2f} of the floor's speed" if is_recipe(technique) else f"{value:.2f}x"
     return f"{text}, modelled" if modelled else text
 

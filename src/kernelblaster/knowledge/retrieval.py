@@ -1,5 +1,5 @@
-"""Retrieves the techniques, notes and example sources that a knowledge base has for a kernel, from the
-kernel's own performance state and from similar ones."""
+"""Finds the techniques, notes and example sources that a knowledge base has for a kernel, from the kernel's
+own performance state and from similar ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -90,10 +90,10 @@ class Neighbourhood:
         return [Precedent(entry, far) for entry, far in entries if entry and entry.retired is None]
 
     def completed(self, entry: OptimizationEntry) -> OptimizationEntry:
-        """Returns `entry` (a technique in the kernel's state) as predictions should use it. If the technique
-        was tried in that state, or is a recipe (several techniques in one step), that is `entry` unchanged.
-        Otherwise the results that the technique had in other states are added to its evidence, weighted by
-        nearness."""
+        """Returns `entry` (what is known about a technique in the kernel's state), completed for predictions.
+        If the technique was tried in that state, or is a recipe (several techniques in one step), that is
+        `entry` unchanged. Otherwise the results that the technique had in other states are added to its
+        evidence, weighted by nearness."""
         if entry.evidence.total.attempts >= 1 or is_recipe(entry.technique):
             return entry
         others = [p for p in self.precedents(entry.technique) if p.entry.state != entry.state]
@@ -134,7 +134,7 @@ class Neighbourhood:
     ) -> list[RetrievedExemplar]:
         """Returns the exemplars (sources of searches' best candidates) that have something in common with the
         kernel in question: its `family`, its primary bottleneck, or one of the `techniques`. Those with most
-        in common come first. Exemplars whose source is in `unlike` are left out."""
+        in common come first. Exemplars whose source is one of the texts `unlike` are left out."""
         ranked: list[tuple[float, RetrievedExemplar]] = []
         for name, far in self.distances.items():
             for one in self._content.states[name].exemplars:

@@ -1,5 +1,5 @@
-"""Selection rules: they draw the techniques to try next at random, from a random generator whose seed makes
-draws repeatable. docs/knowledge.md explains them."""
+"""Selection rules: functions that choose at random which techniques to try next, by a seeded random
+generator, so that choices are repeatable. docs/knowledge.md explains them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import log

@@ -46,9 +46,9 @@ class KnowledgeSummary(Record):
 
 
 def search(content: Content, words: str) -> list[OptimizationEntry]:
-    """Returns the entries (techniques in states) whose texts contain every one of the words, in upper or
-    lower case. The texts are the name, tags and description of the state, and the name, title, description,
-    preconditions and notes of the technique."""
+    """Returns the entries (techniques in states) of `content` whose texts contain every word of `words`, in
+    upper or lower case. The texts are the name, tags and description of the state, and the name, title,
+    description, preconditions and notes of the technique."""
     wanted = words.lower().split()
     matching = []
     for entry in _entries(content):
