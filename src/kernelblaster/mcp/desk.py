@@ -1,5 +1,5 @@
-"""`AgentDesk`: what all MCP tools share. It finds tasks by name, and knows in which run an agent's candidates
-are recorded. Through it, tools reach the process that judges and the searches."""
+"""`AgentDesk`: what all MCP tools share. It finds tasks by name, knows in which run an agent's candidates are
+recorded, and gives access to the process that judges and to the searches."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -80,8 +80,8 @@ class AgentDesk:
 
 
 def saying(context: Context[Any, Any]) -> Say:
-    """Makes a function that sends progress messages to the agent's client, as part of the request that
-    `context` belongs to."""
+    """Returns a function that sends progress messages to the agent's client, as part of the request to which
+    `context` belongs."""
     numbers = count(1)
 
     async def say(stage: str) -> None:
