@@ -128,8 +128,8 @@ class Ledger:
                 raise BudgetSpent(self._refusal(request, None))
 
     def enter(self, model: str, request: Request[T], usage: TokenUsage, seconds: float) -> None:
-        """Records a call of `model` without a reservation, such as a person's answer, with its estimated
-        tokens (`usage`) and how many seconds it took."""
+        """Records a call of `model` (its request, already answered) for which nothing was reserved, such as a
+        person's answer, with its estimated tokens (`usage`) and how many seconds it took."""
         with self._change:
             reservation = self._reserve(model, request, None)
         self.settle(reservation, usage, estimated=True, seconds=seconds)
@@ -162,10 +162,11 @@ class Ledger:
         estimated: bool = False,
         seconds: float | None = None,
     ) -> None:
-        """Records what a reserved call cost. `usage` has its tokens; None means that they are unknown. The
-        call is then charged the most that was reserved. If its answer has `read_bytes` bytes and that is more
-        than the output tokens reserved, the output is charged as one token for each byte. `doubt` says why
-        the server's count was not believed. `estimated` and `seconds` are as in `Settlement`."""
+        """Records what the call of `reservation` cost. `usage` has its tokens; None means that they are
+        unknown. The call is then charged the most that was reserved. If its answer has `read_bytes` bytes and
+        that is more than the output tokens reserved, the output is charged as one token for each byte.
+        `doubt` says why the server's count was not believed. `estimated` and `seconds` are as in
+        `Settlement`."""
         told, model, bound = usage is not None, reservation.model, reservation.bound
         if usage is None and read_bytes > bound.tokens_out:
             usage = bound.model_copy(update={"tokens_out": read_bytes})
@@ -209,8 +210,8 @@ class Ledger:
             return _total(self._calls())
 
     def totals(self, by: Literal["role", "task", "step", "model"]) -> dict[str, Total]:
-        """Returns what the calls of each role, task, step or model cost together, as `by` says; by the name
-        of that role, task, step or model."""
+        """Returns what calls cost together, grouped by their role, task, step or model, as `by` says. The
+        keys of the result are the names of these."""
         with self._change:
             groups = defaultdict(list)
             for reservation, settlement in self._calls():
