@@ -53,9 +53,9 @@ def open_judge(kind: DeviceKind = "auto", gpu: str | None = None, **options: obj
 def open_searching(
     kind: DeviceKind = "auto", gpu: str | None = None, **options: object
 ) -> Iterator[DeviceJudge]:
-    """A context that gives a judge for a search, with the arguments of `open_judge`. On the emulated device
-    its evaluations include a profile, which costs nothing there. On a GPU they do not: the search asks for
-    the profiles that it needs."""
+    """A context that gives a judge for a search; the arguments mean the same as in `open_judge`. On the
+    emulated device its evaluations include a profile, which costs nothing there. On a GPU they do not: the
+    search asks for the profiles that it needs."""
     with open_judge(kind, gpu, **options) as judge:
         judge.options = replace(judge.options, profile=judge.device.modelled)
         yield judge
