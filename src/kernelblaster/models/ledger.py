@@ -128,8 +128,8 @@ class Ledger:
                 raise BudgetSpent(self._refusal(request, None))
 
     def enter(self, model: str, request: Request[T], usage: TokenUsage, seconds: float) -> None:
-        """Records a call of `model` (its request, already answered) for which nothing was reserved, such as a
-        person's answer, with its estimated tokens (`usage`) and how many seconds it took."""
+        """Records a call of `model` with `request` for which nothing was reserved, such as an answer by a
+        person. `usage` are its estimated tokens, `seconds` is how long it took."""
         with self._change:
             reservation = self._reserve(model, request, None)
         self.settle(reservation, usage, estimated=True, seconds=seconds)
