@@ -108,8 +108,8 @@ def operation(name: str, *operands: Expression, kind: Kind = "real") -> Expressi
 
 
 def to_kind(expression: Expression, kind: Kind) -> Expression:
-    """Returns the expression converted to the arithmetic `kind`: "real" (floating point), "whole" (int64_t)
-    or "truth" (bool). Unchanged if it has that kind already."""
+    """Returns `expression` converted to the arithmetic `kind`: "real" (floating point), "whole" (int64_t) or
+    "truth" (bool). Unchanged if it has that kind already."""
     if expression.kind == kind:
         return expression
     if isinstance(expression, Number):
@@ -125,8 +125,8 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> list[Expression]:
-    """Returns the expression and all its subexpressions. Each comes before its operands, and operands come
-    from left to right."""
+    """Returns a list of the expression and all its subexpressions, in preorder: each comes before its
+    operands, which come from left to right."""
     found: list[Expression] = []
     waiting = [expression]
     while waiting:
@@ -144,8 +144,8 @@ def loads(expression: Expression) -> list[Load | Gather]:
 
 
 def rebuild(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """Returns the expression with each node of its tree replaced by what `change` returns for that node.
-    Inner nodes come first: `change` gets a node whose operands were replaced already."""
+    """Returns the expression with each node of its tree replaced by what the function `change` returns for
+    that node. Operands are replaced before the nodes that contain them."""
     if isinstance(expression, Operation):
         parts = tuple(rebuild(operand, change) for operand in expression.operands)
         return change(replace(expression, operands=parts))
@@ -169,8 +169,8 @@ def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
 
 
 def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
-    """Returns the row-major offset, in elements, of the element that `load` reads, as a symbolic index;
-    `shape` is that of its buffer. For a gather, the computed index appears in the offset as an opaque symbol
+    """Returns the row-major offset, in elements, of the element that `load` reads from a buffer of this
+    `shape`, as a symbolic index. For a gather, the computed index appears in the offset as an opaque symbol
     (see `index.lookup`)."""
     position = list(load.position)
     if isinstance(load, Gather):

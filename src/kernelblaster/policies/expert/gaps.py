@@ -64,8 +64,9 @@ class Contrast:
 
     @property
     def moved(self) -> dict[str, tuple[float, float]]:
-        """The metrics of the kernel's state (each 0 to 1) that changed by at least 0.1, by name, as (before,
-        after), the most changed first. Headroom, the part of the time that could be saved, is left out."""
+        """The metrics of the kernel's state (each 0 to 1) that changed by at least 0.1: a mapping from the
+        name to (before, after), the most changed first. Headroom, the part of the time that could be saved,
+        is left out."""
         old, new = self.before.state.metrics, self.after.state.metrics
         names = [n for n in old if n in new and n != HEADROOM and abs(new[n] - old[n]) >= MOVED]
         return {n: (old[n], new[n]) for n in sorted(names, key=lambda n: -abs(new[n] - old[n]))}

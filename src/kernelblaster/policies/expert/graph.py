@@ -75,8 +75,8 @@ class Graph:
 
     @cached_property
     def uses(self) -> Counter[str]:
-        """How often each tensor is used, as an operand of a node or as an output of the graph: by the name of
-        the node whose results are used, or of the input tensor."""
+        """How often each tensor is used, as an operand of a node or as an output of the graph. The key is the
+        name of the node that computes the tensor, or of the input tensor."""
         operands = [reference for node in self.nodes for reference in references(node.arguments)]
         return Counter(reference.name for reference in (*operands, *self.outputs))
 
@@ -94,8 +94,8 @@ def as_expression(value: Any) -> Expression:
 
 
 def needed(nodes: Sequence[Node], outputs: Sequence[Reference]) -> tuple[Node, ...]:
-    """Returns the nodes on which some output depends, in order. Others are dropped, such as those that update
-    the running averages of a normalization."""
+    """Returns those of `nodes` on which some of `outputs` depend, in order. Others are dropped, such as those
+    that update the running averages of a normalization."""
     wanted = {reference.name for reference in outputs}
     kept: list[Node] = []
     for node in reversed(nodes):

@@ -66,8 +66,8 @@ class Kernel:
     @cached_property
     def reduced(self) -> tuple[Axis, ...]:
         """The axes of the kernel's inner loops, which run inside of the loops over its own `axes`. These are
-        the axes over which stages combine elements, and the further axes `over` of stages and stores. Each
-        once, in order of first use."""
+        the axes over which stages combine elements, and the further axes `over` of stages and stores. Each is
+        listed once, in order of first use."""
         inner = [*(stage.axes + stage.over for stage in self.stages), *(store.over for store in self.stores)]
         return tuple(dict.fromkeys(axis for axes in inner for axis in axes))
 

@@ -72,9 +72,9 @@ class Plan:
         return prod(self.extent(axis.extent) for axis in axes)
 
     def inner_sizes(self, kernel: Kernel) -> dict[str, int]:
-        """Returns the sizes on which the kernel's addresses and inner loops depend, with their values in the
-        primary workload. Sizes that occur only in outermost dimensions, such as the number of rows or images,
-        are left out."""
+        """Returns the sizes on which the addresses and inner loops of `kernel` depend, by name, with their
+        values in the primary workload (the sizes that are timed). Sizes that occur only in outermost
+        dimensions, such as the number of rows or images, are left out."""
         shapes = [self.buffers[name].shape for name in (*kernel.reads, *kernel.writes)]
         inner = [index for shape in shapes for index in shape[1:]]
         inner += [axis.extent for axis in (*kernel.axes[1:], *kernel.reduced)]

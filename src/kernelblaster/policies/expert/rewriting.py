@@ -1,8 +1,7 @@
 """Applies rewrites of single kernels to a whole plan, for the techniques.
 
-A rewrite is a function that returns what becomes of a kernel, or `No` with the reason why it does not apply
-to that kernel. It is called only for kernels whose schedule (layout on the GPU) has a type that the technique
-is for.
+A rewrite is a function that returns the changed kernel, or `No` with the reason why it does not apply to that
+kernel. It is called only for kernels whose schedule (layout on the GPU) has a type that the technique is for.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +17,8 @@ MOST = 8  # plans that a technique yields
 
 @dataclass(frozen=True)
 class No:
-    """Says that a technique does not apply to a kernel. `because` is the reason, as the end of a sentence
-    that begins with "because"."""
+    """Returned in place of a changed kernel if a technique does not apply to the kernel. `because` is the
+    reason, as the end of a sentence that begins with "because"."""
 
     because: str
 

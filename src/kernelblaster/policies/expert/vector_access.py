@@ -51,7 +51,8 @@ class VectorAccess:
         return [d for d in self.divisors if width > 1 and (d.operator != "int" or d.value % width)]
 
     def possible(self, plan: Plan, width: int) -> bool:
-        """True if vectors of `width` elements are aligned in the primary workload (the one that is timed)."""
+        """True if vectors of `width` elements are aligned in the primary workload of `plan` (the one that is
+        timed)."""
         return all(plan.extent(divisor) % width == 0 for divisor in self.divisors)
 
     def width(self, plan: Plan) -> int:
@@ -132,7 +133,7 @@ def column_access(kernel: Kernel, plan: Plan) -> VectorAccess:
 
 def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str]:
     """Returns the names of the variables that occur in `expressions`, either as values or in the indices of
-    loads. Loads that `found` lists as vector loads are left out."""
+    loads. Loads that are vector loads according to `found` are not considered."""
     names: set[str] = set()
     for expression in expressions:
         for part in walk(expression):
@@ -144,8 +145,8 @@ def mentioned(expressions: Iterable[Expression], found: VectorAccess) -> set[str
 
 
 def fits(plan: Plan, extent: Index) -> bool:
-    """True if `extent`, a symbolic number of elements, is below 2**31 in every workload, so that 32 bits hold
-    it."""
+    """True if `extent`, a symbolic number of elements, is below 2**31 in every workload of `plan`, so that 32
+    bits hold it."""
     return all(indices.evaluate(extent, sizes) < NARROW for sizes in plan.sizes)
 
 

@@ -211,8 +211,8 @@ def loop(
     type_: CudaType = INT,
     unroll: int | Literal["all"] = 0,
 ) -> For:
-    """The loop `for (type_ name = start; name < end; name += step) { body }`. `unroll` is the factor of
-    `#pragma unroll`, "all" for a full one, 0 for no pragma."""
+    """Returns the C++ loop `for (type_ name = start; name < end; name += step) { body }`. `unroll` is the
+    factor of `#pragma unroll`, "all" for a full one, 0 for no pragma."""
     counter = Local(name)
     first = Declaration(type_, (Declarator(name, term(start)),))
     further = Prefixed("++", counter) if step == 1 else add_to(counter, step)
@@ -220,7 +220,8 @@ def loop(
 
 
 def unrolled(name: str, count: Operand, body: Iterable[Statement]) -> For:
-    """The loop `for (int name = 0; name < count; ++name) { body }`, which the compiler unrolls fully."""
+    """Returns the C++ loop `for (int name = 0; name < count; ++name) { body }`, which the compiler unrolls
+    fully."""
     return loop(name, 0, count, body, unroll="all")
 
 

@@ -215,9 +215,9 @@ def _packs(columns: ColumnWriter, expressions: list[Expression]) -> tuple[list[S
 
 @dataclass(frozen=True)
 class RowLoop:
-    """The head of an emitted loop over rows: the name of its variable, its `first` value and its `end`
-    (exclusive). `inside` are the C++ statements at the start of the loop's body that compute the variables of
-    the reduced axes from that variable."""
+    """What is needed to emit the head of a loop over rows: the name of its variable, its `first` value and
+    its `end` (exclusive). `inside` are the C++ statements at the start of the loop's body that compute the
+    variables of the reduced axes from that variable."""
 
     name: str
     first: Term

@@ -100,6 +100,6 @@ def write_vector(
 
 def aligned(access: VectorAccess, width: int, plan: Plan) -> Term | None:
     """Returns the C++ condition, for the host to test, under which all vectors of `access` are aligned if
-    they have `width` elements; None if they always are."""
+    they have `width` elements; None if they are aligned at all sizes of the `plan`."""
     divisors = access.conditions(width)
     return all_of([(index_term(d, plan.sizes[0]) % width).equals(0) for d in divisors])

@@ -99,9 +99,9 @@ class WindowKernel:
 
     @cached_property
     def access(self) -> VectorAccess:
-        """Which loads and stores can be vectors, among those that the kernel does after its reduction: they
-        are contiguous in memory along the last axis of the results. What is read within the windows is not
-        among them (see `reading`)."""
+        """Those of the loads and stores after the kernel's reduction that can be vectors: they are contiguous
+        in memory along the last axis of the results. Loads within the windows are not among them (see
+        `reading`)."""
         stores = replace(self.kernel, stages=())
         return vector_access(stores, self.plan, self.windows.column.result)
 
@@ -125,8 +125,8 @@ class WindowKernel:
 
     @property
     def several(self) -> list[tuple[Slide, int]]:
-        """The dimensions along which a patch has more than one result, each with that number of results. The
-        dimension that is contiguous in memory is not among them."""
+        """The dimensions along which a patch has more than one result, each with the number of its results
+        along that dimension. The dimension that is contiguous in memory is not among them."""
         return [pair for pair in self._patch if pair[1] > 1]
 
     @property

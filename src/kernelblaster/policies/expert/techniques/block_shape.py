@@ -37,6 +37,6 @@ def apply(plan: Plan, gpu: GpuSpec) -> Iterator[Plan]:
 
 
 def why_not(plan: Plan) -> str | None:
-    """Returns None, which means that the technique applies: it can change every kernel whose schedule has a
-    type in APPLIES_TO."""
+    """Returns why the technique does not apply to any kernel of `plan`; None if it applies. Always None here,
+    since the technique can change every kernel whose schedule has a type in APPLIES_TO."""
     return None
