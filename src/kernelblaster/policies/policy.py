@@ -124,16 +124,16 @@ class Policy(Protocol):
         ...
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """Returns the kernels of the profiled candidate `attempt` that can be optimized, each with its share
-        of the time and its performance state. The kernel with the largest possible gain for the whole call
-        comes first. `floor_bytes` is the least memory traffic, in bytes, of any implementation of the
-        task."""
+        """Returns the kernels of the candidate `attempt`, which has this `profile`, that can be optimized,
+        each with its share of the time and its performance state. The kernel with the largest possible gain
+        for the whole call comes first. `floor_bytes` is the least memory traffic, in bytes, of any
+        implementation of the task."""
         ...
 
     def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
-        """Returns the names of the techniques that can be tried on the kernel `target` of a candidate; empty
-        if there are none. `again` counts how often the search has used up all techniques offered for this
-        kernel; a policy that can think of more (a language model) then offers more."""
+        """Returns the names of the techniques that can be tried on the kernel `target` of the candidate
+        `attempt`; empty if there are none. `again` counts how often the search has used up all techniques
+        offered for this kernel; a policy that can think of more (a language model) then offers more."""
         ...
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
@@ -151,8 +151,8 @@ class Policy(Protocol):
         ...
 
     def summary(self, attempt: Attempt) -> str:
-        """Returns what the author of a candidate says that it does, in a sentence or two; empty if the author
-        says nothing."""
+        """Returns the description that the author of the candidate `attempt` has given of it, in a sentence
+        or two; empty if there is none."""
         ...
 
     def evaluate(

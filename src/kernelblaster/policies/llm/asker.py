@@ -121,7 +121,7 @@ class Asker:
 def request_of(question: Question[T], task: str = "", prompt: str | None = None) -> Request[T]:
     """Returns the question as a request that can be sent to a model. `task` is the task's name, under which
     the costs are booked. `prompt` is the user's message; if it is None, the message is rendered from the
-    template, which raises `PromptTooLong` if it does not fit into the role's tokens."""
+    template. Raises `PromptTooLong` if it has more tokens than the role may use."""
     text = _rendered(question) if prompt is None else prompt
     return Request(
         role=question.role,

@@ -17,8 +17,8 @@ class SourceEdit(BaseModel):
 
 
 class Refusal(Exception):
-    """A model's changes cannot be applied to the source. The message, which is shown to the model, says which
-    change and why."""
+    """Raised if a model's changes cannot be applied to the source. The message, which is shown to the model,
+    says which change and why."""
 
 
 def apply_edits(source: str, edits: Sequence[SourceEdit]) -> str:

@@ -23,9 +23,9 @@ LOCATED = re.compile(r"candidate\.cu\((\d+)\): (?:fatal )?error:? ?(.*)")
 
 
 def feedback(evaluation: Evaluation, source: str) -> str:
-    """Returns why the judge did not accept a candidate, in words for the model that wrote it: compiler errors
-    with the lines that they point to, the wrong values, or the broken rule. `source` is the candidate's
-    source, from which the lines are quoted."""
+    """Returns why the judge did not accept a candidate, as its `evaluation` says, in words for the model that
+    wrote it: compiler errors with the lines that they point to, the wrong values, or the broken rule.
+    `source` is the candidate's source, from which the lines are quoted."""
     return outcome_feedback(evaluation.outcome, source, rival_of(evaluation.timing))
 
 

@@ -21,8 +21,9 @@ from kernelblaster.store.replay import Sample
 
 class MixedLearning:
     """How a policy with a language model learns: the methods `evaluate`, `explain` and `update` of `Policy`.
-    The model plays those of the three learning roles that `cast` gives it. The `expert`'s rules play the
-    others, and step in where the model has no usable answer."""
+    The model plays those of the three learning roles (policy evaluator, gap analyst, knowledge updater) that
+    `cast` gives it. The `expert`'s rules play the others, and step in where the model has no usable
+    answer."""
 
     def __init__(self, expert: ExpertLearning, cast: Cast) -> None:
         self._expert = expert
@@ -48,8 +49,8 @@ class MixedLearning:
 
     def explain(self, scene: Scene, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
         """Returns a cause for each surprising difference between expected and measured gain in `evaluation`:
-        the model's, if it plays the gap analyst, else the one by the expert's rules. `now` is the current
-        knowledge base."""
+        the model's, if it plays the gap analyst, else the one by the expert's rules. `scene` is the context
+        for the prompt, `now` the current knowledge base."""
         if not self._cast.llm("gap-analyst"):
             return self._expert.explain(evaluation, now)
         return explain_by_model(scene, evaluation, now, f"version {now.version}")
@@ -60,7 +61,8 @@ class MixedLearning:
         """Returns the changes to make to the knowledge base `now`. If the model plays the knowledge updater,
         they are its changes, and those by the expert's rules for what the model left out: new priors, the
         lessons of `gaps` on which it wrote no note, and the evaluation's remark for states on which it wrote
-        none. If the model does not play that role, or has no usable answer, all changes are by the rules."""
+        none. If the model does not play that role, or has no usable answer, all changes are by the rules.
+        `scene` is the context for the prompt."""
         asked = self._cast.llm("knowledge-updater")
         answer = update_by_model(scene, evaluation, gaps, now, f"version {now.version}") if asked else None
         if answer is None:

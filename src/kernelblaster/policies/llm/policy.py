@@ -41,7 +41,7 @@ DECLINED = 3  # techniques that the model may find impossible on a kernel before
 
 @dataclass(frozen=True)
 class Written:
-    """What the policy keeps of a candidate that a model wrote, as the `form` of its attempt. `families` maps
+    """What the policy keeps of a candidate that a model wrote: the `form` of its `Attempt`. `families` maps
     the names of kernels to their kinds of computation (such as "row_reduction"), None where unknown; `family`
     is that of all kernels that are not listed. `lowering` is the request that the model answered with this
     candidate; it is used again if the candidate has to be corrected. It is None for a first candidate."""
@@ -131,10 +131,10 @@ class MixedPolicy:
                 raise failed from None
 
     def moves(self, attempt: Attempt, technique: str, target: Target) -> Iterator[Attempt]:
-        """Yields the candidates that one application of `technique` to the kernel `target` gives: first the
-        model's, as many as the search's settings want (`samples`), then the expert's. If the technique is a
-        recipe (several techniques) and the kernels are still the expert's own, the expert applies it, and the
-        model only if the expert cannot."""
+        """Yields the candidates that one application of `technique` to the kernel `target` of the candidate
+        `attempt` can produce: first the model's, as many as the search's settings want (`samples`), then the
+        expert's. If the technique is a recipe (several techniques) and the kernels are still the expert's
+        own, the expert applies it, and the model only if the expert cannot."""
         planned = isinstance(attempt.form, Form)
         if planned and is_recipe(technique):
             known = list(self._expert.moves(attempt, technique, target))
@@ -198,11 +198,12 @@ class MixedPolicy:
     # Naming states, proposing
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """Returns the kernels of a profiled candidate that can be optimized, the one with the largest
-        possible gain first, each with its performance state. States are named by the model or by the expert's
-        rules, as the cast says, from as much of the profile as the policy's `detail` allows. The same part of
-        the profile is kept for later prompts on this candidate, so `targets` must be called before `moves`
-        and `proposals`. `floor_bytes` is the least memory traffic of the task, in bytes."""
+        """Returns the kernels of the profiled candidate `attempt` that can be optimized, the one with the
+        largest possible gain first, each with its performance state. States are named by the model or by the
+        expert's rules, as the policy's cast says, from as much of the profile as the policy's `detail`
+        allows. The same part of the profile is kept for later prompts on this candidate, so `targets` must be
+        called before `moves` and `proposals`. `floor_bytes` is the least memory traffic of the task, in
+        bytes."""
         profile = self.scene.visible(profile)
         self._seen[attempt.candidate.code] = _Seen(profile, floor_bytes)
         if self._cast.llm("state-extractor"):
@@ -220,10 +221,10 @@ class MixedPolicy:
         return found
 
     def proposals(self, attempt: Attempt, target: Target, again: int = 0) -> Sequence[str]:
-        """Returns the names of techniques to try on the kernel `target` of a candidate: those that the expert
-        can apply, those of the knowledge base, and those that the model proposes. `again` counts how often
-        the search has used up all techniques offered for this kernel; if it is not 0, the model is asked for
-        more."""
+        """Returns the names of techniques to try on the kernel `target` of the candidate `attempt`: those
+        that the expert can apply, those of the knowledge base, and those that the model proposes. `again`
+        counts how often the search has used up all techniques offered for this kernel; if it is not 0, the
+        model is asked for more."""
         can = list(self._expert.proposals(attempt, target)) if isinstance(attempt.form, Form) else []
         seen = self._seen[attempt.candidate.code]
         if again:

@@ -92,8 +92,9 @@ class Proposed:
 
 
 def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
-    """Returns the techniques that the model proposes for the kernel of `inquiry`; none if it has no usable
-    answer. A run asks once for each `Inquiry.key`: later calls return the recorded answer."""
+    """Asks the model, with `scene` as the context for the prompt, and returns the techniques that it proposes
+    for the kernel of `inquiry`; none if it has no usable answer. A run asks once for each `Inquiry.key`:
+    later calls return the recorded answer."""
     answer = scene.asker.ask(proposer_question(scene, inquiry))
     if answer is None:
         return Proposed([])
@@ -102,8 +103,9 @@ def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
 
 
 def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
-    """Returns the question that asks the model for new techniques for the kernel of `inquiry`. It lists those
-    that the knowledge base has for the kernel's performance state and similar ones."""
+    """Returns the question that asks the model for new techniques for the kernel of `inquiry`. `scene` is the
+    context for its prompt. It lists those that the knowledge base has for the kernel's performance state and
+    similar ones."""
     target, candidate = inquiry.target, inquiry.candidate
     around = scene.around(target.state)
     known = scene.techniques(target.state, inquiry.applied, target.family)[:KNOWN]
