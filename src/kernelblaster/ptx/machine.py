@@ -70,8 +70,8 @@ PLAIN = Attributes()
 
 @dataclass(frozen=True)
 class Draws:
-    """How the emulator behaves where hardware leaves it open, and two properties of the GPU: the number of
-    its SMs, and the `warp_slots` of each.
+    """How the emulator behaves where real hardware may behave in several ways, and two properties of the GPU:
+    the number of its SMs, and the `warp_slots` of each.
 
     `seed` determines all random choices (hardware identifiers, clocks, schedule, errors). `most_blocks`: run
     only this many blocks of a launch whose blocks do not communicate; 0: all. `inexact`: how large the errors
@@ -211,8 +211,8 @@ class Machine:
         self._library.ptx_model(self._handle, (ctypes.c_double * len(values))(*values), len(values))
 
     def draw(self, draws: Draws) -> None:
-        """Sets how later launches behave where hardware leaves it open (random choices, rounding errors,
-        older values in reads), and how much work they may do."""
+        """Sets, by `draws`, how the emulator behaves in later launches where real hardware may behave in
+        several ways (order, rounding errors, older values in reads), and how much work it may do."""
         self._library.ptx_draws(self._handle, *draws.words)
 
     def load(self, text: str) -> "Module":
@@ -245,12 +245,13 @@ class Module:
         return list(self._kernels)
 
     def parameters(self, kernel: str) -> list[tuple[int, int]]:
-        """The layout of a kernel's parameter buffer: (offset, size) in bytes of each parameter, in order."""
+        """Returns the layout of a kernel's parameter buffer: (offset, size) in bytes of each parameter, in
+        order."""
         return [(offset, size) for offset, size in self._kernels[kernel]["parameters"]]
 
     def unsupported(self, kernel: str) -> str | None:
-        """Why a kernel cannot be run at all, in words; None if it can. Single unknown instructions do not
-        count: they raise NotEmulated when they are executed."""
+        """Returns in words why the emulator cannot run a kernel at all; None if it can. Single unknown
+        instructions do not count: they raise NotEmulated when they are executed."""
         return self._kernels[kernel]["unsupported"] or None
 
     def launch(
