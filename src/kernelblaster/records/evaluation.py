@@ -72,9 +72,9 @@ class CaseResult(Record):
 
 
 class Verification(Record):
-    """A passed verification. `cases` are all comparisons, `calls` is how often the candidate was called.
-    `deterministic`: repeated calls gave the same bits. `seconds` is how long it took. `notes` say what could
-    not be checked, or was checked in addition."""
+    """The result of a verification that was passed. `cases` are all comparisons, `calls` is how often the
+    candidate was called. `deterministic`: repeated calls gave the same bits. `seconds` is how long it took.
+    `notes` say what could not be checked, or was checked in addition."""
 
     cases: tuple[CaseResult, ...]
     calls: int

@@ -129,9 +129,9 @@ LONGEST_WHY = 200  # characters
 
 
 def why(outcome: Outcome) -> str:
-    """Why a candidate is not correct, or has no verdict, in one line of at most 200 characters: the reason
-    and the first line of the evidence. If a line of the evidence begins with the reason, it is that line
-    alone. Empty for a correct candidate."""
+    """Returns why a candidate with this outcome is not correct, or has no verdict, in one line of at most 200
+    characters: the reason and the first line of the evidence, or, if a line of the evidence begins with the
+    reason, only that line. Empty for a correct candidate."""
     if isinstance(outcome, CORRECT):
         return ""
     if isinstance(outcome, TimedOut):
