@@ -27,8 +27,8 @@ FOR_EACH = {
 
 
 def summary_table(one: Contents) -> SortedTable:
-    """The main table: for each group of tasks (level) and each baseline how many tasks have a valid
-    candidate, and mean, median and extremes of the speedups."""
+    """Returns the main table of a bench (`one` has its contents): for each group of tasks (level) and each
+    baseline, how many tasks have a valid candidate, and the mean, median, least and largest speedup."""
     speeds = ("average", "geomean", "median", "min", "max")
     columns = [Column("level"), Column("against"), Column("valid", "number")]
     columns += [Column(title, "number") for title in (*speeds, "> 1x", "< 1x", "kept")]
@@ -44,8 +44,8 @@ def summary_table(one: Contents) -> SortedTable:
 
 
 def task_table(one: Contents) -> SortedTable:
-    """The table with a row for each search: task, seed, status, speedup over each baseline, time. A row opens
-    its run, if there is one."""
+    """Returns the table with a row for each search of a bench: task, seed, status, speedup over each
+    baseline, time. A row opens its run, if there is one."""
     kind = f",{kind_text(True)}" if one.subject.modelled else ""
     rows = table_rows(one)
     several = len({row["seed"] for row in rows}) > 1

@@ -24,8 +24,8 @@ class ChartAxis:
     ticks: tuple[float, ...] = ()
 
     def fraction(self, value: float) -> float:
-        """Returns where `value` lies on the axis: 0 at `low`, 1 at `high`. Values outside of the axis give 0
-        or 1."""
+        """Returns where `value` lies on the axis: 0 at `low`, 1 at `high`. For values outside of the range of
+        the axis, it is 0 or 1."""
         if self.log:
             part = (log10(max(value, self.low)) - log10(self.low)) / (log10(self.high) - log10(self.low))
         else:
@@ -121,8 +121,8 @@ Chart = LineChart | Bars | Stack
 
 
 def shown(value: float, format_: Format) -> str:
-    """Returns a number as the text of an axis label. By `format_`: "times" gives "1.5x"; "percent" gives
-    "50%" for 0.5; "si" gives "2k" for 2000, and G or M for larger numbers; otherwise "1.5". Three significant
+    """Returns `value` as the text of an axis label. By `format_`: "times" gives "1.5x"; "percent" gives "50%"
+    for 0.5; "si" gives "2k" for 2000, and G or M for larger numbers; otherwise "1.5". Three significant
     digits."""
     if format_ == "percent":
         return f"{100 * value:.3g}%"
@@ -136,8 +136,8 @@ def shown(value: float, format_: Format) -> str:
 
 
 def log_range(values: Sequence[float], least: float, most: float) -> tuple[float, float]:
-    """Returns the ends of a logarithmic axis on which all of `values` lie, and also `least` and `most`, with
-    a margin of 10 % at either end."""
+    """Returns (lower end, upper end) of a logarithmic axis on which all of `values`, and also `least` and
+    `most`, lie with a margin of 10 % at either end."""
     return min([least, *values]) / 1.1, max([most, *values]) * 1.1
 
 

@@ -12,8 +12,8 @@ from kernelblaster.report.table import SortedTable, text_table
 
 
 def common_tasks(contents: Sequence[Contents]) -> set[str]:
-    """The names of the tasks that every one of the compared benches searched, whether with a valid result or
-    not."""
+    """Returns the names of the tasks that every one of the compared benches searched, whether with a valid
+    result or not."""
     sets = [{row.result.task for row in one.subject.rows} for one in contents]
     return set.intersection(*sets)
 

@@ -163,8 +163,7 @@ def table_rows(contents: Contents) -> list[dict[str, Any]]:
 
 
 def summary_dict(contents: Contents) -> dict[str, Any]:
-    """All that a report shows of its subject in numbers, as JSON data: for the page and for `report
-    --json`."""
+    """Returns all numbers that a report shows, as JSON data, for the page and for `report --json`."""
     subject = contents.subject
     plan = subject.plan
     return {

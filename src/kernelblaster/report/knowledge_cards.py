@@ -78,8 +78,8 @@ class StateCard:
 
 
 def cards_of(content: Content) -> tuple[list[StateCard], list[StateCard]]:
-    """Returns (states in which something was tried, all other states), each as the page of a knowledge base
-    shows it. States with the most attempts come first."""
+    """Returns (states in which something was tried, all other states), each as the page of the knowledge base
+    with this `content` shows it. States with the most attempts come first."""
     states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
     visited = [_state(content, entry) for entry in states if _attempts(content, entry)]
     return visited, [_state(content, entry) for entry in states if not _attempts(content, entry)]

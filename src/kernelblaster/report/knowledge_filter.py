@@ -26,7 +26,8 @@ class KnowledgeFilter:
 
     def keeps(self, platform: str) -> bool:
         """True if results recorded under `platform` are kept. A platform is an architecture ("sm_90a"), with
-        a suffix if times come from a model of the GPU: "sm_90a (modelled)". The family is not looked at."""
+        a suffix if times come from a model of the GPU: "sm_90a (modelled)". The filter's family is not
+        considered here."""
         modelled = platform.endswith(MODELLED)
         if self.clock and modelled != (self.clock == "modelled"):
             return False
@@ -45,8 +46,8 @@ class Choices:
 
 
 def choices_of(content: Content) -> Choices:
-    """Which filters make sense for a knowledge base: the architectures, families of kernels and kinds of
-    times (measured, modelled) that its results come from."""
+    """Returns which filters make sense for a knowledge base with this `content`: the architectures, families
+    of kernels and kinds of times (measured, modelled) that its results come from."""
     platforms: set[str] = set()
     families: set[str] = set()
     for entry in content.living_entries:

@@ -54,8 +54,8 @@ class Growth:
             self._each *= 2
 
     def lead(self, version: int) -> str:
-        """One sentence for the top of a knowledge base's page: its version, and how many runs on which GPUs
-        taught it."""
+        """Returns one sentence for the top of a knowledge base's page, with its version, and how many runs on
+        which GPUs it has learned from. `version` is the number of its latest event."""
         where = f" on {', '.join(sorted(self._gpus))}" if self._gpus else ""
         many = "1 run" if len(self._runs) == 1 else f"{len(self._runs)} runs"
         return f"Version {version}: what {many}{where} taught."

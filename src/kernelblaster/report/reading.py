@@ -51,9 +51,9 @@ class Subject:
 
 
 def read_subjects(names: Sequence[str], runs: Path, benches: Path) -> list[Subject]:
-    """The subjects that these names stand for: one for each bench, and one for all runs together. A name is a
-    folder (of a bench, a run, or of runs) or the unique beginning of a name in the folders `benches` or
-    `runs`. Raises StoreError if a name stands for nothing, or for an ablation."""
+    """Returns the subjects of a report that `names` stand for: one for each bench, and one for all runs
+    together. A name is a folder (of a bench, a run, or of runs) or the unique beginning of a name in the
+    folders `benches` or `runs`. Raises StoreError if a name stands for nothing, or for an ablation."""
     subjects: list[Subject] = []
     run_paths: list[Path] = []
     for name in names:

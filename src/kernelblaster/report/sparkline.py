@@ -26,8 +26,8 @@ def sparkline(
 ) -> Sparkline | None:
     """Returns a small plot of a search. `times` are those of its candidates in microseconds, in the order of
     judging, None for one that is not correct. `limit` is how many candidates the plot has room for; None: as
-    many as there are. The time goes upwards on a logarithmic axis, whose lower end is the floor, the least
-    time that the GPU allows. None if no time or no floor is known."""
+    many as there are. The vertical axis is the time, logarithmic; its lower end is `floor_us`, the least time
+    that the GPU allows. The time of the baseline is `baseline_us`. None if no time or no floor is known."""
     times = [us if us is not None and us > 0 and isfinite(us) else None for us in times]
     known = [us for us in times if us is not None]
     if not known or not floor_us or not 0 < floor_us < inf:

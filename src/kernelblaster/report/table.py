@@ -62,7 +62,7 @@ class SortedTable:
 
 
 def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> SortedTable:
-    """A table of plain texts with these column titles, shown in the order given."""
+    """Returns a table of plain texts (`rows`) with these column titles, shown in the order given."""
     return SortedTable(
         tuple(Column(title) for title in titles),
         tuple(TableLine(tuple(Cell(text) for text in row)) for row in rows),

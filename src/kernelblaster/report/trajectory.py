@@ -42,8 +42,8 @@ class Detail:
 
 
 def detail_of(run: Run) -> Detail:
-    """Reads from a finished or running search's log what a report shows of it: steps, sources, and the path
-    to the best."""
+    """Reads from the log of `run`, which may still be going on, what a report shows of it: steps, sources,
+    and the path to the best."""
     history = History(run)
     tree = Tree(run, history, exchanges_of(run.events))
     lines = [(row, tree.detail(row.id)) for row in tree.rows]
