@@ -13,7 +13,7 @@ class FrozenKnowledge(KnowledgeBase):
     that a search can refer to them. Results of attempts, and all that is learned from them, are dropped."""
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
-        """Records those of the changes that add a state, a technique or a recipe, and drops all others, since
+        """Records those of `changes` that add a state, a technique or a recipe, and drops all others, since
         they would change predictions. Returns the new version."""
         names = [change for change in changes if isinstance(change, StateAdded | OptimizationAdded)]
         return super().record(names, provenance)

@@ -122,8 +122,8 @@ def absolute_name(model: str) -> str:
 
 
 def check_models(model_use: ModelUse) -> None:
-    """Raises a `ModelError` if the key of a model is missing, or if the budget is in US dollars and a price
-    is unknown. No model is asked."""
+    """Raises a `ModelError` if the key of a model in `model_use` is missing, or if the budget is in US
+    dollars and a price is unknown. No model is asked."""
     choice = model_use.choice
     prices = read_prices(Path(choice.prices) if choice.prices else None)
     choice.open(ROLES, Ledger(prices, choice.budget), lambda text: None)

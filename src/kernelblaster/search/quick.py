@@ -32,9 +32,9 @@ class Quick:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Judges up to three candidates (JUDGED), one after another, until one is correct, and returns that
-        one. First come those made by recipes, the fastest by the emulator's timing model first, then the
-        first candidate, without any recipe. Raises KernelBlasterError if none is correct."""
+        """Judges up to three candidates (JUDGED) for `task`, one after another, until one is correct, and
+        returns that one. First come those made by recipes, the fastest by the emulator's timing model first,
+        then the first candidate, without any recipe. Raises KernelBlasterError if none is correct."""
         first = self._policy.initial(task)
         left = self._ordered(list(islice(self._attempts(first), MODELLED)))
         judging = self._session.judging
