@@ -61,7 +61,7 @@ class Proof(Record):
 
 
 class Repeated(Record):
-    """What came of judging a proof's candidate again on the same inputs. `then` is the evaluation in the
+    """The result of judging a proof's candidate again on the same inputs. `then` is the evaluation in the
     proof, `now` the new one. `correct`: the candidate is correct now. `speedup_holds`: the confidence
     intervals of both speedups overlap; None if the device is another one or one of the verdicts is a failure.
     `differences` names, in words, the comparisons whose error changed; a deterministic kernel on the same
@@ -81,9 +81,9 @@ class Repeated(Record):
 
 
 def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
-    """Compiles and judges a candidate anew, without the cache, and returns the verdict with all that is
-    needed to repeat it. Raises KernelBlasterError if judging ended before inputs were drawn, for example
-    because the candidate does not compile."""
+    """Compiles and judges a candidate for `task` by `judge`, without the cache, and returns the verdict with
+    all that is needed to repeat it. Raises KernelBlasterError if judging ended before inputs were drawn, for
+    example because the candidate does not compile."""
     with cache.afresh("candidate"):
         evaluation = judge.evaluate(task, candidate)
     if evaluation.seed is None:
@@ -105,8 +105,8 @@ def prove(task: Task, candidate: Candidate, judge: DeviceJudge) -> Proof:
 
 
 def read_proof(path: Path) -> Proof:
-    """Returns the proof in a JSON file. Raises KernelBlasterError if the file cannot be read, or is no proof
-    of the format that this version writes."""
+    """Returns the proof in the JSON file `path`. Raises KernelBlasterError if the file cannot be read, or is
+    no proof of the format that this version writes."""
     try:
         proof = Proof.model_validate_json(json.dumps(read_json(path)))
         _cases.validate_python(proof.cases)
