@@ -1,5 +1,6 @@
 """What a page of the dashboard can ask of a run: to stop, steer or resume its search. Each function takes the
-data of the request, calls the public API, and returns JSON with a sentence for the page."""
+data of the page's request, calls the public API, and returns JSON data with a sentence that the page
+shows."""
 
 from collections.abc import Callable
 from math import isfinite
@@ -18,9 +19,9 @@ RunAction = Callable[[Dashboard, Path, dict[str, Any]], dict[str, Any]]
 
 
 def stop_search(dashboard: Dashboard, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
-    """Stops the search of the run in `folder`: it ends before its next candidate or, if `data["now"]` is
-    true, its process is ended at once. `data["confirm"]` must be the run's name, which shows that a person
-    has confirmed this; otherwise raises KernelBlasterError."""
+    """Stops the search of the run in `folder`, which `dashboard` serves: it ends before its next candidate
+    or, if `data["now"]` is true, its process is ended at once. `data["confirm"]` must be the run's name,
+    which shows that a person has confirmed this; otherwise raises KernelBlasterError."""
     _confirmed(data, folder)
     now = data.get("now") is True
     stop_run(folder, now=now, by=BY)

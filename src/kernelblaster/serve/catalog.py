@@ -65,8 +65,9 @@ class Catalog:
 
     @contextmanager
     def making_page(self) -> Iterator[None]:
-        """A context in which a page is made. Meanwhile, each call of `poll` begins at most one log that was
-        never read before, so that the first page of many runs need not wait until all are read."""
+        """A context for making a page. While it is open, `poll`, which another thread may call, reads at most
+        one log that was never read before, so that the first page need not wait until the logs of all runs
+        are read."""
         page = object()
         self._pages.add(page)
         try:
@@ -75,10 +76,10 @@ class Catalog:
             self._pages.discard(page)
 
     def poll(self, *, now: bool = False) -> bool:
-        """Looks at the folders and logs again. It spends about 0.15 s (BURST_S) on logs that were never read
-        before; returns True if some of these are left, and it should be called again. Logs of runs on which
-        nobody works are looked at once a second (QUIET_S), or whenever `now`. If another thread is in this
-        method, returns False at once or, with `now`, waits for it."""
+        """Reads what is new in the folders and logs. It spends about 0.15 s (BURST_S) on logs that were never
+        read before; returns True if some of these are left, and `poll` should be called again. Logs of runs
+        on which no process works are read only once a second (QUIET_S), or if `now` is set. If another thread
+        is in this method, returns False at once or, with `now`, waits for it."""
         if not self._lock.acquire(blocking=now):
             return False
         try:

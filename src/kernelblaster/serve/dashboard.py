@@ -42,8 +42,8 @@ class Served:
 
 
 class Dashboard:
-    """All that is served, and the topics (pages) that somebody looks at. After `start`, a thread looks for
-    changes."""
+    """The state of a dashboard: all that is served (`served`), and the topics (pages) that are open in
+    browsers. After `start`, a thread looks for changes."""
 
     def __init__(self, served: Served) -> None:
         self.served = served

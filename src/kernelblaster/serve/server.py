@@ -132,8 +132,8 @@ def _knowledge(folders: Sequence[Path], given: Sequence[str]) -> dict[str, str]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Opens a TCP socket that accepts connections at this address and port. Raises KernelBlasterError if the
-    system refuses, with what to do."""
+    """Opens and returns a TCP socket that accepts connections at the address `host` and `port`. Raises
+    KernelBlasterError if the system refuses; the message says what to do."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         opened = socket.socket(family, socket.SOCK_STREAM)

@@ -230,7 +230,7 @@ class BenchesView:
 
 
 def knowledge_of(place: Place) -> Path | None:
-    """The file of the knowledge base that a bench learns in; None if it has none yet."""
+    """Returns the file of the knowledge base that the bench at `place` teaches; None if there is none yet."""
     file = place.folder / KNOWLEDGE
     return file if file.is_file() else None
 

@@ -52,7 +52,7 @@ class RunLine:
 
 
 def line_of(one: ListedRun) -> RunLine:
-    """What the list of runs shows of one run, as data for the template."""
+    """Returns what the list of runs shows of the run `one`, as data for the template."""
     s = one.summary
     known = s.best_us is not None and s.floor_us is not None and s.best_us > 0 and isfinite(s.floor_us)
     note = s.stopped
@@ -88,7 +88,7 @@ class RunLines:
         self._made: dict[str, tuple[int, Markup]] = {}
 
     def html(self, one: ListedRun) -> Markup:
-        """Returns a run's line of the list as HTML."""
+        """Returns the line of the list for the run `one`, as HTML."""
         known = self._made.get(one.place.id)
         if known is None or known[0] != one.version:
             known = self._made[one.place.id] = (
