@@ -19,7 +19,8 @@ class SearchBudget:
         self.spent = False
 
     def spend(self, evaluation: Evaluation) -> None:
-        """Counts one judged candidate, and the seconds for which it occupied the device."""
+        """Counts one judged candidate, and the seconds for which it occupied the device, which its
+        `evaluation` has."""
         self.evaluations += 1
         self.gpu_seconds += evaluation.device_seconds
         self.spent = self.spent or self.evaluations_left == 0

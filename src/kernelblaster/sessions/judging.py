@@ -75,7 +75,7 @@ class Judging:
 
     def judge(self, candidate: Candidate) -> Evaluation:
         """Returns the evaluation of one candidate. If this run has not judged it before, it is judged now and
-        charged to the budget, even if nothing is left of that."""
+        charged to the budget, even if the budget is spent."""
         if candidate.code not in self.evaluations:
             self._judge_all([candidate])
         return self.evaluations[candidate.code]
@@ -147,9 +147,9 @@ class Judging:
         return self.fastest([candidate.model_copy(update={"source": text}) for text in texts])
 
     def near_floor(self, evaluation: Evaluation) -> bool:
-        """True if hardly anything is left to gain: the candidate's time is at most `Search.near_floor` (such
-        as 1.05) times the floor, the least time that the GPU's bandwidth and peak rates allow. False if the
-        candidate was not timed."""
+        """True if hardly anything is left to gain: the time of the candidate with this `evaluation` is at
+        most `Search.near_floor` (such as 1.05) times the floor, the least time that the GPU's bandwidth and
+        peak rates allow. False if the candidate was not timed."""
         timing = evaluation.timing
         return timing is not None and timing.candidate_us <= self._near_floor * timing.floor_us
 

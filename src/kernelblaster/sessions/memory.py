@@ -1,4 +1,4 @@
-"""`Memory`: how one run reads and teaches the knowledge base. What a run has taught is not taught again when
+"""`Memory`: how one run reads the knowledge base and adds to it. What a run has added is not added again when
 the run is continued."""
 
 from collections.abc import Sequence
@@ -89,13 +89,13 @@ class Memory:
     def retrieve(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Evaluation
     ) -> tuple[str, list[Scored]]:
-        """Returns (the name of the known performance state that matches `target`, a kernel; one prediction
-        for each technique). The techniques are the given `techniques` and the recipes (several techniques in
-        one step) that the knowledge base offers for the kernel, without those that are retired in the state.
-        A prediction is of the log speedup over the candidate with the evaluation `parent`, on which the
-        techniques `applied` were used. It is made from `theta`. If a technique was not tried in the state, it
-        is predicted from similar states; if the state does not have it, it is added there with a weak
-        prior."""
+        """Returns (the name of the known performance state that matches that of the kernel `target`, one
+        prediction for each technique). Predictions are made for the given `techniques` and for the recipes
+        (several techniques in one step) that the knowledge base offers for the kernel, without those that are
+        retired in the state. A prediction is the log speedup that is expected, by `theta`, over the candidate
+        with the evaluation `parent`, in which the techniques `applied` were used. If a technique was not
+        tried in the state, it is predicted from similar states; if the state does not have it, it is added
+        there with a weak prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))
@@ -157,9 +157,9 @@ class Memory:
         self._run.once("recipe", key, lambda: self._observe([step]))
 
     def exemplify(self, key: str, state: str, exemplar: Exemplar) -> None:
-        """Keeps the source of a good candidate as an example in the performance state named `state`, where
-        its search began, unless the source is too long (LONGEST characters). Does nothing if `key` was
-        recorded in this run before."""
+        """Adds `exemplar`, the source of a good candidate, to the knowledge base as an example in the
+        performance state named `state`, where its search began, unless the source is too long (LONGEST
+        characters). Does nothing if `key` was recorded in this run before."""
 
         def record() -> dict[str, Any]:
             added = Exemplified(state=state, exemplar=exemplar)

@@ -72,9 +72,9 @@ class Session:
         self.log = Log(run, self.judging, self.steering, watcher, modelled=self.modelled)
 
     def steer(self, key: str) -> None:
-        """A check point between two steps: obeys what people have asked for since the last one. `key` names
-        it in the run's record and must be unique in the run. Raises SearchStopped if they have asked to
-        stop."""
+        """Obeys what people have asked for since the last call; to be called between two steps. `key` names
+        this call in the run's record and must be unique in the run. Raises SearchStopped if they have asked
+        to stop."""
         for limits in self.steering.take(key):
             self.judging.budget.change(limits)
 
@@ -87,9 +87,9 @@ class Session:
     def ask(
         self, target: Target, techniques: Sequence[str], applied: tuple[str, ...], parent: Candidate
     ) -> Advice:
-        """Returns what the knowledge base expects of these techniques, and of known recipes (several
-        techniques in one step), on `target`, a kernel of the candidate `parent`, which must have been judged.
-        `applied` are the techniques that led to `parent`."""
+        """Returns what the knowledge base expects of `techniques`, and of known recipes (several techniques
+        in one step), on `target`, a kernel of the candidate `parent`, which must have been judged. `applied`
+        are the techniques that led to `parent`."""
         evaluation = self.judging.evaluations[parent.code]
         state, options = self.memory.retrieve(target, techniques, applied, evaluation)
         return Advice(target, state, tuple(options))
@@ -105,8 +105,8 @@ class Session:
 
     def learn(self, key: str, steps: Sequence[Step]) -> None:
         """Teaches the knowledge base the results of these steps, each for its technique in the state of the
-        candidate before it, and tells them to the watcher. `key` names them in the run's record and must be
-        unique in the run."""
+        candidate before it, and reports the steps to the watcher. `key` names them in the run's record and
+        must be unique in the run."""
         self.memory.observe(key, steps)
         for step in steps:
             self.log.stepped(step)
