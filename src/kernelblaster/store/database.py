@@ -80,8 +80,8 @@ class StoreDatabase:
         return patiently(lambda _: self._explained(lambda: _with(engine, execute)), StoreUnreachable)
 
     def add(self, connection: Connection, table: Table, **values: Any) -> bool:
-        """Inserts a row with these column values into `table`, unless there is one with the same key. Returns
-        whether it was inserted."""
+        """Inserts a row with the column values `values` into `table`, through `connection`, unless there is
+        one with the same key. Returns whether it was inserted."""
         insert = insert_into(connection, table).values(**values).on_conflict_do_nothing()
         return bool(connection.execute(insert).rowcount)
 
@@ -140,8 +140,8 @@ def _passing_engine(url: URL) -> Engine:
 
 @cache
 def open_store(where: str) -> StoreDatabase:
-    """Opens the shared store (database) at this address; further calls in this process return the same one.
-    If a password is needed, it is taken from the environment (PGPASSWORD or ~/.pgpass)."""
+    """Opens the shared store (database) at the address `where`; further calls in this process return the same
+    one. If a password is needed, it is taken from the environment (PGPASSWORD or ~/.pgpass)."""
     keeper.take_environment()
     return StoreDatabase(where)
 

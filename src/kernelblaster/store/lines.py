@@ -47,8 +47,8 @@ def encode(event: RunEvent, before: str) -> tuple[bytes, str]:
 
 
 def check(line: bytes, before: str) -> tuple[bytes, str] | None:
-    """Returns (JSON, checksum) of a log line; None if the line is damaged. `before` is the checksum of the
-    line before it, "" for the first line."""
+    """Verifies the checksum of a log line, and returns (the line's JSON, the checksum); None if the line is
+    damaged. `before` is the checksum of the line before it, "" for the first line."""
     ending, earlier = _ENDING.search(line), _EARLIER.match(line)
     if ending:
         own, text = ending[1].decode(), line[: ending.start()] + b"}"

@@ -150,8 +150,8 @@ def read_commands(folder: Path) -> tuple[list[SteeringCommand], list[str]]:
 
 
 def describe_action(action: SteeringAction) -> str:
-    """A request to a running search in words for people, like `budget of 40 candidates` or `forbid
-    unrolling`."""
+    """Returns a request to a running search (`action`) in words for people, like `budget of 40 candidates` or
+    `forbid unrolling`."""
     match action:
         case StopSearch():
             return "stop"

@@ -77,8 +77,8 @@ class LogTail(Generic[T]):
 
     @property
     def behind(self) -> bool:
-        """Whether `read` has left complete lines in the file, because it returns only so many at once; call
-        it again."""
+        """True if `read` has left complete lines in the file, because it returns at most about 1 MB at once,
+        and should be called again."""
         return self._seen is None and not self.damage
 
     def _taken(self, data: bytes) -> list[TailedLine[T]]:

@@ -1,5 +1,5 @@
 """Stores evaluations, in a folder or in a shared store (database). So a candidate that several searches of
-one task come upon is judged once."""
+one task try is judged once."""
 
 import hashlib
 import re
@@ -31,7 +31,8 @@ class Verdicts(Protocol):
     replaced."""
 
     def get(self, key: VerdictKey) -> Evaluation | None:
-        """The evaluation kept for this GPU, task and candidate; None if there is none, or it is damaged."""
+        """Returns the evaluation that is kept for this GPU, task and candidate (`key`); None if there is
+        none, or it is damaged."""
         ...
 
     def keep(self, key: VerdictKey, evaluation: Evaluation) -> Evaluation:
