@@ -55,8 +55,8 @@ def read_json(path: Path, *, most_bytes: int = LARGEST_BYTES, deepest: int = DEE
 
 
 def read_bounded(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
-    """The content of a file. Raises `OSError` if it cannot be read, `InvalidJson` if it has more than
-    `most_bytes`."""
+    """Returns the content of the file `path`. Raises `OSError` if it cannot be read, `InvalidJson` if it has
+    more than `most_bytes`."""
     with path.open("rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -65,8 +65,8 @@ def read_bounded(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The field (dotted path) and message of the first error in a pydantic ValidationError, without the
-    offending value, which may be secret or long."""
+    """Returns the field (dotted path) and message of the first error in a pydantic ValidationError, without
+    the offending value, which may be secret or long."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     words = str(first["msg"]).removeprefix("Value error, ")
     return f"`{'.'.join(str(part) for part in first['loc']) or 'the whole'}`: {words}"
