@@ -248,9 +248,9 @@ def discard_unbegun(run: Run) -> bool:
 
 
 def open_run(root: Path, name: str | Path, *, writing: bool = False) -> Run:
-    """Opens a run. `name` is its name under `root`, a unique prefix of that, or `last` for the latest run
-    there; or its folder anywhere. `writing`: to continue it; otherwise it is only read. Raises StoreError if
-    there is none, several match, or it is damaged."""
+    """Opens a run and returns it. `name` is its name under `root`, a unique prefix of that, `last` for the
+    latest run there, or the path of its folder anywhere. With `writing`, the run can be continued; otherwise
+    it is only read. Raises StoreError if there is none, several match, or it is damaged."""
     return Run(_folder_of(root, str(name)), writing=writing)
 
 

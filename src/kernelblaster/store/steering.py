@@ -126,7 +126,7 @@ def append_command(folder: Path, action: SteeringAction, by: str) -> SteeringCom
 
 def read_commands(folder: Path) -> tuple[list[SteeringCommand], list[str]]:
     """Returns (the requests in a run's `folder` in the order of appending, sentences about lines that are not
-    valid). A last line that is still being written is left out. Both are empty if nothing was asked."""
+    valid). If the last line is still being written, it is left out. Both are empty if nothing was asked."""
     path = folder / STEERING
     try:
         with path.open("rb") as file:
