@@ -148,31 +148,32 @@ def walk(root: Node, *types: str) -> Iterator[Node]:
 
 
 def replaced(node: Node, new: str) -> Edit:
-    """An edit (begin, end, new text) for `CudaSource.edited` that puts the text `new` in place of a node of
-    the syntax tree."""
+    """Returns an edit (begin, end, new text) for `CudaSource.edited` that puts the text `new` in place of a
+    node of the syntax tree."""
     return node.start_byte, node.end_byte, new
 
 
 def inserted(at: int, new: str) -> Edit:
-    """An edit (begin, end, new text) for `CudaSource.edited` that inserts the text `new` at the byte offset
-    `at`."""
+    """Returns an edit (begin, end, new text) for `CudaSource.edited` that inserts the text `new` at the byte
+    offset `at`."""
     return at, at, new
 
 
 def operator(node: Node) -> str:
-    """The operator of a unary or binary expression in the syntax tree, such as "<="; "" if it has none."""
+    """Returns the operator of `node`, a unary or binary expression in the syntax tree, such as "<="; "" if it
+    has none."""
     return text(node.child_by_field_name("operator"))
 
 
 def sides(node: Node) -> tuple[Node, Node] | None:
-    """The two operands of a binary expression, or target and value of an assignment; None for any other node
-    of the syntax tree."""
+    """Returns (left operand, right operand) if `node` is a binary expression, (target, value) if it is an
+    assignment; None for any other node of the syntax tree."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     return (left, right) if left is not None and right is not None else None
 
 
 def bare(node: Node) -> Node:
-    """The expression inside all parentheses and casts around it: `x` for `(float)(x)`."""
+    """Returns the expression `node` without the parentheses and casts around it: `x` for `(float)(x)`."""
     while True:
         inner: Node | None = None
         if node.type == "parenthesized_expression":
@@ -193,9 +194,9 @@ def _is_cast(name: str) -> bool:
 
 
 def dimensions(launch: LaunchSyntax, node: Node) -> list[Node]:
-    """Returns the expressions for the extents x, y and z of `node`, the grid or the block of a launch. For a
-    plain number there is one. For a `dim3`, or a local variable of that type, there is one for each argument
-    of its constructor: [A, B] for `dim3 block(A, B)`."""
+    """Returns the expressions for the extents x, y and z of `node`, the grid or the block of a launch. If it
+    is a plain number, the list has only that. If it is a `dim3`, or a local variable of that type, the list
+    has the arguments of its constructor: [A, B] for `dim3 block(A, B)`."""
     shape = bare(node)
     if shape.type == "identifier":
         declared = _declared_shape(launch.caller.body, text(shape))
@@ -225,8 +226,8 @@ def _declared_shape(body: Node, name: str) -> Node | None:
 
 
 def declared_name(node: Node | None) -> str:
-    """Returns the name that a declarator (a node of the syntax tree) declares, without the signs of pointers,
-    references and arrays around it: "x" for `*x` and for `x[8]`. "" if it declares none."""
+    """Returns the name that a declarator (a node of the syntax tree) declares, without the symbols for
+    pointers, references and arrays: "x" for `*x` and for `x[8]`. "" if it declares none."""
     while node is not None and node.type not in ("identifier", "field_identifier"):
         below = node.child_by_field_name("declarator")
         node = below if below is not None else next(iter(node.named_children), None)

@@ -136,15 +136,16 @@ class ModuleFile:
         return self._others[key]
 
     def init_inputs(self) -> Any:
-        """What get_init_inputs() returns: arguments of the constructor, a list, or a dict by name."""
+        """Returns what get_init_inputs() of the file returns: the arguments of the constructor, as a list, or
+        as a dict by name."""
         return self._guarded("get_init_inputs() failed", self._namespace["get_init_inputs"])
 
     def build(self) -> torch.nn.Module:
-        """A new module, as KernelBench builds it: in the training mode that the file sets, with the present
-        random seed. Inside FakeTensorMode its tensors are fake. If the constructor fails on fake tensors, it
-        is run with real ones, and these are replaced by fake ones afterwards. Tensors that the module keeps
-        in plain attributes become buffers, so that a candidate receives them. Raises BadTask if the
-        constructor fails."""
+        """Builds and returns a new module, as KernelBench does: in the training mode that the file sets, with
+        the present random seed. Inside FakeTensorMode its tensors are fake. If the constructor fails on fake
+        tensors, it is run with real ones, and these are replaced by fake ones afterwards. Tensors that the
+        module keeps in plain attributes become buffers, so that a candidate receives them. Raises BadTask if
+        the constructor fails."""
 
         def make() -> torch.nn.Module:
             arguments = self._namespace["get_init_inputs"]()
@@ -155,8 +156,8 @@ class ModuleFile:
         return self._with_or_without_values("Model could not be built", make, _without_values)
 
     def given_inputs(self) -> Any:
-        """What get_inputs() returns or yields: a list, a tuple or a dict. Inside FakeTensorMode its
-        tensors are fake. Raises BadTask if it fails or returns anything else."""
+        """Returns what get_inputs() of the file returns or yields: a list, a tuple or a dict. Inside
+        FakeTensorMode its tensors are fake. Raises BadTask if it fails or returns anything else."""
 
         def leave_out(values: Any, bare: Bare) -> Any:
             return pytree.tree_map_only(torch.Tensor, bare, values)
@@ -172,8 +173,8 @@ class ModuleFile:
         return values
 
     def inputs(self) -> list[Any]:
-        """The inputs as a list of tensors and numbers. Raises BadTask if there is anything else among
-        them."""
+        """Returns the inputs that get_inputs() makes, as a list of tensors and numbers. Raises BadTask if
+        there is anything else among them."""
         values = self.given_inputs()
         for position, value in enumerate(values):
             if not isinstance(value, torch.Tensor | int | float | bool):
@@ -230,8 +231,8 @@ class ModuleFile:
 
 
 def c_name(name: str) -> str:
-    """A Python name, dotted or not, as a C identifier: characters other than ASCII letters, digits and
-    underscores become underscores."""
+    """Returns a Python name, dotted or not, as a C identifier: characters other than ASCII letters, digits
+    and underscores become underscores."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 

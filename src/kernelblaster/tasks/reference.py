@@ -63,8 +63,8 @@ class ModuleReference:
         self.pools = [pool_of(value, tensor, workload) for value, tensor in pairs]
 
     def on_host(self) -> "ModuleReference":
-        """A new reference with the same module, pools and scalars in host memory. There a failed assertion
-        raises an exception; on a GPU it would make the device unusable."""
+        """Returns a new reference with the same module, pools and scalars in host memory. There a failed
+        assertion raises an exception; on a GPU it would make the device unusable."""
         return ModuleReference(self.task, self._construction, torch.device("cpu"), donor=self)
 
     def at_primary(self, scalars: Sequence[Any]) -> "ModuleReference":
@@ -126,9 +126,9 @@ class ModuleReference:
                 own.copy_(value)
 
     def run(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The module's outputs, a flat list of contiguous tensors in the order of the signature, for these
-        input tensors, with the scalars of the file (or of `with_scalars`) and the parameters that were bound
-        last."""
+        """Runs the module on the tensors `inputs`, with the scalars of the file (or of `with_scalars`) and
+        the parameters that were bound last. Returns its outputs, a flat list of contiguous tensors in the
+        order of the signature."""
         given = iter(inputs)
         arguments = [next(given) if value is None else value for value in self._scalars]
         return call_module(self._module, arguments)
