@@ -113,8 +113,9 @@ class FakeRunner:
         kept: bool = False,
         limit_s: float | None = None,
     ) -> CallReport:
-        """Calls the function once and returns the report. Raises CandidateHung if its duration, as it was
-        registered, exceeds `limit_s` seconds. The other arguments are as for any `Runner`."""
+        """Calls the Python function that stands for the candidate once, and returns the report. Raises
+        CandidateHung if its duration, as it was registered, exceeds `limit_s` seconds. The other arguments
+        are as for any `Runner`."""
         if limit_s is not None and self._duration_us > limit_s * 1e6:
             raise CandidateHung(limit_s)
         return self._run(arguments, scratch_poison, timed=False)[0]
@@ -185,7 +186,7 @@ class FakeDevice:
         return path
 
     def noise(self) -> float:
-        """A random factor within 0.5% of 1, for times."""
+        """Returns a random factor within 0.5 % of 1, by which times are multiplied."""
         return 1.0 + 0.01 * (self._rng.random() - 0.5)
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:

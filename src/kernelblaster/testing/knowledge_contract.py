@@ -32,7 +32,7 @@ PROCESSES, EACH = 8, 25
 
 
 def technique(name: str, predicted: float = 1.2) -> Optimization:
-    """A technique as a test would add it to a state: with this name and predicted speedup, and made-up
+    """Returns a technique that a test can add to a state: with this name and predicted speedup, and made-up
     words."""
     return Optimization(technique=name, title=name, description=f"what {name} does", predicted=predicted)
 

@@ -64,8 +64,8 @@ class MutantTruth:
             raise KernelBlasterError(f"{task.name}: the original fails: {error}") from error
 
     def difference(self, mutant: Path, at: Workload | None = None) -> str | None:
-        """How the compiled mutant is wrong and on which input, in words; None if no input shows it. With
-        `at`, only inputs of those sizes are tried. Raises NotEmulated if the emulator lacks an
+        """Returns in words how the compiled mutant is wrong and on which input; None if no input shows it.
+        With `at`, only inputs of those sizes are tried. Raises NotEmulated if the emulator lacks an
         instruction."""
         some = [k for k in self.known if at is None or k.input.workload.sizes == at.sizes]
         inputs = [known.input for known in some]
