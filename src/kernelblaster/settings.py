@@ -1,5 +1,5 @@
-"""Settings from environment variables. All other modules read the environment through this one, except
-variables.py, which decides which variables are hidden from the code of tasks."""
+"""Settings from environment variables. All settings of the package are read here; which variables are hidden
+from the code of tasks is decided in variables.py."""
 
 import math
 import os
