@@ -30,21 +30,20 @@ class Settings:
     """Paths, tools and limits, from these environment variables:
 
     - KERNELBLASTER_CACHE, KERNELBLASTER_CACHE_GB: the folder `cache` of results that can be recomputed,
-     and its largest size, `cache_bytes`;
+      and its largest size, `cache_bytes`;
     - KERNELBLASTER_DATA: the folder `data` of runs and the knowledge base;
     - KERNELBLASTER_NVCC: the path of `nvcc`. `nvcc`, `ncu` and `sanitizer` (NVIDIA's tools) are searched
-     for, and None if not found;
+      for, and None if not found;
     - KERNELBLASTER_CALL_LIMIT, KERNELBLASTER_COMPILE_LIMIT, KERNELBLASTER_DATABASE_PATIENCE, in seconds:
-     `call_limit_s` for one call of a candidate, `compile_limit_s` for one compilation, and
-     `database_patience_s` for waiting until a database can be reached again;
+      `call_limit_s` for one call of a candidate, `compile_limit_s` for one compilation, and
+      `database_patience_s` for waiting until a database can be reached again;
     - KERNELBLASTER_UNSAFE (`unsafe`): run task files and the host code of candidates even where they cannot
-     be confined; KERNELBLASTER_TRUST_TASKS (`trusted`): do not confine task files;
-    - KERNELBLASTER_READABLE (`readable`): what task files may read in addition to their own folder, with colons
-     between.
+      be confined; KERNELBLASTER_TRUST_TASKS (`trusted`): do not confine task files;
+    - KERNELBLASTER_READABLE (`readable`): what task files may read in addition to their own folder, with
+      colons between.
 
     `confined`: this process is confined; `results` is then the part of the cache in which it may store
-    results, otherwise the cache itself.
-    """
+    results, otherwise the cache itself."""
 
     cache: Path
     results: Path

@@ -3,10 +3,12 @@ and less similar ones count where there are few similar ones.
 
 Evidence is added in steps, the least similar first:
 
-1. the prior; 2. attempts on the other side of the preparation, an earlier technique that changes the results:
-those without it if it was applied before the attempt in question, else those with it; 3. attempts on other
-GPU architectures; 4. attempts on this architecture, in other families of tasks; 5. attempts on this
-architecture, in the same family.
+1. the prior;
+2. attempts on the other side of the preparation, an earlier technique that changes the results: those without
+   it if it was applied before the attempt in question, else those with it;
+3. attempts on other GPU architectures;
+4. attempts on this architecture, in other families of tasks;
+5. attempts on this architecture, in the same family.
 
 After step 2, all evidence so far is reduced to at most one observation (`CONTRAST`); after steps 3 and 4, to
 at most four (`TRANSFER`). So a few attempts that are more similar soon outweigh it. If there is a preparation
