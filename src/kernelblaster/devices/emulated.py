@@ -163,11 +163,10 @@ class EmulatedDevice:
 
 
 class EmulatedRunner(ReplayRunner):
-    """A candidate loaded in the PTX machine, the emulator. The arguments up to `answer` are as for
-    `ReplayRunner`: `answer(question)` answers a question that host code asks about the GPU. Two further
-    functions are given. `model(arguments)` returns the modelled profile of a call, from which times are
-    taken. `resident(launch)` says how many clusters of a launch the GPU runs at once (blocks, if the launch
-    has no clusters).
+    """A candidate loaded in the PTX machine, the emulator. The arguments from `player` to `answer` mean the
+    same as in `ReplayRunner`. Two functions are needed in addition. `model(arguments)` returns the modelled
+    profile of a call, from which times are taken. `resident(launch)` says how many clusters of a launch the
+    GPU runs at once (blocks, if the launch has no clusters).
 
     Two attributes describe the last call. `doubtful`: some volatile or relaxed read might have returned an
     older value on real hardware. `exhausted`: the call was ended because it took more work than
