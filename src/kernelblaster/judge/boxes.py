@@ -94,10 +94,10 @@ def written_box(
     independent: tuple[str, ...],
     places: list[dict[str, int]],
 ) -> Box:
-    """A box around the output elements at `places`, which a candidate wrote. Each of `places` is one element:
-    its index along every independent size, by the size's name, like {"batch": 7}. Along each of the
-    `independent` sizes, the box has a run of neighbouring indices around each place, as long as in
-    `drawn_box`."""
+    """Returns the box around the output elements at `places`, which a candidate wrote in a call at
+    `workload`. Each of `places` is one element: its index along every independent size, by the size's name,
+    like {"batch": 7}. Along each of the `independent` sizes, the box has a run of neighbouring indices around
+    each place, as long as in `drawn_box`."""
     split = _split(workload, independent)
     chosen = {
         name: _around(

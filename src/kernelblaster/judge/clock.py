@@ -84,9 +84,9 @@ class Clock(Protocol):
 
 
 class MeasuredClock:
-    """Times candidates on a GPU, in pairs of a run of the baseline and one of the candidate. A timing has the
-    medians of both and the speedup. With `keep_samples`, it also has every pair of times (baseline,
-    candidate) in us."""
+    """Times candidates on a GPU (`device`). Baseline and candidate are run in pairs, one run of each; a
+    timing has the medians of both and the speedup. With `keep_samples`, it also has every pair of times
+    (baseline, candidate) in us."""
 
     stage = "timing"
     largest_bytes: int | None = None
@@ -134,9 +134,9 @@ class MeasuredClock:
 
 
 class ModelledClock:
-    """Models the times of candidates on the emulator: they are run at small workloads only, and the time at
-    the primary workload (the timed sizes) is modelled from the instructions and memory accesses of some
-    blocks."""
+    """Models the times of candidates on the emulator (`device`): they are run at small workloads only, and
+    the time at the primary workload (the timed sizes) is modelled from the instructions and memory accesses
+    of some blocks."""
 
     stage = "modelling time"
     largest_bytes: int | None = LARGEST_BYTES

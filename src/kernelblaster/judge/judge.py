@@ -156,11 +156,11 @@ class DeviceJudge:
         return prepared.fitness, prepared.floor
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """Makes the checks that are too costly for every candidate, and returns the evaluation with their
-        results. They are the emulator's search for races and memory-order errors and, if times are modelled,
-        a run at the sizes that the time was modelled for. Each check that passes adds a note; one that finds
-        an error replaces the outcome by that error. A check is left out if the evaluation already has its
-        note. The evaluation of a candidate that is not correct is returned unchanged."""
+        """Makes the checks that are too costly to be made for every candidate, and returns `evaluation` with
+        their results. The checks are the emulator's search for races and memory-order errors and, if times
+        are modelled, a run at the sizes that the time was modelled for. Each check that passes adds a note;
+        one that finds an error replaces the outcome by that error. A check whose note the evaluation already
+        has is left out. The evaluation of a candidate that is not correct is returned unchanged."""
         if self.device.modelled:
             evaluation = self._confirmed_at_size(task, candidate, evaluation)
         return self._order_check.confirmed(task, candidate, evaluation)

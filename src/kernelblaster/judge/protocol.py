@@ -43,10 +43,10 @@ class Judge(Protocol):
         ...
 
     def confirmed(self, task: Task, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
-        """Makes the checks that are too costly for every candidate, above all the emulator's search for races
-        and memory-order errors, and returns the evaluation with their results. Each check that passes adds a
-        note; one that finds an error replaces the outcome by that error. The evaluation of a candidate that
-        is not correct is returned unchanged."""
+        """Makes the checks that are too costly to be made for every candidate, above all the emulator's
+        search for races and memory-order errors, and returns `evaluation` with their results. Each check that
+        passes adds a note; one that finds an error replaces the outcome by that error. The evaluation of a
+        candidate that is not correct is returned unchanged."""
         ...
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
