@@ -80,9 +80,9 @@ def in_row(
 
 
 def placed(plan: Plan, writer: Kernel, load: Load | Gather, moved: Mapping[str, Index]) -> tuple[Index, ...]:
-    """Returns the position that `load`, a load of the reader, reads, as indices in the loop variables of the
-    kernel `writer`, which stores the tensor. `moved` maps the reader's loop variables to indices in the
-    writer's."""
+    """Returns the position in its tensor that `load` reads, as indices in the loop variables of `writer`, the
+    kernel that stores that tensor; `load` belongs to another kernel, the reader. `moved` maps the reader's
+    loop variables to indices in the writer's."""
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
     found = (proofs.within(indices.replace(i, moved), extents, plan.same) for i in load.position)
     return tuple(polynomial(index).index() if _subtracts(index) else index for index in found)
