@@ -112,8 +112,9 @@ def _transition_line(row: dict[str, Any]) -> TableLine:
 
 
 def learned_table(one: Contents) -> SortedTable:
-    """Returns the table of what the knowledge base learned: for each technique in each state the speedup
-    expected before and after the bench, and the reason for the change."""
+    """Returns the table of what the knowledge base learned in a bench (`one` has the report's contents): for
+    each technique in each state the speedup expected before and after the bench, and the reason for the
+    change."""
     columns = [Column("state", "name"), Column("technique", "name")]
     titles = ("expected before", "after", "valid", "attempts")
     columns += [Column(title, "number") for title in titles]
@@ -130,8 +131,9 @@ def learned_table(one: Contents) -> SortedTable:
 
 
 def cost_table(one: Contents) -> SortedTable:
-    """Returns the table of costs: what the searches of each group of tasks (level or folder) spent, and how
-    many doublings of speed they gained for each evaluation, second, token and dollar."""
+    """Returns the table of the costs of a bench (`one` has the report's contents): what the searches of each
+    group of tasks (level or folder) spent, and how many doublings of speed they gained for each evaluation,
+    second, token and dollar."""
     titles = ("evaluations", "device s", "wall s", "tokens", "usd")
     columns = [Column("level"), *(Column(title, "number") for title in titles)]
     columns += [Column(f"doublings for {words}", "number") for words in FOR_EACH.values()]
