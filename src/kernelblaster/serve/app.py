@@ -37,8 +37,8 @@ FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 
 def make_app(dashboard: Dashboard, access: Access) -> ASGIApp:
-    """Builds the dashboard's web application: all addresses with their handlers, behind the checks of
-    `RequestGuard` (host name, site, token)."""
+    """Returns the web application of `dashboard`: all addresses with their handlers, behind the checks of
+    `RequestGuard` (host name, site, token), for which `access` has the allowed host names and the token."""
     pages = Pages(dashboard, access)
     routes = [
         Route("/", pages.runs),

@@ -23,12 +23,13 @@ LINES = "list-lines"
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run as a line of the list of runs. `read`: its log was read to the end, so the line is complete.
-    `state` is like "running", `spark` is a small plot, `note` a remark. `damage` says what is wrong with the
-    log. `of_floor` is the floor (the least time that the GPU allows) divided by the best time: 1 at the
-    limit. `judged` is how many candidates were judged, of at most `limit`; `failed` of them are not correct.
-    `begun` is when the run began, `last` when its last event was recorded, in seconds since 1970.
-    `with_model`: a language model takes part. What is not known is None or empty."""
+    """A run as a line of the list of runs; `speedup`, `best_us` and `modelled` (from a model of the GPU) are
+    those of its best candidate so far. `read`: its log was read to the end, so the line is complete. `state`
+    is like "running", `spark` is a small plot, `note` a remark. `damage` says what is wrong with the log.
+    `of_floor` is the floor (the least time that the GPU allows) divided by the best time: 1 at the limit.
+    `judged` is how many candidates were judged, of at most `limit`; `failed` of them are not correct. `begun`
+    is when the run began, `last` when its last event was recorded, in seconds since 1970. `with_model`: a
+    language model takes part. What is not known is None or empty."""
 
     id: str
     name: str
