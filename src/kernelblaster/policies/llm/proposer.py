@@ -103,9 +103,9 @@ def propose(scene: Scene, inquiry: Inquiry) -> Proposed:
 
 
 def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
-    """Returns the question that asks the model for new techniques for the kernel of `inquiry`. `scene` is the
-    context for its prompt. It lists those that the knowledge base has for the kernel's performance state and
-    similar ones."""
+    """Returns the question that asks the model for new techniques for the kernel of `inquiry`. The prompt,
+    which is made from `scene`, lists the techniques that the knowledge base has for the kernel's performance
+    state and for similar ones."""
     target, candidate = inquiry.target, inquiry.candidate
     around = scene.around(target.state)
     known = scene.techniques(target.state, inquiry.applied, target.family)[:KNOWN]
