@@ -1,4 +1,5 @@
-"""What a report on many runs takes from each: its steps as a tree, its sources, and the path to its best."""
+"""Reads what a report on many runs shows of each run: its steps as a tree, its sources, and the path to its
+best."""
 
 from dataclasses import dataclass
 from typing import Any
