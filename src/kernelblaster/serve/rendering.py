@@ -1,4 +1,5 @@
-"""Pages and parts of pages from the templates of this package, which use those of reports."""
+"""Renders the dashboard's pages, and parts of pages, from the templates of this package, which build on the
+templates of reports."""
 
 import json
 import time
