@@ -25,15 +25,15 @@ which it ran, twice. `unfinished`: not searched yet."""
 
 
 class Setup(Record):
-    """How tasks are searched (`search` has the settings of a search, `strategy` is how it is arranged,
-    `policy` who writes candidates: "expert", the built-in code generator, or "llm"); the same for all
-    searches of a bench, or of one arm of an ablation.
+    """How tasks are searched; the same for all searches of a bench, or of one arm of an ablation. `policy`
+    says who writes the candidates: "expert" (the built-in code generator) or "llm" (language models).
+    `strategy` is the way to search, `search` has its settings; `search.seed` is replaced by each job's seed.
+    `device` is the kind of device, and `gpu` the GPU that an emulated device stands for. `dtype` is what
+    tasks are cast to, None for their own types.
 
     `knowledge` is the file of the knowledge base that all searches read and teach; with `alone`, each search
-    has a copy of its own. `device` is the kind of device, and `gpu` the GPU that an emulated device stands
-    for. `dtype` is what tasks are cast to, None for their own types. `search.seed` is replaced by each job's
-    seed. For the policy `llm`, `models` are the language models; `roles` says, for single kinds of questions,
-    who answers them: "ROLE=expert", "ROLE=llm", or a model, "ROLE=KIND:NAME".
+    has a copy of its own. For the policy "llm", `models` are the language models; `roles` says, for single
+    kinds of questions, who answers them: "ROLE=expert", "ROLE=llm", or a model, "ROLE=KIND:NAME".
     """
 
     policy: PolicyName = "expert"

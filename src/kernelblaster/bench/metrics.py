@@ -167,8 +167,9 @@ def doublings(gains: Sequence[float | None]) -> float:
 def gain_for_each(gains: Sequence[float | None], cost: Cost) -> dict[str, float | None]:
     """Returns what searches gained for each unit of cost that they spent. The keys of the result are the
     units: "evaluation", "device_second", "second", "token" and "usd". The gain is the sum of log2 of `gains`,
-    their speedups (None counts as no gain). It is divided by what `cost` says was spent, so 1 means that the
-    speed doubled for one unit. None for a unit of which nothing was spent, or whose price is unknown."""
+    the speedups of the searches (None counts as no gain). It is divided by what `cost` says was spent, so 1
+    means that the speed doubled for one unit. None for a unit of which nothing was spent, or whose price is
+    unknown."""
     total = doublings(gains)
     spent = {
         "evaluation": cost.evaluations,
