@@ -102,10 +102,10 @@ class OptimizationEntry(Record):
 
 @dataclass(frozen=True)
 class Scored:
-    """A technique (`optimization`) with the gain predicted for it, made for a GPU architecture, a family of
-    tasks and the techniques applied before. `notes` are the knowledge base's remarks on it. `payoff` is a
-    natural logarithm of a speedup: what the technique is worth beyond its own gain, because other techniques
-    gain more after it."""
+    """A technique (`optimization`) with its `prediction`: what is expected of it on a GPU architecture, in a
+    family of tasks, after certain other techniques. `notes` are the knowledge base's remarks on it. `payoff`
+    is a natural logarithm of a speedup: what the technique is worth beyond its own gain, because other
+    techniques gain more after it."""
 
     optimization: Optimization
     prediction: Prediction

@@ -45,7 +45,7 @@ def append_events(connection: Connection, rows: Sequence[Values]) -> None:
 
 
 def uncounted(connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:
-    """Returns those of the changes `known` (each with its provenance and identity, see `KnowledgeEvent`)that
+    """Returns those of the changes `known` (each with its provenance and identity, see `KnowledgeEvent`) that
     have no effect in this database at present, because they were never recorded, or were later reverted or
     rolled back."""
     uids = [uid for _, _, uid in known]

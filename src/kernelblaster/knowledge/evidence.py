@@ -40,9 +40,8 @@ class Evidence(Record):
     def with_result(
         self, result: StepResult, architecture: str | None, family: str | None, before: tuple[str, ...]
     ) -> "Evidence":
-        """Returns the evidence with one more attempt, whose result is `result`, and `before` are the
-        techniques that had been applied earlier. An `architecture` or `family` of None is counted under
-        "unknown"."""
+        """Returns the evidence with one more attempt, which was made after the techniques `before` had been
+        applied and had this `result`. An `architecture` or `family` of None is counted under "unknown"."""
         one = Tally(failed=1.0) if isinstance(result, Failed) else Tally(1.0, result.log_speedup)
         architecture = architecture or UNKNOWN
         return self.plus(
