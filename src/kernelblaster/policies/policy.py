@@ -124,7 +124,7 @@ class Policy(Protocol):
         ...
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
-        """Returns the kernels of the candidate `attempt`, which has this `profile`, that can be optimized,
+        """Returns those kernels of the candidate `attempt` (its profile is `profile`) that can be optimized,
         each with its share of the time and its performance state. The kernel with the largest possible gain
         for the whole call comes first. `floor_bytes` is the least memory traffic, in bytes, of any
         implementation of the task."""
