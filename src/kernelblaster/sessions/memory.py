@@ -42,7 +42,7 @@ _changes: TypeAdapter[list[Change]] = TypeAdapter(list[Change])
 
 
 class Memory:
-    """The knowledge base as one run uses it, which searches `task` on `gpu`. `theta` is its content as it was
+    """The knowledge base as one run, a search for `task` on `gpu`, uses it. `theta` is its content as it was
     when the iteration began (empty before `freeze`). All rollouts choose techniques by `theta`, so that their
     choices do not depend on which of them learns first. The run records what it has taught, so that nothing
     is taught twice. `judging` has the run's evaluations, and tells whether times are modelled. `seed`
