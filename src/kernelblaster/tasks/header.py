@@ -61,7 +61,7 @@ def left_out(code: str) -> list[str]:
 
 
 def declaration(signature: Signature, title: str) -> str:
-    """Returns the C declaration of `launch_gpu_implementation`, the function that a candidate must definefor
+    """Returns the C declaration of `launch_gpu_implementation`, the function that a candidate must define for
     a task with this `signature`, after a comment with name, type, dimensions and role of each tensor; `title`
     is the first line of that comment."""
     rows = [(t.name, t.dtype, f"[{', '.join(t.dims)}]", t.role) for t in signature.tensors]
