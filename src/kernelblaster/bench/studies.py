@@ -45,10 +45,10 @@ class Arm:
 @dataclass(frozen=True)
 class Claim:
     """What the paper says about the arm `arm` in comparison with the arm `beside`. `measure` is what is
-    compared: "best" (the best speedup), "evaluations" (candidates judged until nearly the best is found) or
-    "tokens". `direction` is what `arm` has of it: "more", "fewer", or "little" difference. `size` is the
-    factor in the paper, None if it gives none. If `words` is empty, the paper makes no claim, and only the
-    ratio is reported."""
+    compared: "best" (the best speedup), "evaluations" (candidates judged until 95 % of the best speedup is
+    reached) or "tokens". `direction` is what `arm` has of it: "more", "fewer", or "little" difference. `size`
+    is the factor in the paper, None if it gives none. If `words` is empty, the paper makes no claim, and only
+    the ratio is reported."""
 
     arm: str
     beside: str

@@ -86,7 +86,7 @@ def load_entry(entry: Entry, dtype: Dtype | None) -> Task:
 
 def ranges(text: str) -> set[int]:
     """The set of numbers in a text like `1-20,33`. Raises BadTask if a part is neither a number nor a range,
-    or a number is too long."""
+    or a number has more than six digits."""
     numbers: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
