@@ -301,8 +301,9 @@ class Device(Protocol):
 @dataclass(frozen=True)
 class ProfileJob:
     """One call of a candidate to profile. `binary` is its shared object; `arguments` are the call's, with
-    pointers into the arena. `workload` is a name to record. `depth` ("quick", "usual" or "detailed") says how
-    much is collected. `limit_s` is the time allowed in seconds, not counting the start of the profiler.
+    pointers into the arena. `workload` is a name to record. `depth` says how much is collected: "quick" (what
+    performance states are named from), "usual" (also the profiler's advice) or "detailed" (also counts by
+    instruction). `limit_s` is the time allowed in seconds, not counting the start of the profiler.
 
     Two fields are for a modelled device, which runs only some blocks of a launch. `shift` (0 to 1) chooses
     others than usual: it moves the blocks by this fraction of the grid, and fewer are run; None: the usual

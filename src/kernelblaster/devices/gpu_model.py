@@ -195,8 +195,9 @@ def kernel_time(
 
 
 def together(bounds: list[float], sharpness: float = SHARPNESS) -> float:
-    """A smooth maximum of several bounds (all in one unit): the largest, and a little more where others are
-    close to it. A higher `sharpness` is closer to the plain maximum."""
+    """Returns a smooth maximum of several bounds (all in one unit), as their power mean without the division:
+    (sum of bound ** sharpness) ** (1 / sharpness). It is the largest bound, and a little more where others
+    are close to it. A higher `sharpness` is closer to the plain maximum."""
     largest = max(bounds)
     if largest <= 0:
         return 0.0
