@@ -83,8 +83,9 @@ class ConfirmRequest:
 @dataclass(frozen=True)
 class ProfileRequest:
     """Asks the judge that `choice` describes to profile candidates of one task; `depth` says how much is
-    collected ("quick", "usual" or "detailed"). The answer is that of `Judge.profile`: a list with the profile
-    of each candidate or, for a candidate that fails verification, the outcome."""
+    collected: "quick" (what performance states are named from), "usual" (also the profiler's advice) or
+    "detailed" (also counts by instruction). The answer is that of `Judge.profile`: a list with the profile of
+    each candidate or, for a candidate that fails verification, the outcome."""
 
     choice: JudgeChoice
     task: Task
