@@ -74,8 +74,9 @@ class Clock(Protocol):
     ) -> list[list[Profile]]:
         """Profiles of candidates at the primary workload (the sizes that are timed). `wanted` has pairs: a
         prepared task, and its compiled candidates, which must have passed verification. Returns for each pair
-        a list with one profile per candidate. `depth` ("quick", "usual" or "detailed") says how much is
-        collected."""
+        a list with one profile per candidate. `depth` says how much is collected: "quick" (what performance
+        states are named from), "usual" (also the profiler's advice) or "detailed" (also counts by
+        instruction)."""
         ...
 
     def forget(self) -> None:

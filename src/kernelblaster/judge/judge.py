@@ -123,8 +123,9 @@ class DeviceJudge:
     ) -> list[Profile | Outcome]:
         """Returns for each candidate for `task` its profile at the primary workload (the timed sizes), or its
         outcome if it does not compile or fails verification. Candidates that this judge has found correct
-        before are not verified again. All are profiled in one start of the profiler. `depth` ("quick",
-        "usual" or "detailed") says how much is collected."""
+        before are not verified again. All are profiled in one start of the profiler. `depth` says how much is
+        collected: "quick" (what performance states are named from), "usual" (also the profiler's advice) or
+        "detailed" (also counts by instruction)."""
         return self.profile_many([(task, candidates)], depth=depth)[0]
 
     def profile_many(
@@ -133,7 +134,8 @@ class DeviceJudge:
         """`wanted` has pairs: a task, and candidates for it. Returns for each pair a list with the profile of
         each candidate at the primary workload (the timed sizes), or the candidate's outcome if it does not
         compile or fails verification. Tasks whose tensors take at most 4 GiB together are profiled in one
-        start of the profiler. `depth` ("quick", "usual" or "detailed") says how much is collected."""
+        start of the profiler. `depth` says how much is collected: "quick" (what performance states are named
+        from), "usual" (also the profiler's advice) or "detailed" (also counts by instruction)."""
         self.options.progress("compiling")
         compiled = [
             (self._tasks.prepare(task), [(one, self.compile(task, one)) for one in candidates])

@@ -55,8 +55,9 @@ def profile_candidates(
 ) -> Iterator[list[Profile]]:
     """Yields for each request in `wanted` a list with one profile per binary, at the primary workload (the
     sizes that are timed). Candidates are run on `device`. Requests whose tensors take at most 4 GiB together
-    (TOGETHER_BYTES) share one start of the profiler. `depth` ("quick", "usual" or "detailed") says how much
-    is collected."""
+    (TOGETHER_BYTES) share one start of the profiler. `depth` says how much is collected: "quick" (what
+    performance states are named from), "usual" (also the profiler's advice) or "detailed" (also counts by
+    instruction)."""
     for group in _together(wanted):
         device.arena([size for one in group for size in one.slots])
         jobs: list[ProfileJob] = []

@@ -59,6 +59,7 @@ class Judge(Protocol):
         self, task: Task, candidates: Sequence[Candidate], *, depth: Depth = "detailed"
     ) -> list[Profile | Outcome]:
         """Returns for each candidate for `task` its profile at the primary workload (the sizes that are
-        timed), or its outcome if it does not compile or fails verification. `depth` ("quick", "usual" or
-        "detailed") says how much is collected."""
+        timed), or its outcome if it does not compile or fails verification. `depth` says how much is
+        collected: "quick" (what performance states are named from), "usual" (also the profiler's advice) or
+        "detailed" (also counts by instruction)."""
         ...

@@ -3,7 +3,7 @@ emulator at small workloads only. Here it is run at the primary workload, the si
 for.
 
 If the call is a single launch whose blocks are independent, some of its blocks are run, drawn in secret. Any
-other call is run whole, if the emulator can do that in acceptable time. Results are compared on many kinds of
+other call is run whole, unless that would take the emulator too long. Results are compared on many kinds of
 values (slab_cases.py). A second call then finds errors that depend on what the first one left in memory.
 Calls at some other, drawn workloads follow. Those with few elements and one very large size are run whole.
 """

@@ -37,8 +37,9 @@ class VerifiedProfiles:
     ) -> list[list[Profile | Outcome]]:
         """`wanted` has pairs: a prepared task, and its candidates, each with what compiling it gave. Returns
         for each pair a list with the profile of each candidate at the primary workload (the sizes that are
-        timed), or the candidate's outcome if it did not compile or fails verification. `depth` ("quick",
-        "usual" or "detailed") says how much is collected."""
+        timed), or the candidate's outcome if it did not compile or fails verification. `depth` says how much
+        is collected: "quick" (what performance states are named from), "usual" (also the profiler's advice)
+        or "detailed" (also counts by instruction)."""
         checked = [
             (prepared, [self._correct_or_outcome(prepared, *candidate) for candidate in candidates])
             for prepared, candidates in wanted
