@@ -1,5 +1,5 @@
 """The server's side of the process that judges candidates: sends it requests one after another, passes its
-progress on, and ends it when a request is cancelled or takes too long."""
+progress on, and ends it when a request is cancelled or takes more than 900 s (JUDGE_LIMIT_S)."""
 
 import asyncio
 import itertools

@@ -67,7 +67,7 @@ def serve_stdio(setup: AgentSetup) -> None:
 def http_app(desk: AgentDesk, host: str, token: str, hosts: Collection[str] = ()) -> ASGIApp:
     """Returns the MCP server of `desk` as a web application (ASGI) at the path "/mcp". A request needs the
     `token`, and a host name by which the server may be addressed: `host`, or one of `hosts` (see
-    `RequestGuard`). Raises KernelBlasterError if the token is too short."""
+    `RequestGuard`). Raises KernelBlasterError if the token has fewer than 16 characters."""
     if len(token) < SHORTEST_TOKEN:
         raise KernelBlasterError(f"the token is too short: give at least {SHORTEST_TOKEN} characters.")
     app = make_server(desk).streamable_http_app(
