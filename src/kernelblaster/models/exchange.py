@@ -93,8 +93,10 @@ def believed(
     """Checks whether the token counts that a server reports for the request `exchange`, whose answer is
     `text`, are plausible. `counts()` returns the counts, or None if the server reports none. Returns (the
     counts, "") if they are plausible; (None, "") if there are none; (None, the reason) if they are not
-    plausible or `counts()` raises ValidationError. Without counts, the ledger charges the call the most that
-    it may have taken."""
+    plausible or `counts()` raises ValidationError. Counts are not plausible if they are more than twice what
+    the request can take (plus 20,000 tokens, SPARE_TOKENS), or zero where there was text, or if more tokens
+    were cached than the prompt has. Without counts, the ledger charges the call the most that it may have
+    taken."""
     try:
         usage = counts()
     except ValidationError as error:
