@@ -86,7 +86,7 @@ class Cast:
 def cast_of(texts: Sequence[str], *, usual: bool = True) -> tuple[Cast, list[str]]:
     """Parses texts of the form `ROLE=expert`, `ROLE=llm` or `ROLE=KIND:NAME` (a model of its own for that
     role). Returns (who plays each role, the texts of the third form). Roles that no text mentions are played
-    as is usual with a model (the table WITH_A_MODEL), or all by the expert's rules if `usual` is False.
+    as is usual with a model (the table WITH_A_MODEL), or, if `usual` is False, all by the expert's rules.
     Raises KernelBlasterError for a malformed text."""
     players: dict[Role, Player] = dict(WITH_A_MODEL) if usual else dict.fromkeys(ROLES, "expert")
     named = []
