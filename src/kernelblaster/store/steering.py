@@ -102,7 +102,7 @@ class SteeringCommand(Record):
 def append_command(folder: Path, action: SteeringAction, by: str) -> SteeringCommand:
     """Asks the search in a run's `folder` for an `action`, and returns the request, which is on the disk
     (fsync) by then. `by` says who asks ("cli", "dashboard"). Raises StoreError if the folder holds no run,
-    cannot be written, or holds too many requests already."""
+    cannot be written, or its file of requests would exceed 4 MB (LARGEST_FILE)."""
     if not holds_run(folder):
         raise StoreError(f"{folder}: holds no run.")
     command = SteeringCommand(id=secrets.token_hex(8), at=time.time(), by=one_line(by)[:100], action=action)
