@@ -204,8 +204,9 @@ class SizeDraws:
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
-        """Returns the pool's workloads in which the size named `size` is larger than in the base workload, a
-        little (kind `above`) or far (kind `long`)."""
+        """Returns the pool's workloads in which the size named `size` is larger than in the base workload, up
+        to twice as large (kind `above`) or up to 16 times (kind `long`; 8 times if the base is a small
+        workload)."""
         return [w for w in self.of("above", "long") if w.sizes[size] > self.base.sizes[size]]
 
     def stretched(self, size: str) -> list[Workload]:
