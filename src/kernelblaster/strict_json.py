@@ -1,7 +1,9 @@
 """Strict JSON for untrusted input, from a server or a file: parsed within limits, or refused with a reason.
 
 Refused are NaN, infinities and numbers that are too large, duplicate keys, unpaired surrogates, text that is
-not UTF-8, and documents that are nested too deep or too large."""
+not UTF-8, and documents with more than 64 levels of nesting (DEEPEST) or 64 MiB (LARGEST_BYTES), unless the
+caller sets other limits.
+"""
 
 import json
 import math
