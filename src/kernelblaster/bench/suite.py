@@ -1,4 +1,5 @@
-"""The tasks of a suite: `core`, a folder, a KernelBench checkout, or parts of them."""
+"""Finds the tasks of a suite, which is `core`, a folder, a KernelBench checkout, or a part of one of
+these."""
 
 import re
 import sys
