@@ -27,8 +27,8 @@ class VerdictKey(Record):
 
 
 class Verdicts(Protocol):
-    """Interface: evaluations by GPU, task and candidate. Once one is stored for a key, it is never
-    replaced."""
+    """Interface of a collection of stored evaluations, which are found by GPU, task and candidate
+    (`VerdictKey`). Once an evaluation is stored for a key, it is never replaced."""
 
     def get(self, key: VerdictKey) -> Evaluation | None:
         """Returns the evaluation that is kept for this GPU, task and candidate (`key`); None if there is
