@@ -43,7 +43,8 @@ class Executed:
 class ModuleFile:
     """A task's Python file, executed: builds its module and its inputs. `source` is its text, `path` its name
     in messages. Inside `replaced`, some of its constants and literals have other values (`replacements`),
-    which gives other sizes. Raises BadTask if it fails, or lacks Model, get_inputs or get_init_inputs."""
+    which gives other sizes. Raises BadTask if the file's code fails, or if it lacks Model, get_inputs or
+    get_init_inputs."""
 
     def __init__(self, source: str, path: str) -> None:
         self.source = source
