@@ -151,7 +151,7 @@ def resume(
 ) -> OptimizeResult:
     """Continues a run where it stopped, and returns its result. `run` is its name, a unique beginning of
     that, its folder, or `last`; `runs` is the folder of runs, None for the user's own. `budget` is a new
-    limit on the candidates judged, those judged before included; with it, a run that had ended goes on.
+    limit on the candidates judged, those judged before included; with it, a run that had ended is continued.
     `knowledge` is the URL of the run's knowledge base with its password, if it has one, since runs do not
     record it. `usd` and `tokens` are new budgets for language models. `fleet` and `on_step` are as in
     `optimize`. Raises KernelBlasterError if `budget` candidates are judged already."""
