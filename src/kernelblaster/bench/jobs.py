@@ -65,8 +65,9 @@ class Setup(Record):
 
     @property
     def model(self) -> str | None:
-        """The language models for display, as text. If answers are replayed, "replay:" with the folder they
-        come from. If only some roles have a model, these as ROLE=KIND:NAME. None if no model takes part."""
+        """The language models as text, for display: their names; if answers are replayed, "replay:" with the
+        folder that they come from; if only some roles have a model, ROLE=KIND:NAME for each of these. None if
+        no model takes part."""
         if self.policy == "expert":
             return None
         given = self.models

@@ -95,8 +95,8 @@ def thresholds(speedups: Sequence[float | None], count: int = 61) -> list[float]
 
 def fast_p(speedups: Sequence[float | None], at: Sequence[float]) -> list[float]:
     """For each p in `at`, the share of all tasks whose candidate is more than p times as fast as the
-    baseline. `speedups` has one for each task (None: no valid candidate, which counts as not faster). Empty
-    without tasks."""
+    baseline. `speedups` has one number for each task (None: no valid candidate, which counts as not faster).
+    Empty without tasks."""
     if not speedups:
         return []
     return [sum(s is not None and s > p for s in speedups) / len(speedups) for p in at]

@@ -1,6 +1,6 @@
 """Runs the searches of a bench or an ablation in parallel processes. On a GPU or a fleet, other processes own
-the devices and judge the candidates that the searching ones send them. The emulated device is cheap, so on a
-single machine each searching process has one of its own."""
+the devices and judge the candidates that the searching processes send to them. An emulated device needs no
+hardware, so on a single machine each searching process has one of its own."""
 
 import time
 from collections import Counter
@@ -60,10 +60,10 @@ class WorkerPool:
 
 def default_workers(device: OwnedKind, machines: Machines | None = None) -> int:
     """Returns how many searches run side by side, each in a process, if the user does not say. On the
-    emulated device half of the cores, because each search also compiles. On a GPU the same, but 2 to 8:
-    enough that the GPU need not wait for candidates. On a fleet two for each device, so that one search
-    chooses its next candidate while the other one's is judged; at most eight for each core of this
-    machine."""
+    emulated device it is half of the number of cores, because each search also compiles. On a GPU it is the
+    same number, but at least 2 and at most 8, which is enough that the GPU need not wait for candidates. On a
+    fleet it is two for each device, so that one search chooses its next candidate while that of the other is
+    judged, and at most eight for each core of this machine."""
     cores = usable_cores()
     if machines is not None:
         return max(1, min(2 * machines.devices(device), 8 * cores))
