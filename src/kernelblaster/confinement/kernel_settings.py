@@ -1,5 +1,5 @@
-"""Makes the kernel's settings under /proc read-only for a process that root starts, so that writing to the
-files of processes there can be granted.
+"""Makes the kernel's settings under /proc read-only for a process that runs as root, so that a Landlock rule
+may grant it writing to the other files there, those of processes.
 
 CUDA's driver names its threads, by /proc/self/task/.../comm, and does not start where it cannot. Landlock
 grants folders whole, so what else root could write under /proc (/proc/sys, /proc/sysrq-trigger) is kept
