@@ -72,10 +72,10 @@ class EmulatedDevice:
         return f"PTX machine ({self.spec.title}){self._recorder.remark}"
 
     def arena(self, sizes: Sequence[int] = (), spare: int = 0) -> Arena:
-        """The memory that candidates work on, with a slot for each of `sizes` in bytes (rounded up to 4 KiB
-        pages) and `spare` further bytes for the judge. If the sizes differ from those of the present memory,
-        new memory is made; runners that were started before keep the old one mapped. Without `sizes`: the
-        present memory."""
+        """Returns the memory that candidates work on, with a slot for each of `sizes` in bytes (rounded up to
+        4 KiB pages) and `spare` further bytes for the judge. If the sizes differ from those of the present
+        memory, new memory is made; runners that were started before keep the old one mapped. Without `sizes`:
+        the present memory."""
         pages = [rounded(size, PAGE) for size in sizes]
         extra = rounded(spare, PAGE) if spare else 0
         known = [slot.bytes for slot in self._arena.slots] if self._arena else None
