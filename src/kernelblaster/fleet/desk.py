@@ -60,9 +60,9 @@ class Waiting:
 
     def take_next(self, ahead: Mapping[Hashable, int]) -> Pending:
         """Takes the next request to compile out of the queues. `ahead` says of each client how many of its
-        candidates are compiled or compiling already (0 if it is not in it). Returns the oldest request of the
-        client with the smallest number; of several such clients, of the one whose oldest request is the
-        oldest."""
+        candidates are compiled or compiling already (0 for a client that is not a key of it). Returns the
+        oldest request of the client with the smallest number; of several such clients, of the one whose
+        oldest request is the oldest."""
         client = min(self._of, key=lambda one: (ahead.get(one, 0), self._of[one][0].since))
         return self._taken(client, self._of[client].popleft())
 
