@@ -53,9 +53,9 @@ class Box:
         return Box(self.workload, self.chosen | {self.split: kept}, self.split)
 
     def slabs(self, most: int) -> list["Box"]:
-        """Cuts the box along the size `split` into boxes with equally many indices: `most` of them, or one
-        for each index if there are fewer indices than `most`. If the indices cannot be divided equally, the
-        last few are in none of the boxes. Returns only the box itself if `split` is None."""
+        """Cuts the box along the size `split` into `most` boxes, each with equally many indices of that size;
+        if there are fewer indices than `most`, into one box for each index. If the indices cannot be divided
+        equally, the last few are in none of the boxes. If `split` is None, returns only the box itself."""
         if self.split is None:
             return [self]
         indices = self.chosen[self.split]

@@ -54,8 +54,8 @@ class OutputSample:
 
 
 def worst(found: Sequence[Comparison]) -> Comparison:
-    """The one of the comparisons `found` with the largest RMS error. One whose `errors` are None (NaN or
-    infinity where the reference is finite, or the reverse) counts as larger than any other."""
+    """Returns the comparison among `found` with the largest RMS error. A comparison whose `errors` are None
+    (NaN or infinity where the reference is finite, or the reverse) counts as larger than any other."""
     return max(found, key=lambda one: one.errors.rms if one.errors else float("inf"))
 
 
