@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 class Database:
     """The open database of a knowledge base: SQLite in a file, or PostgreSQL. `where` is its path or URL. If
-    there is none, it is made if `create`. Tables of an older format are converted. `trusting` skips the
-    checks that a file is undamaged and has the last version written. With `reading_only` nothing is changed
-    or checked. The attribute `name` is the address without a password, for messages; `file` is the path of a
-    SQLite file, None for other databases. Raises KnowledgeError if the database cannot be opened or is
-    damaged."""
+    there is no database, it is created if `create` is set. Tables of an older format are converted.
+    `trusting` skips the checks that a file is undamaged and has the last version written. With `reading_only`
+    nothing is changed or checked. The attribute `name` is the address without a password, for messages;
+    `file` is the path of a SQLite file, None for other databases. Raises KnowledgeError if the database
+    cannot be opened or is damaged."""
 
     def __init__(
         self, where: str | Path, create: bool, trusting: bool = False, reading_only: bool = False

@@ -10,7 +10,7 @@ from kernelblaster.records.record import Record
 
 
 class Payoff(Record):
-    """How a technique (`technique`) does in a state after another one (`after`). `speedup` is its mean
+    """How much a technique (`technique`) gains in a state after another one (`after`). `speedup` is its mean
     speedup in attempts with `after` applied earlier, `speedup_without` that in attempts without (None if
     there are none). `count` is the number of valid attempts behind `speedup`. `modelled`: all times come from
     a model of a GPU, because none was measured."""
