@@ -141,8 +141,10 @@ def new_run(
 def start_run(
     task: Task, wanted: SearchRequest, runs: Path, folder: Path | None = None, store: str | None = None
 ) -> Iterator[Run]:
-    """A context that creates a run and gives it, open for writing; the arguments are those of `new_run`. When
-    the block ends, also by a KernelBlasterError, the run is deleted again if nothing was judged in it."""
+    """A context that creates a run for `task` and gives it, open for writing. `wanted` says what the run is
+    to do. Its folder is a new one under `runs`, or `folder` if that was reserved for it; with `store`, the
+    URL of a shared database, its events are kept there. When the block ends, also by a KernelBlasterError,
+    the run is deleted again if nothing was judged in it."""
     with new_run(task, wanted, runs, folder, store) as run:
         try:
             yield run
