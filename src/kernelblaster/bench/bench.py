@@ -154,7 +154,8 @@ class Bench(WorkFolder):
 
     @property
     def done(self) -> set[str]:
-        """The keys (arm, task and seed) of the searches that have ended."""
+        """The keys of the searches that have ended. A key is a text made of arm ("bench", or the way to
+        search in an ablation), task and seed."""
         return self.record.done
 
     def rows(self) -> list[Row]:

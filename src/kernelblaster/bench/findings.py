@@ -87,7 +87,7 @@ Key = tuple[str, str, int]
 
 def summarize_study(ablation: Ablation, study: Study) -> StudyFindings:
     """Returns the findings of a study from the results of the ablation so far. Only tasks count that have a
-    valid result in every arm."""
+    valid result in every arm (way to search)."""
     plan, results = ablation.plan, ablation.results
     by_key: dict[Key, JobResult] = {}
     left_out: dict[str, str] = {}

@@ -91,7 +91,8 @@ class Job(Record):
 
     @property
     def key(self) -> str:
-        """Identifies the job in its bench or ablation: arm, task and seed."""
+        """The text that identifies the job in its bench or ablation, made of arm ("bench", or the way to
+        search in an ablation), task and seed."""
         return f"{self.arm}/{self.entry.name}/{self.seed}"
 
     @property

@@ -136,7 +136,8 @@ class BenchRecord:
 
     @property
     def done(self) -> set[str]:
-        """The keys (arm, task and seed) of the searches that have ended."""
+        """The keys of the searches that have ended. A key is a text made of arm ("bench", or the way to
+        search in an ablation), task and seed."""
         return set(self.results())
 
     def rows(self) -> list[Row]:
@@ -177,11 +178,13 @@ class BenchRecord:
         return Pace(judged, seconds, {kind: spent / known for kind, spent in busy.items() if known}, ranking)
 
     def results(self) -> dict[str, JobResult]:
-        """The recorded results by job key (arm, task and seed)."""
+        """The recorded results, by the key of their job: a text made of arm ("bench", or the way to search in
+        an ablation), task and seed."""
         return {e.key: JobResult.model_validate(e.data) for e in self._events if e.kind == "result"}
 
     def measurements(self) -> dict[str, dict[str, Measured]]:
-        """The recorded measurements by job key and baseline, of jobs that have one for every baseline."""
+        """The recorded measurements by the key of the job (see `Job.key`) and the name of the baseline, of
+        jobs that have one for every baseline."""
         by_job: dict[str, dict[str, Measured]] = {}
         for event in self._events:
             if event.kind == "measured":

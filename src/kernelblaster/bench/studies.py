@@ -72,8 +72,8 @@ class Study:
 
     @property
     def trains(self) -> bool:
-        """Whether some arm starts with a knowledge base that was trained by searches of other tasks. Then
-        half of the tasks are only for training, and arms are compared on the other half."""
+        """Whether some arm (way to search) begins with a knowledge base that was trained by searches of other
+        tasks. Then half of the tasks are only for training, and arms are compared on the other half."""
         return any(arm.start in ("trained", "trained elsewhere") for arm in self.arms)
 
 
