@@ -353,8 +353,9 @@ class ReplayRunner:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """Makes the report of a call. `launches` is what its host code asked for. `answer` is the player's,
-        to the command that replayed the call; {} if it was not replayed."""
+        """Makes the report of a call. `launches` is what its host code asked for. `answer` is what the player
+        (the process that replays launches) answered to the command that replayed the call; {} if the call was
+        not replayed."""
         kept = launches.kept_scratch
         return CallReport(
             error=launches.errors[0] if launches.errors else str(answer.get("error", "")),
