@@ -180,7 +180,8 @@ class Desk:
 
     @property
     def could_spare(self) -> bool:
-        """Whether this is an emulated device for which at least two requests wait."""
+        """True if this is an emulated device for which at least two requests wait, so that another emulated
+        device could take over one of them."""
         return self.owner.kind == "emulated" and len(self.waiting) + len(self.ready) >= 2
 
     def spare_evaluation(self) -> Pending | None:
