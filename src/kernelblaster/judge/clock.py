@@ -73,10 +73,10 @@ class Clock(Protocol):
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
         """Profiles of candidates at the primary workload (the sizes that are timed). `wanted` has pairs: a
-        prepared task, and its compiled candidates, which must have passed verification. Returns for each pair
-        a list with one profile per candidate. `depth` says how much is collected: "quick" (what performance
-        states are named from), "usual" (also the profiler's advice) or "detailed" (also counts by
-        instruction)."""
+        task with what was prepared for it (`Prepared`), and its compiled candidates, which must have passed
+        verification. Returns for each pair a list with one profile per candidate. `depth` says how much is
+        collected: "quick" (what performance states are named from), "usual" (also the profiler's advice) or
+        "detailed" (also counts by instruction)."""
         ...
 
     def forget(self) -> None:
@@ -172,8 +172,9 @@ class ModelledClock:
     def profiles(
         self, wanted: Sequence[tuple[Prepared, Sequence[Binary]]], *, depth: Depth
     ) -> list[list[Profile]]:
-        """For each pair in `wanted` (a prepared task, its compiled candidates) a list with one modelled
-        profile per candidate, at the primary workload; `depth` has no effect."""
+        """Returns for each pair in `wanted` (a task with what was prepared for it; its compiled candidates) a
+        list with one modelled profile per candidate, at the primary workload (the sizes that are timed).
+        `depth` has no effect."""
         return [self._timer(prepared).profiles(binaries) for prepared, binaries in wanted]
 
     def forget(self) -> None:

@@ -35,8 +35,9 @@ class VerifiedProfiles:
         wanted: Sequence[tuple[Prepared, Sequence[tuple[Candidate, Binary | Outcome]]]],
         depth: Depth,
     ) -> list[list[Profile | Outcome]]:
-        """`wanted` has pairs: a prepared task, and its candidates, each with what compiling it gave. Returns
-        for each pair a list with the profile of each candidate at the primary workload (the sizes that are
+        """`wanted` has pairs: a task with what was prepared for it (`Prepared`), and its candidates, each
+        with what compiling it gave: the compiled candidate, or the outcome if it did not compile. Returns for
+        each pair a list with the profile of each candidate at the primary workload (the sizes that are
         timed), or the candidate's outcome if it did not compile or fails verification. `depth` says how much
         is collected: "quick" (what performance states are named from), "usual" (also the profiler's advice)
         or "detailed" (also counts by instruction)."""
