@@ -62,7 +62,8 @@ class KnowledgeBase(VersionedContent):
 
     def add_state(self, state: State, provenance: Provenance = NOBODY, discovered: bool = False) -> None:
         """Adds the performance state `state` under its name; does nothing if there is a state of that name.
-        `discovered`: a search found it, while others come from the seed or an import."""
+        `discovered`: a search found it, while others come from the seed or an import. `provenance` says which
+        search made the change."""
         if state.name not in self.content().states:
             self.record([StateAdded(state=state, discovered=discovered)], provenance)
 
@@ -71,7 +72,7 @@ class KnowledgeBase(VersionedContent):
     ) -> None:
         """Adds a technique (`optimization`) to the state named `state`; does nothing if the state has that
         technique. The speedup that is predicted for it counts as much as `weight` observations. Raises
-        KnowledgeError if there is no such state."""
+        KnowledgeError if there is no such state. `provenance` says which search made the change."""
         content = self.content()
         if optimization.technique not in content.entries.get(content.resolve(state), {}):
             added = OptimizationAdded(state=state, optimization=optimization, weight=weight)
@@ -88,7 +89,7 @@ class KnowledgeBase(VersionedContent):
         """Records the result of one attempt at `technique` in `state`, after the techniques `before` had been
         applied. `result` is the natural logarithm of the speedup of a correct candidate, or the kind of
         failure. Returns the new version of the knowledge base. Raises KnowledgeError if it does not have the
-        technique in that state."""
+        technique in that state. `provenance` says which search made the attempt."""
         try:
             change = Observed(state=state, technique=technique, result=result, before=before)
         except ValidationError as error:
@@ -100,7 +101,8 @@ class KnowledgeBase(VersionedContent):
         self, state: str, note: str, technique: str | None = None, provenance: Provenance = NOBODY
     ) -> None:
         """Adds the remark `note` to a technique in a state, or to the state itself if `technique` is None.
-        Raises KnowledgeError if the knowledge base does not have that state or technique."""
+        Raises KnowledgeError if the knowledge base does not have that state or technique. `provenance` says
+        which search made the change."""
         self.record([Noted(state=state, technique=technique, note=note)], provenance)
 
     def merge(self, other: "KnowledgeBase") -> int:
