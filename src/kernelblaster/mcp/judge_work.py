@@ -205,9 +205,9 @@ class JudgeDesk:
         }
 
     def propose(self, task: dict[str, Any], run: str | None) -> dict[str, Any]:
-        """Returns, as JSON data, what to try next on the fastest correct candidate of a run: the kernel, its
-        performance state, and techniques, the most promising first. Raises KernelBlasterError if `run` is
-        None."""
+        """Returns, as JSON data, what to try next on the fastest correct candidate for `task` in a run: the
+        kernel, its performance state, and techniques, the most promising first. Raises KernelBlasterError if
+        `run` is None."""
         if run is None:
             raise KernelBlasterError("nothing was evaluated for this task yet: call evaluate first.")
         asking, opened, _ = self._run(task, run)
@@ -230,9 +230,9 @@ class JudgeDesk:
     def prepare_search(
         self, task: dict[str, Any], budget: int, seconds: float | None, questions: str | None
     ) -> dict[str, Any]:
-        """Makes a run for a search that another process will do; returns its name. The search judges at most
-        `budget` candidates and takes at most `seconds` (None: no limit). `questions` is the folder in which
-        agents answer in place of a language model; None: none takes part."""
+        """Makes a run for a search for `task` that another process will do; returns its name. The search
+        judges at most `budget` candidates and takes at most `seconds` (None: no limit). `questions` is the
+        folder in which agents answer in place of a language model; None: none takes part."""
         loaded = self._load(**task)
         models = named_models(f"handoff:{questions}" if questions else None)
         search = search_of(budget, models).model_copy(update={"wall_seconds": seconds})
