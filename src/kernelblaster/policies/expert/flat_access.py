@@ -20,8 +20,8 @@ def whole_position(kernel: Kernel, plan: Plan) -> tuple[Index, ...] | None:
 
 
 def is_flat(kernel: Kernel, plan: Plan) -> bool:
-    """True if each load and store of a pointwise kernel either is in memory order (at the loop variables, in
-    a tensor of the loops' shape), or accesses the same element in all iterations."""
+    """True if each load and store of a pointwise kernel of `plan` either is in memory order (at the loop
+    variables, in a tensor of the loops' shape), or accesses the same element in all iterations."""
     whole = whole_position(kernel, plan)
     return whole is not None and not variables(kernel, whole)
 

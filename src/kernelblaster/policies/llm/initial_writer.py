@@ -24,7 +24,8 @@ class NoFirstCandidate(KernelBlasterError):
 
 
 class FirstDraft(BaseModel):
-    """A whole candidate."""
+    """A model's answer that is a whole first candidate: its CUDA `source`, and a `summary` of how the work is
+    divided among its kernels."""
 
     summary: str = Field(description="How the work is divided among kernels.")
     source: str = Field(description="The whole CUDA C++ file.")

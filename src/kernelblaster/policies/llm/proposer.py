@@ -137,8 +137,8 @@ def proposer_question(scene: Scene, inquiry: Inquiry) -> Question[Proposals]:
 
 
 def technique_name(text: str) -> str | None:
-    """Returns `text` as the name of a technique, in lower case and with underscores. None if it cannot be
-    one: a name has 3 to 60 characters and begins with a letter."""
+    """Returns `text` as the name of a technique, in lower case, with underscores for other characters. None
+    if it cannot be one: a name has 3 to 60 characters and begins with a letter."""
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
     return name if NAME.fullmatch(name) else None
 

@@ -21,7 +21,10 @@ REFERENCE = 45  # importance
 
 
 class Rewrite(BaseModel):
-    """A new candidate as changes to the old one: `edits`, or the whole file as `source`."""
+    """A model's answer to the request to change a candidate. `applicable` is False if the change cannot be
+    made. The new candidate is given by `edits` of the old source or, if most of it changes, as the whole
+    `source`. `summary` says what was changed. `also_changed` names further techniques that came along,
+    `not_applied` those that were asked for and left out."""
 
     applicable: bool = Field(
         description="false if what was asked for cannot be applied, is applied already, or cannot pay here."
