@@ -95,7 +95,8 @@ class Draws:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """All fields as integers, in the order in which the C++ struct of the same name has them."""
+        """All fields as integers, in the order of their declaration, in which they are passed to the
+        emulator's C++ code."""
         return (
             *(self.seed, self.multiprocessors, self.warp_slots, self.most_blocks, self.inexact),
             *(int(self.skips), int(self.stale), int(self.unordered), self.most_work),
