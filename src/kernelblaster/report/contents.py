@@ -123,9 +123,9 @@ def _costs(group: str, rows: list[Row]) -> Costs:
 
 
 def table_rows(contents: Contents) -> list[dict[str, Any]]:
-    """Returns the result table of a report as JSON data, one dict for each task and seed. Times are in
-    microseconds. "light" is the floor (the least time that the GPU allows) divided by the best time: 1 at the
-    limit. Values that are not known are None."""
+    """Returns the result table of the report with these `contents` as JSON data, one dict for each task and
+    seed. Times are in microseconds. "light" is the floor (the least time that the GPU allows) divided by the
+    best time: 1 at the limit. Values that are not known are None."""
     rows = []
     for row in contents.subject.rows:
         result = row.result
@@ -163,7 +163,8 @@ def table_rows(contents: Contents) -> list[dict[str, Any]]:
 
 
 def summary_dict(contents: Contents) -> dict[str, Any]:
-    """Returns all numbers that a report shows, as JSON data, for the page and for `report --json`."""
+    """Returns all numbers that the report with these `contents` shows, as JSON data, for the page and for
+    `report --json`."""
     subject = contents.subject
     plan = subject.plan
     return {
@@ -202,8 +203,8 @@ def _start(plan: BenchPlan) -> str:
 
 
 def settings_of(contents: Contents) -> dict[str, Any]:
-    """Returns the settings of all searches of the report's bench, by name, for display. Settings that are not
-    set are left out. The seeds come last, as a list."""
+    """Returns the settings of all searches of the bench whose report has these `contents`, by name, for
+    display. Settings that are not set are left out. The seeds come last, as a list."""
     plan = contents.subject.plan
     setup = plan.setup
     values = {"policy": setup.policy, "model": setup.model, "strategy": setup.strategy}
