@@ -14,7 +14,8 @@ class FrozenKnowledge(KnowledgeBase):
 
     def record(self, changes: Sequence[Change], provenance: Provenance = NOBODY) -> int:
         """Records those of `changes` that add a state, a technique or a recipe, and drops all others, since
-        they would change predictions. Returns the new version."""
+        they would change predictions. Returns the new version. `provenance` says which search made the
+        changes."""
         names = [change for change in changes if isinstance(change, StateAdded | OptimizationAdded)]
         return super().record(names, provenance)
 

@@ -40,9 +40,9 @@ class PlainRewrites:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Searches until all iterations are done, the budget is spent, or the best time is near the floor
-        (the least that the GPU's bandwidth and peak rates allow). Returns the fastest correct candidate.
-        Raises KernelBlasterError if the first candidate is not correct."""
+        """Searches for a faster candidate for `task` until all iterations are done, the budget is spent, or
+        the best time is near the floor (the least that the GPU's bandwidth and peak rates allow). Returns the
+        fastest correct candidate. Raises KernelBlasterError if the first candidate is not correct."""
         candidate = self._policy.initial(task).candidate
         best = Best(candidate, self._session.judging.judge(candidate))
         if not isinstance(best.evaluation.outcome, CORRECT):

@@ -28,8 +28,8 @@ class Reviewed:
         return self._strategy.steps
 
     def run(self, task: Task) -> Best:
-        """Returns the result of the inner strategy if it passes review, else the fastest candidate that
-        passes. Raises KernelBlasterError if none does."""
+        """Returns the result of the inner strategy for `task` if it passes review, else the fastest candidate
+        that passes. Raises KernelBlasterError if none does."""
         best = self._strategy.run(task)
         if self._passes(best.candidate):
             return best

@@ -19,8 +19,8 @@ class ZeroShot:
         self.steps: list[Step] = []
 
     def run(self, task: Task) -> Best:
-        """Asks the model for one candidate for each rollout, has them judged, and returns the fastest correct
-        one. Raises KernelBlasterError if none is correct."""
+        """Asks the model for one candidate for `task` for each rollout, has them judged, and returns the
+        fastest correct one. Raises KernelBlasterError if none is correct."""
         scene = self._policy.begin(task)
         sources = [draft(scene, seed) for seed in range(self._session.search.rollouts)]
         drafts = [Candidate(source=source, origin=ORIGIN) for source in dict.fromkeys(sources) if source]
