@@ -23,10 +23,10 @@ STATES: tuple[str, ...] = ("running", "finished", "stopped", "interrupted", "dam
 
 @dataclass
 class ListedRun:
-    """A run in the list: its `place`, its `summary`, and its log (`tail`). `writer` is the id of the process
-    that works on it, None if none does. `version` grows with each change of the run. `read`: its log was read
-    to the end at least once; `grew`: it changed after that. `begun` counts how often the log was read from
-    its beginning."""
+    """A run in the list. `place` says where it is (folder, id), `summary` what is shown of it; `tail` reads
+    its log. `writer` is the id of the process that works on the run, None if none does. `version` grows with
+    each change of the run. `read`: the log was read to its end at least once; `grew`: the run changed after
+    that. `begun` counts how often the log was read from its beginning."""
 
     place: Place
     tail: LogTail[ParsedEvent]
