@@ -198,8 +198,8 @@ class FakeDevice:
         return Arena(self.memory, tuple(Slot(s, b) for s, b in zip(starts, self._pages, strict=False)))
 
     def start(self, binary: Path) -> FakeRunner:
-        """Returns a runner for the candidate whose path `register` returned. Raises CandidateDied for any
-        other path."""
+        """Returns a runner for the candidate whose path (`binary`) `register` returned. Raises CandidateDied
+        for any other path."""
         if binary not in self._bodies:
             raise CandidateDied("load: no such candidate")
         return FakeRunner(self, *self._bodies[binary])
