@@ -51,12 +51,13 @@ _way = _Way()
 
 
 class KeeperLost(KernelBlasterError):
-    """There is no keeper, its process has ended, or it does not answer in time."""
+    """Raised if there is no keeper (the command's helper process that holds keys and files), if its process
+    has ended, or if it does not answer in time."""
 
 
 def key_names() -> frozenset[str]:
-    """The names of the environment variables (like OPENAI_API_KEY) whose keys the keeper holds; empty without
-    a keeper."""
+    """The names of the environment variables (like OPENAI_API_KEY) whose keys the keeper holds, the command's
+    trusted helper process; empty if there is no keeper."""
     _, _, names = keeper_address().partition(" ")
     return frozenset(names.split())
 
@@ -146,8 +147,8 @@ def write(path: Path, text: str, mode: int) -> None:
 
 
 def checked_reply(reply: Data) -> Data:
-    """The keeper's `reply` to a request, returned unchanged. Raises KernelBlasterError, with the keeper's
-    message, if it reports a failure."""
+    """Returns the `reply` of the keeper (the helper process that holds keys and files) to a request,
+    unchanged. Raises KernelBlasterError, with the keeper's message, if the reply reports a failure."""
     if "failure" in reply:
         raise KernelBlasterError(str(reply["failure"]["message"]))
     return reply
@@ -178,8 +179,9 @@ def connected(limit_s: float) -> socket.socket:
 def exchange(
     connection: socket.socket, message: Data, tell: Callable[[str], None] = lambda text: None
 ) -> Data:
-    """Sends a message to the keeper on a connection that is already open, passes progress texts to `tell`,
-    and returns the reply. Raises KeeperLost if the connection ends or times out."""
+    """Sends a message to the keeper (the helper process that holds keys and files) on a connection that is
+    already open, passes progress texts to `tell`, and returns the reply. Raises KeeperLost if the connection
+    ends or times out."""
     try:
         send(connection, message)
         while True:
@@ -219,8 +221,8 @@ class Door:
         return (_Carried, (DupFd(_opened_door().fileno()),)) if is_running() else (Door, ())
 
     def open(self) -> None:
-        """Makes this process use the keeper of its parent process from now on. Does nothing if the parent
-        process has no keeper."""
+        """Makes this process use the keeper (the helper process that holds keys and files) of its parent
+        process from now on. Does nothing if the parent process has no keeper."""
 
 
 class _Carried(Door):

@@ -23,9 +23,10 @@ class InvalidJson(ValueError):
 
 
 def parse_json(data: bytes | str, *, deepest: int = DEEPEST, control_characters: bool = False) -> Any:
-    """The Python value of the JSON text `data`, as str or UTF-8 bytes. `deepest` is the most levels of
+    """Returns the Python value of the JSON text `data` (str or UTF-8 bytes). `deepest` is the most levels of
     nesting. With `control_characters`, strings may contain unescaped control characters, as language models
-    write them. Raises `InvalidJson` for what the module's docstring lists."""
+    write them. Raises `InvalidJson` if the text is no JSON, is nested deeper, has duplicate keys, NaN,
+    infinities or numbers that are too large, or is not valid Unicode."""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value = json.loads(
