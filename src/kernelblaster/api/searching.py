@@ -70,8 +70,9 @@ class SearchRequest:
     address of the knowledge base, a path or URL (see `knowledge_at`). `device` is the kind of device on which
     candidates run; `gpu` is the GPU that an emulated device stands for. `dtype` is the type to cast the
     task's floating tensors to, None for its own. `models` says how language models take part, None if none
-    does. `filter` and `sanitize` are as in `EvaluationOptions`. `by` names who writes the candidates, if not
-    a search of KernelBlaster."""
+    does. With `filter` "emulated", the emulator checks candidates before the GPU runs them; with `sanitize`,
+    compute-sanitizer checks the correct ones. `by` names who writes the candidates, if not a search of
+    KernelBlaster."""
 
     task: str
     search: Search
