@@ -116,9 +116,10 @@ class Ablation(WorkFolder):
     ) -> None:
         """Trains the knowledge bases that arms start from, then does the searches that have no result yet,
         with `workers` processes. No search is started later than `seconds` from now (None: no limit); the
-        next call does the rest. `tell` is called with progress; `apart` and `machines` are as in `Bench.run`.
-        `store` is the URL of a shared database in which the judge's evaluations are kept for all who use it;
-        None: they are kept in the ablation's folder."""
+        next call does the rest. `tell` is called with progress; With `apart`, code of tasks, which may crash
+        its process, never runs in this one. With `machines`, the devices of a fleet judge. `store` is the URL
+        of a shared database in which the judge's evaluations are kept for all who use it; None: they are kept
+        in the ablation's folder."""
         with open_fleet(machines, self.plan.setup.device, self._run, tell) as dispatcher:
             until = None if seconds is None else time.monotonic() + seconds
             verdicts = store or self.folder / "verdicts"
