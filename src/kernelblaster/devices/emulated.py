@@ -163,10 +163,12 @@ class EmulatedDevice:
 
 
 class EmulatedRunner(ReplayRunner):
-    """A candidate loaded in the PTX machine, the emulator. The arguments from `player` to `answer` mean the
-    same as in `ReplayRunner`. Two functions are needed in addition. `model(arguments)` returns the modelled
-    profile of a call, from which times are taken. `resident(launch)` says how many clusters of a launch the
-    GPU runs at once (blocks, if the launch has no clusters).
+    """A candidate loaded in the PTX machine, the emulator. `recorder` records the launches of its host code,
+    and `player` replays them on the tensors in `arena`. `binary` is its shared object. When its host code
+    queries the GPU, it is told the properties `gpu`; for anything else that it asks, `answer` gets the
+    question as text and returns a number. `model(arguments)` returns the modelled profile of a call, from
+    which times are taken. `resident(launch)` says how many clusters of a launch the GPU runs at once (blocks,
+    if the launch has no clusters).
 
     Two attributes describe the last call. `doubtful`: some volatile or relaxed read might have returned an
     older value on real hardware. `exhausted`: the call was ended because it took more work than

@@ -165,8 +165,9 @@ def start_player(
     executable: Path, options: Sequence[str], environment: dict[str, str], *, computes: bool = False
 ) -> PlayerProcess:
     """Starts `executable`, a player (a process that replays recorded launches), with these command-line
-    options and only the variables of `environment`; it takes commands on its standard input, a socket. Does
-    not wait until it is ready. `computes` as in `PlayerProcess`."""
+    options and only the variables of `environment`; the player takes commands on its standard input, a
+    socket. Does not wait until it is ready. `computes`: it works on the CPU, as the emulator does, so that
+    its time limits count processor time."""
     mine, theirs = socket.socketpair()
     process = subprocess.Popen(
         [str(executable), *options],

@@ -157,7 +157,7 @@ class Recorder:
         are loaded at different addresses (native/stepping.h). One process makes `call`, the other `moved`:
         the same call with all tensors `away` bytes further on. `seed` (64 bits) draws where in its page the
         stack begins. If it takes more than `limit_s` seconds, the result has a finding that says so. Raises
-        NoDevice and DeviceLost as `record` does."""
+        NoDevice where host code cannot be confined, DeviceLost if the recorder itself fails."""
         process = self._confining()
         try:
             _ask(process, candidate, (call, moved), limit_s, f" step {away} {seed}")
