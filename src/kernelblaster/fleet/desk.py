@@ -68,8 +68,8 @@ class Waiting:
 
     def take_newest(self) -> Pending | None:
         """Takes a request out of the queues, for another device: of the last requests of all clients the
-        newest one. Requests marked `alone` (see `Pending`) are not taken; None if all last requests are
-        marked."""
+        newest one. Requests marked `alone`, with which a process was lost before, are not taken; None if all
+        last requests are marked."""
         newest = [line[-1] for line in self._of.values() if not line[-1].alone]
         if not newest:
             return None
@@ -77,7 +77,7 @@ class Waiting:
         return self._taken(chosen.client, self._of[chosen.client].pop())
 
     def drain(self) -> list[Pending]:
-        """Take all requests, the oldest ones first."""
+        """Takes all requests out of the queues and returns them, the oldest ones first."""
         left = sorted((one for line in self._of.values() for one in line), key=lambda one: one.since)
         self._of, self._count = {}, 0
         return left
@@ -166,8 +166,8 @@ class Desk:
             del self.used[search]
 
     def charge(self) -> None:
-        """Adds the seconds since the device began with what is at work to the device time that searches have
-        used: equal shares for the requests at work."""
+        """Charges the requests at work on the device: the seconds since the device began with them are added,
+        in equal shares, to the device time of the searches that sent them."""
         seconds = (time.monotonic() - self.began) / max(1, len(self.at_work))
         for one in self.at_work:
             self.used[one.search] += seconds
@@ -186,8 +186,9 @@ class Desk:
 
     def spare_evaluation(self) -> Pending | None:
         """Takes an evaluation out of this queue, so that another emulated device can make it; times are
-        modelled, so the result is the same there. It is the newest evaluation that is not marked `alone` (see
-        `Pending`). None if there is none, if this device is a GPU, or if fewer than two requests wait."""
+        modelled, so the result is the same there. It is the newest evaluation that is not marked `alone` (a
+        process was lost with it before). None if there is none, if this device is a GPU, or if fewer than two
+        requests wait."""
         if not self.could_spare:
             return None
         newest = self.waiting.take_newest()
@@ -200,7 +201,7 @@ class Desk:
         return None
 
     def drain(self) -> list[Pending]:
-        """Take all requests out of the queue, except those at work or being compiled."""
+        """Takes all requests out of the queue, except those at work or being compiled, and returns them."""
         left = [*self.ready, *self.waiting.drain()]
         self.ready = []
         return left

@@ -77,8 +77,8 @@ class FleetJudge:
         return self._ask(ConfirmRequest(self._choice, task, candidate, evaluation))  # type: ignore[no-any-return]
 
     def estimate(self, task: Task, candidates: Sequence[Candidate]) -> list[float | None]:
-        """Returns the modelled time of each candidate for `task` in microseconds, None where there is no
-        estimate, as `Judge.estimate` does. If the judge's device is a GPU, a PTX machine (the emulator) in
+        """Returns the modelled time of each candidate for `task` in microseconds, None where it does not
+        compile, fails, or cannot be modelled. If the judge's device is a GPU, a PTX machine (the emulator) in
         this process computes the times, so that the GPU does not wait meanwhile."""
         if self.device.modelled or settings().nvcc is None:
             return self._ask(EstimateRequest(self._choice, task, tuple(candidates)))  # type: ignore[no-any-return]

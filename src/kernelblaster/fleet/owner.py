@@ -35,9 +35,10 @@ class Owner(Protocol):
     def kind(self) -> OwnedKind: ...
 
     def ask(self, requests: Sequence[Request], compiled: Any = None) -> "Future[list[Any]]":
-        """Sends requests to the device, as `DeviceOwner.answer` takes them. `compiled` is the compiled
-        candidate if there is one, in the form in which the fleet's compilers return it. The future has the
-        answers, or raises OwnerLost or CompiledLost."""
+        """Sends requests to the device: one, or several for profiles of equal depth, which are made in one
+        start of the profiler. `compiled` is the compiled candidate if there is one, in the form in which the
+        fleet's compilers return it. The future has the answers in the same order, or raises OwnerLost or
+        CompiledLost."""
         ...
 
     def end(self) -> None:
