@@ -96,8 +96,9 @@ def written_box(
 ) -> Box:
     """Returns the box around the output elements at `places`, which a candidate wrote in a call at
     `workload`. Each of `places` is one element: its index along every independent size, by the size's name,
-    like {"batch": 7}. Along each of the `independent` sizes, the box has a run of neighbouring indices around
-    each place, as long as in `drawn_box`."""
+    like {"batch": 7}. Along each of the `independent` sizes, the box has neighbouring indices around each
+    place: 64, but along the largest independent size 4 to 96, or fewer if the box would otherwise be too
+    large. `signature` is that of the task."""
     split = _split(workload, independent)
     chosen = {
         name: _around(

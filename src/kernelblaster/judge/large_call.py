@@ -228,8 +228,8 @@ class LargeCall:
 
     def neighbourhood(self, places: Sequence[dict[str, int]]) -> Box:
         """Returns the part of the workload (a box) that contains the output elements at `places` and elements
-        near them. Each of `places` is an element's index along every independent size, as
-        `CallCoverage.places` has them."""
+        near them. Each of `places` is one element: its index along every independent size (one along which
+        outputs do not depend on each other), by the size's name, like {"batch": 7}."""
         return written_box(self._signature, self._workload, self._known.independent, list(places))
 
     def compare(self, part: Box | None = None, *, all_written: bool) -> int:
