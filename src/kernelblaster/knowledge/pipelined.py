@@ -72,9 +72,11 @@ class PipelinedWriter:
         self._opened: Any = None
 
     def record(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Records the changes `fresh` (each with its provenance and identity, see `KnowledgeEvent`) in a
-        transaction of its own and returns the new version; they are then on the server's disk. `known` is a
-        content read earlier. Does nothing and returns None in the cases in which `record_in_entries` does."""
+        """Records the changes `fresh` (each with its provenance, that is where it comes from, and its
+        identity, a text by which it is recognized in every knowledge base) in a transaction of its own and
+        returns the new version; they are then on the server's disk. `known` is a content read earlier. Does
+        nothing and returns None if `known` and the rows of the changed entries do not suffice to apply the
+        changes."""
         keys = entry_keys(known, fresh)
         if not keys:
             return None

@@ -148,8 +148,9 @@ class VersionedContent:
 
     def take_over(self, known: Sequence[Fresh]) -> int:
         """Records changes that were recorded in another knowledge base (`known`), each with its provenance
-        and identity (see `KnowledgeEvent`). Returns how many were recorded: a change whose identity this
-        knowledge base has already is left out, unless it was reverted or rolled back here."""
+        (where it comes from) and its identity (a text by which it is recognized in every knowledge base).
+        Returns how many were recorded: a change whose identity this knowledge base has already is left out,
+        unless it was reverted or rolled back here."""
         taken: list[Fresh] = []
 
         def unknown(connection: Connection, _: Content) -> list[Fresh]:
