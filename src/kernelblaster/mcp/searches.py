@@ -103,7 +103,8 @@ class Searches:
 
     async def watch(self, run: str, wait_s: float, say: Say = ignore_progress) -> dict[str, Any]:
         """Waits until another candidate of a run is judged or the run ends, for up to `wait_s` seconds (50 at
-        most, LONGEST_WAIT_S). Returns the run's state as `state` does. `say` is called with progress."""
+        most, LONGEST_WAIT_S). Returns the run's state as JSON data: running or not, best speedup, times in
+        microseconds, and the last steps. `say` is called with progress."""
         folder = self.folder(run)
         until = time.monotonic() + min(wait_s, LONGEST_WAIT_S)
         followed = await asyncio.to_thread(_followed, folder)
