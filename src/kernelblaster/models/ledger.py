@@ -165,8 +165,8 @@ class Ledger:
         """Records what the call of `reservation` cost. `usage` has its tokens; None means that they are
         unknown. The call is then charged the most that was reserved. If its answer has `read_bytes` bytes and
         that is more than the output tokens reserved, the output is charged as one token for each byte.
-        `doubt` says why the server's count was not believed. `estimated` and `seconds` are as in
-        `Settlement`."""
+        `doubt` says why the server's count was not believed. `estimated`: the tokens are estimated from the
+        texts. `seconds` is how long the call took, None if not known."""
         told, model, bound = usage is not None, reservation.model, reservation.bound
         if usage is None and read_bytes > bound.tokens_out:
             usage = bound.model_copy(update={"tokens_out": read_bytes})
