@@ -56,8 +56,10 @@ def into_consumers(plan: Plan, producer: Kernel) -> Plan | None:
 
 
 def into_products(plan: Plan, producer: Kernel) -> Plan | None:
-    """Does the same as `into_consumers`, except that a matrix product which reads the result may compute
-    values several times, if `prologue_is_free` allows it. Returns the new plan, or None."""
+    """Returns the plan without the pointwise kernel `producer`: all kernels that read its result compute the
+    values themselves. A matrix product among these may compute a value several times, if `prologue_is_free`
+    allows it; any other kernel only if the value is cheap (a short expression of plain arithmetic). None if
+    this is not possible."""
 
     def allowed(plan: Plan, producer: Kernel, consumer: Kernel) -> bool:
         return prologue_is_free(producer, consumer) or _computes_once(plan, producer, consumer)

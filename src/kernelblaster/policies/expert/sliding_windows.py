@@ -60,7 +60,8 @@ class Slide:
 
     @property
     def index(self) -> Index:
-        """The index of an element in the operand, r * stride + w * step + offset, as a symbolic index."""
+        """The index of an element in the operand, as a symbolic index: r * stride + w * step + offset for
+        element w of the window of result r."""
         tap = self.tap.index if self.tap else ZERO
         found = indices.add(_times(self.result.index, self.stride), _times(tap, self.step))
         return indices.add(found, indices.number(self.offset))

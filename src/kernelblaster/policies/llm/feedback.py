@@ -31,9 +31,9 @@ def feedback(evaluation: Evaluation, source: str) -> str:
 
 def outcome_feedback(outcome: Outcome, source: str, rival: str = "PyTorch") -> str:
     """Returns what the judge's `outcome` says of a candidate, in words for the model that wrote it. For a
-    candidate that failed, they say why, as in `feedback`; for a correct one, its speedup over the baseline,
-    which is called `rival`. `source` is the candidate's source, from which lines are quoted; if it is empty,
-    none are."""
+    candidate that failed, they say why: compiler errors, wrong values, or the broken rule; for a correct one,
+    its speedup over the baseline, which is called `rival`. `source` is the candidate's source, from which
+    lines are quoted; if it is empty, none are."""
     match outcome:
         case CompileFailed(reason=reason, log=log):
             said = "It does not compile:\n" + (_errors(log, source) or f"- {one_line(reason, LETTERS)}")
