@@ -31,8 +31,8 @@ class Growth:
         self._last: datetime | None = None
 
     def add(self, event: KnowledgeEvent) -> None:
-        """Counts one more event. Events that were undone later must not be added: see
-        `knowledge.events.effective`."""
+        """Counts one more event. Events that were undone later must not be added;
+        `knowledge.events.effective` leaves them out."""
         match event.change:
             case Observed():
                 self._counts["attempts"] += 1
