@@ -92,10 +92,10 @@ class Memory:
         """Returns (the name of the known performance state that matches that of the kernel `target`, one
         prediction for each technique). Predictions are made for the given `techniques` and for the recipes
         (several techniques in one step) that the knowledge base offers for the kernel, without those that are
-        retired in the state. A prediction is the log speedup that is expected, by `theta`, over the candidate
-        with the evaluation `parent`, in which the techniques `applied` were used. If a technique was not
-        tried in the state, it is predicted from similar states; if the state does not have it, it is added
-        there with a weak prior."""
+        retired in the state. A prediction is the log speedup that is expected, by `theta` (the knowledge
+        base's content when the iteration began), over the candidate with the evaluation `parent`, in which
+        the techniques `applied` were used. If a technique was not tried in the state, it is predicted from
+        similar states; if the state does not have it, it is added there with a weak prior."""
         state = self.match(target.state)
         recipes = recipes_for(self.theta, state, self.architecture, applied, target.family)
         techniques = list(dict.fromkeys([*techniques, *map(str, recipes)]))
