@@ -98,9 +98,9 @@ def class_in(name: str) -> tuple[str, str]:
 
 def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str | None) -> Task:
     """Returns the task in a .py, .cu or .pt2 file, with the name `name`. `dtype` is what floating tensors are
-    cast to (None: the file's own types; ignored for .cu). `wanted` may have `module`, `inputs` and `init`
-    (see `complete.CompletionRequest`), for a file that lacks them. Raises BadTask if the file is no task and
-    cannot be completed to one."""
+    cast to (None: the file's own types; ignored for .cu). `wanted` may have `module`, `inputs` and `init`:
+    the name of the class, example inputs and constructor arguments, for a file that lacks them. Raises
+    BadTask if the file is no task and cannot be completed to one."""
     if path.suffix == ".pt2":
         from kernelblaster.tasks.torch_programs import exported_source
 
@@ -141,8 +141,9 @@ def load_file(name: str, path: Path, dtype: Dtype | None = None, **wanted: str |
 
 def load_source(name: str, source: str, path: str, dtype: Dtype | None = None, **wanted: str | None) -> Task:
     """Returns the task in the Python text `source`, with the name `name`; `path` names the text in messages.
-    `dtype` and `wanted` are as in `load_file`. The text is executed. Raises BadTask if it is no task and
-    cannot be completed to one."""
+    `dtype` is what floating tensors are cast to (None: the text's own types). `wanted` may have `module`,
+    `inputs` and `init`: the name of the class, example inputs and constructor arguments, for a text that
+    lacks them. The text is executed. Raises BadTask if it is no task and cannot be completed to one."""
     import torch  # slow to import, so only where a module is really loaded
 
     from kernelblaster.tasks.complete import CompletionRequest, completed

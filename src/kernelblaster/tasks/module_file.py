@@ -119,8 +119,8 @@ class ModuleFile:
             self._executed, self.replacements = before, replaced_before
 
     def replace(self, constants: Mapping[str, int]) -> None:
-        """Gives integers of the file other values for good. Keys of `constants` as in `replaced`: names of
-        constants, or digits for integer literals."""
+        """Gives integers of the file other values for good. A key of `constants` is the name of a
+        module-level constant, or digits: "784" stands for every integer literal 784 of the file."""
         literals = {int(key): value for key, value in constants.items() if key.isdigit()}
         if literals:
             self._executed = self._with_literals(literals)
