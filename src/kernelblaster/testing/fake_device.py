@@ -115,7 +115,7 @@ class FakeRunner:
     ) -> CallReport:
         """Calls the Python function that stands for the candidate once, and returns the report. Raises
         CandidateHung if its duration, as it was registered, exceeds `limit_s` seconds. The other arguments
-        are as for any `Runner`."""
+        mean what they mean in `Runner.call`."""
         if limit_s is not None and self._duration_us > limit_s * 1e6:
             raise CandidateHung(limit_s)
         return self._run(arguments, scratch_poison, timed=False)[0]
