@@ -85,8 +85,8 @@ def doubtful(samples: Sequence[OutputSample]) -> bool:
 def allowed(samples: Sequence[OutputSample]) -> Errors:
     """The bound on one output's errors, by error measure, from all draws of input values together (one sample
     each). Three things are pooled over the samples: PyTorch's errors, the effects of one rounding of the
-    inputs, and the effects of TF32 operands. `precision.bound` makes a bound of them; the case's lenience is
-    a factor on it."""
+    inputs, and the effects of TF32 operands. `precision.bound` makes a bound of them; it is multiplied by the
+    `lenience` of the samples, which depends on the kind of values."""
     own = [one.own for one in samples if one.own is not None]
     moved = [one.moved for one in samples if one.moved is not None]
     dtype = getattr(torch, samples[0].tensor.dtype)
