@@ -103,9 +103,9 @@ class OptimizationEntry(Record):
 @dataclass(frozen=True)
 class Scored:
     """A technique (`optimization`) with its `prediction`: what is expected of it on a GPU architecture, in a
-    family of tasks, after certain other techniques. `notes` are the knowledge base's remarks on it. `payoff`
-    is a natural logarithm of a speedup: what the technique is worth beyond its own gain, because other
-    techniques gain more after it."""
+    family (kind of computation) of tasks, after certain other techniques. `notes` are the knowledge base's
+    remarks on it. `payoff` is a natural logarithm of a speedup: what the technique is worth beyond its own
+    gain, because other techniques gain more after it."""
 
     optimization: Optimization
     prediction: Prediction
@@ -169,9 +169,9 @@ class Content:
         family: str | None = None,
     ) -> list[Scored]:
         """Returns the techniques of a state that are not retired, with their predictions for a GPU
-        `architecture`, after the techniques `applied`, in a `family` of tasks (None: any architecture or
-        family). The largest expected gain comes first. Raises KnowledgeError if the knowledge base has no
-        such state."""
+        `architecture`, after the techniques `applied`, in a `family` (kind of computation) of tasks; None:
+        any architecture or family. The largest expected gain comes first. Raises KnowledgeError if the
+        knowledge base has no such state."""
         entries = self.entries.get(self.resolve(state), {}).values()
         scored = [e.scored(architecture, applied, family) for e in entries if e.retired is None]
         return sorted(scored, key=lambda item: (-item.prediction.gain, item.optimization.technique))

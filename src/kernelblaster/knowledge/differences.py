@@ -86,7 +86,7 @@ def _changed(
 def score(entry: OptimizationEntry) -> Score:
     """Sums up what is known about a technique in a state: the predicted speedup, the chance of a valid
     candidate, the number of attempts, and whether all their times are modelled. All GPU architectures and
-    families of tasks are taken together."""
+    families (kinds of computation) of tasks are taken together."""
     prediction = entry.prediction(None)
     return Score(
         speedup=exp(prediction.mean),

@@ -76,8 +76,8 @@ class Evidence(Record):
     @cached_property
     def by_architecture(self) -> dict[str, Tally]:
         """A tally (number, mean and variance) of the attempts on each GPU architecture, tasks of all families
-        together, by the name of the architecture. Attempts with modelled times have a name of their own, such
-        as `sm_90a (modelled)`."""
+        (kinds of computation) together, by the name of the architecture. Attempts with modelled times have a
+        name of their own, such as `sm_90a (modelled)`."""
         return {architecture: total(cells.values()) for architecture, cells in self.gains.items()}
 
     @cached_property
@@ -122,9 +122,10 @@ class Evidence(Record):
         return decisive({name: total(cells.values()) for name, cells in self.after.items()}, self.total)
 
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
-        """Returns the attempts on `architecture` at tasks of the family `family`, as a tally. Returns None if
-        predictions should not treat families separately: if `family` is None, or if there is a `preparation`.
-        Attempts are then divided by whether the preparation was applied before, and not by family too."""
+        """Returns the attempts on `architecture` at tasks of this `family` (kind of computation), as a tally.
+        Returns None if predictions should not treat families separately: if `family` is None, or if there is
+        a `preparation`. Attempts are then divided by whether the preparation was applied before, and not by
+        family too."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())

@@ -27,8 +27,8 @@ def guesses(
     natural logarithm of a speedup. The guess is the mean of the technique's predictions in all states of
     `content`. A state counts more the more similar it is to `state` (see `nearness`) and the more
     observations its prediction is based on. The value 0.1 (UNKNOWN) is averaged in as half an observation, so
-    that it is the guess where nothing is known. Predictions are for a GPU `architecture` and a `family` of
-    tasks (None: any).
+    that it is the guess where nothing is known. Predictions are for a GPU `architecture` and a `family` (kind
+    of computation) of tasks; None: any.
 
     For a recipe (several techniques in one step), the guess is the logarithm of its speed as a fraction of
     the roofline floor's. It is a mean over the recipes that were tried in this family, in any state; a recipe

@@ -43,9 +43,9 @@ class KnowledgeBase(VersionedContent):
         family: str | None = None,
     ) -> list[Scored]:
         """Returns the techniques of a state that are not retired, with their predictions for a GPU
-        `architecture`, after the techniques `applied`, in a `family` of tasks (None: any architecture or
-        family). The largest expected gain comes first. Raises KnowledgeError if the knowledge base has no
-        such state."""
+        `architecture`, after the techniques `applied`, in a `family` (kind of computation) of tasks; None:
+        any architecture or family. The largest expected gain comes first. Raises KnowledgeError if the
+        knowledge base has no such state."""
         return self.content().optimizations(state, architecture, applied, family)
 
     def match(self, state: State, provenance: Provenance = NOBODY, within: float = MATCH) -> str:

@@ -26,7 +26,8 @@ def weighted_choice(
 def thompson(options: Sequence[Scored], count: int, random: Random, sharpness: float = 1.0) -> list[Scored]:
     """Thompson sampling: returns the `count` options with the largest random draws, largest first. An
     option's draw is a random chance of a valid candidate times a random log speedup, each from the
-    distribution that its prediction gives, plus its payoff. `sharpness` is not used."""
+    distribution that its prediction gives, plus its payoff (what it is worth because other techniques gain
+    more after it). `sharpness` is not used."""
     keys = []
     for option in options:
         prediction = option.prediction
