@@ -95,8 +95,8 @@ def believed(
     counts, "") if they are plausible; (None, "") if there are none; (None, the reason) if they are not
     plausible or `counts()` raises ValidationError. Counts are not plausible if they are more than twice what
     the request can take (plus 20,000 tokens, SPARE_TOKENS), or zero where there was text, or if more tokens
-    were cached than the prompt has. Without counts, the ledger charges the call the most that it may have
-    taken."""
+    were cached than the prompt has. Without counts, the ledger (the record of costs) charges the call the
+    most that it may have taken."""
     try:
         usage = counts()
     except ValidationError as error:

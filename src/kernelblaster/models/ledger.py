@@ -187,7 +187,8 @@ class Ledger:
             self._change.notify_all()
 
     def knows(self, model: str, request: Request[T]) -> bool:
-        """True if the ledger has a call to `model` with an equal request (by digest) that has ended."""
+        """True if this record of calls has a call to `model` with an equal request (by digest) that has
+        ended."""
         with self._change:
             calls = [r for r in self._reserved if r.number in self._settled]
             return any((r.model, r.request) == (model, request.digest) for r in calls)

@@ -1,4 +1,5 @@
-"""Wrappers of endpoints (sources of unparsed answers) that enter each call in the ledger of costs."""
+"""Wrappers of endpoints (sources of unparsed answers) that enter each call in the ledger, the run's record of
+what calls cost."""
 
 import time
 from collections.abc import Callable
