@@ -161,10 +161,10 @@ def picked(plan: Plan, producer: Kernel, consumer: Kernel) -> Plan | None:
 
 
 def side_by_side(plan: Plan, first: Kernel, second: Kernel) -> Plan | None:
-    """Returns the plan with the kernels `first` and `second` joined into one. Their schedules must be of the
-    same kind (JOINED), their loops must have equal extents, and they must read at least one element in
-    common; `second` must not read what `first` writes. None if that is not so, or if `first` is launched
-    after `second`."""
+    """Returns the plan with the kernels `first` and `second` joined into one. Their schedules (layouts on the
+    GPU) must be of the same kind (JOINED), their loops must have equal extents, and they must read at least
+    one element in common; `second` must not read what `first` writes. None if that is not so, or if `first`
+    is launched after `second`."""
     alike = any(all(isinstance(k.schedule, kind) for k in (first, second)) for kind in JOINED)
     if plan.kernels.index(first) >= plan.kernels.index(second) or not alike:
         return None

@@ -70,9 +70,9 @@ class RowKernel:
         return {axis.name: indices.ZERO for axis in outer} | {inner.name: indices.variable(RUNNING)}
 
     def resident(self, schedule: Rows) -> dict[Load | Gather, str]:
-        """Returns the vector loads whose data is kept in registers or shared memory under `schedule`, because
-        several passes over the row need it. Each is mapped to the name of its vectors in the emitted code.
-        Empty if the schedule keeps nothing."""
+        """Returns the vector loads whose data is kept in registers or shared memory under `schedule` (the
+        layout on the GPU), because several passes over the row need it. Each is mapped to the name of its
+        vectors in the emitted code. Empty if the schedule keeps nothing."""
         if not resident_elements(schedule):
             return {}
         again = needed_again(self.kernel, self.access, clusters=isinstance(schedule, ClusterRows))

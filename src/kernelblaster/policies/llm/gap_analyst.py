@@ -31,9 +31,9 @@ def explain_by_model(scene: Scene, evaluation: PolicyEvaluation, now: Content, k
     """Asks the model why measured gains differ from expected ones. Returns one explanation (gap) for each
     surprising discrepancy in `evaluation`, in the same order. The cause and the sentence of a gap are the
     model's; the sentence is also the lesson to remember. For a discrepancy that the model's answer does not
-    explain, the gap is the one that the expert's rules find (`explain_gap`). The metrics that changed are
-    always the measured ones. `scene` is the context for the prompt, `now` the current knowledge base; `key`
-    identifies the question in the run."""
+    explain, the gap is the one that the rules of the built-in expert policy find (`explain_gap`). The metrics
+    that changed are always the measured ones. `scene` is the context for the prompt, `now` the current
+    knowledge base; `key` identifies the question in the run."""
     evaluation = replace(evaluation, discrepancies=[d for d in evaluation.discrepancies if d.surprising])
     expert = [explain_gap(discrepancy, now) for discrepancy in evaluation.discrepancies]
     answer = scene.asker.ask(analyst_question(scene, evaluation, now, key)) if expert else None

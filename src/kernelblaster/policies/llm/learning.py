@@ -1,6 +1,6 @@
 """How a search with a language model learns: compares results with expectations (policy evaluation), explains
 differences (gap analysis) and changes the knowledge base (parameter update), each by the model or by the
-expert's rules."""
+rules of the built-in expert policy."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,11 +37,11 @@ class MixedLearning:
         theta: Content,
         architecture: str,
     ) -> PolicyEvaluation:
-        """Returns, by the expert's rules, how far the gains of attempts differ from the expected gains.
-        `fresh` are the attempts of this iteration, `earlier` those of the replay buffer (earlier runs).
-        Expectations are those of the knowledge base `theta` on the GPU `architecture` (such as `sm_90a`). If
-        the model plays the policy evaluator, only the differences that it selects are returned, with its
-        remark. `scene` is the context for its prompt."""
+        """Returns, by the rules of the built-in expert policy, how far the gains of attempts differ from the
+        expected gains. `fresh` are the attempts of this iteration, `earlier` those of the replay buffer
+        (earlier runs). Expectations are those of the knowledge base `theta` on the GPU `architecture` (such
+        as `sm_90a`). If the model plays the policy evaluator, only the differences that it selects are
+        returned, with its remark. `scene` is the context for its prompt."""
         found = self._expert.evaluate(fresh, earlier, theta, architecture)
         if not self._cast.llm("policy-evaluator"):
             return found
@@ -49,8 +49,8 @@ class MixedLearning:
 
     def explain(self, scene: Scene, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:
         """Returns a cause for each surprising difference between expected and measured gain in `evaluation`:
-        the model's, if it plays the gap analyst, else the one by the expert's rules. `scene` is the context
-        for the prompt, `now` the current knowledge base."""
+        the model's, if it plays the gap analyst, else the one by the rules of the built-in expert policy.
+        `scene` is the context for the prompt, `now` the current knowledge base."""
         if not self._cast.llm("gap-analyst"):
             return self._expert.explain(evaluation, now)
         return explain_by_model(scene, evaluation, now, f"version {now.version}")
@@ -59,10 +59,10 @@ class MixedLearning:
         self, scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content
     ) -> list[Change]:
         """Returns the changes to make to the knowledge base `now`. If the model plays the knowledge updater,
-        they are its changes, and those by the expert's rules for what the model left out: new priors, the
-        lessons of `gaps` on which it wrote no note, and the evaluation's remark for states on which it wrote
-        none. If the model does not play that role, or has no usable answer, all changes are by the rules.
-        `scene` is the context for the prompt."""
+        they are its changes, and those by the rules of the built-in expert policy for what the model left
+        out: new priors, the lessons of `gaps` on which it wrote no note, and the evaluation's remark for
+        states on which it wrote none. If the model does not play that role, or has no usable answer, all
+        changes are by the rules. `scene` is the context for the prompt."""
         asked = self._cast.llm("knowledge-updater")
         answer = update_by_model(scene, evaluation, gaps, now, f"version {now.version}") if asked else None
         if answer is None:

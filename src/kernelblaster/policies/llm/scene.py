@@ -107,9 +107,10 @@ class Scene:
         return Neighbourhood(self.session.memory.now(), state)
 
     def techniques(self, state: State, applied: tuple[str, ...], family: str | None) -> list[Retrieved]:
-        """Returns the techniques that the knowledge base has for a kernel of a `family` in the performance
-        state `state` and in similar ones. Their predictions assume that the techniques `applied` came before.
-        Techniques that are made for families which this task does not have are left out."""
+        """Returns the techniques that the knowledge base has for a kernel of a `family` (kind of computation)
+        in the performance state `state` and in similar ones. Their predictions assume that the techniques
+        `applied` came before. Techniques that are made for families which this task does not have are left
+        out."""
         known = self.around(state).techniques(self.architecture, applied, family)
         return [one for one in known if may_use(self.task, one.technique)]
 

@@ -33,8 +33,8 @@ def states_by_model(
 ) -> tuple[KernelState, ...]:
     """Returns the performance state of each kernel in the `profile` of `candidate`, in launch order. `scene`
     is the context for the prompt. The model names the states; their metrics are those of the profile. Kernels
-    that the model does not name are named by the expert's rules, and all are if it gives no usable answer.
-    `floor_bytes` is the least memory traffic of the task, in bytes."""
+    that the model does not name are named by the rules of the built-in expert policy, and all are if it gives
+    no usable answer. `floor_bytes` is the least memory traffic of the task, in bytes."""
     found = extract_states(profile, floor_bytes)
     answer = scene.asker.ask(extractor_question(scene, candidate, profile, floor_bytes))
     named = {one.kernel: one for one in answer.kernels} if answer else {}

@@ -71,8 +71,8 @@ class Accumulator:
 
 def accumulators(kernel: Kernel, plan: Plan) -> list[Accumulator]:
     """Returns one accumulator for each reduction (stage) of `kernel`, in the order of the stages. A sum of
-    float32 elements is kept in double if the field `accumulate` of the kernel's schedule is "double". `plan`
-    gives the names of the sizes and the type of floating-point arithmetic."""
+    float32 elements is kept in double if the field `accumulate` of the kernel's schedule (layout on the GPU)
+    is "double". `plan` gives the names of the sizes and the type of floating-point arithmetic."""
     sizes, values, schedule = plan.sizes[0], values_of(plan), kernel.schedule
     extents = [axis.extent for axis in kernel.reduced]
     place = index_term(indices.row_major((axis.index for axis in kernel.reduced), extents), sizes)

@@ -218,8 +218,8 @@ def _fails(rows: RowWriter, guard: Guard) -> Term:
 
 def keeping(rows: RowWriter) -> list[Statement]:
     """Returns C++ statements that load the vectors which several passes over the row need, and keep them in
-    registers; in a cluster also in shared memory. Empty if the schedule keeps no vectors. In a cluster there
-    always is one statement, by which the blocks wait for each other."""
+    registers; in a cluster also in shared memory. Empty if the kernel's schedule (layout on the GPU) keeps no
+    vectors. In a cluster there always is one statement, by which the blocks wait for each other."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
