@@ -55,8 +55,8 @@ class ModelUse(Record):
     @property
     def writes_first(self) -> bool:
         """True if the user named a model that can write the first candidate (role `initial-writer`). Tasks
-        for which the expert has no kernels can then be searched too, because the model writes their first
-        candidate."""
+        for which the built-in expert policy has no kernels can then be searched too, because the model writes
+        their first candidate."""
         return self.choice.table(ROLES).of("initial-writer") is not None
 
     def allowing(self, usd: float | None, tokens: int | None) -> "ModelUse":
