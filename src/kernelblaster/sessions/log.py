@@ -111,16 +111,19 @@ class Log:
         return self._run.once(kind, key, compute_unless_stopped, lasting=lasting)
 
     def judging(self, trial: Trial) -> None:
-        """Tells the watcher that this trial's candidate goes to the judge now."""
+        """Tells the watcher (the function that is called with progress) that this trial's candidate goes to
+        the judge now."""
         self._watcher(self._progress("judging", trial))
 
     def stepped(self, step: Step) -> None:
-        """Adds a step, whose candidate was judged, to `steps`, and tells its result to the watcher."""
+        """Adds a step, whose candidate was judged, to `steps`, and tells its result to the watcher (the
+        function that is called with progress)."""
         self.steps.append(step)
         self._watcher(self._progress("stepped", step))
 
     def learned(self) -> None:
-        """Tells the watcher that an iteration has ended and that the knowledge base has learned from it."""
+        """Tells the watcher (the function that is called with progress) that an iteration has ended and that
+        the knowledge base has learned from it."""
         self._watcher(self._progress("learned", None))
 
     def _progress(self, phase: Phase, about: Trial | Step | None) -> Progress:
