@@ -98,8 +98,8 @@ class TechniqueUsage:
         return sum(counts) / len(counts) if counts else None
 
     def as_dict(self) -> dict[str, Any]:
-        """All these statistics as JSON data for reports, techniques and states sorted by how often they were
-        used."""
+        """All these statistics as JSON data for reports, techniques and performance states sorted by how
+        often they were used."""
         return {
             "techniques": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.techniques)],
             "states": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.states)],
@@ -147,7 +147,7 @@ def usage_of(steps: Mapping[str, Iterable[Step]]) -> TechniqueUsage:
 
 def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
     """How quickly a search discovers what pays: after each step, (number of steps so far, number of different
-    pairs of state and technique that had gained more than 1 % by then)."""
+    pairs of performance state and technique that had gained more than 1 % by then)."""
     paid: set[tuple[str, str]] = set()
     counts = []
     for number, step in enumerate(steps, 1):
