@@ -37,7 +37,7 @@ def changed_rows(connection: Connection, about: Any, since: int) -> ContentChang
 def updated(content: Content, changes: ContentChanges) -> Content:
     """Returns a copy of `content` brought up to date by `changes`, the rows that changed since its version.
     Raises DamagedRow if a row's checksum is wrong, and Damaged if the content then has another number of
-    states or techniques than kb_about says."""
+    performance states or techniques than kb_about says."""
     about = checked(tables.about, SimpleNamespace(**changes.about))  # type: ignore[arg-type]
     latest = Content() if about.rebuilt > content.version else content.copy()
     latest.version = about.version
@@ -57,7 +57,8 @@ def updated(content: Content, changes: ContentChanges) -> Content:
 
 
 def optimizations_in(content: Content) -> int:
-    """Returns the number of techniques in this content; a technique counts once in each state that has it."""
+    """Returns the number of techniques in this content; a technique counts once in each performance state
+    that has it."""
     return sum(map(len, content.entries.values()))
 
 

@@ -138,10 +138,10 @@ class Database:
     def record_in_entries(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
         """Records the changes `fresh`, each with its provenance (where it comes from) and identity (the text
         by which it is recognized in every knowledge base), in a transaction of its own, and returns the new
-        version. This is a fast way for changes that concern one technique in one state each: only the rows of
-        these techniques are read; all else is taken from `known`, a content read earlier. Writes nothing and
-        returns None if the rows and `known` do not suffice, for example because a state was merged after
-        `known` was read (see `change_entries` in entry_rows.py for all cases)."""
+        version. This is a fast way for changes that concern one technique in one performance state each: only
+        the rows of these techniques are read; all else is taken from `known`, a content read earlier. Writes
+        nothing and returns None if the rows and `known` do not suffice, for example because a state was
+        merged after `known` was read (see `change_entries` in entry_rows.py for all cases)."""
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)

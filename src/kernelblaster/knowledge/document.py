@@ -1,5 +1,5 @@
-"""Exports a knowledge base as one JSON document (states, with the techniques and predictions of each), which
-can be made small enough for a prompt, and imports such a document."""
+"""Exports a knowledge base as one JSON document (performance states, with the techniques and predictions of
+each), which can be made small enough for a prompt, and imports such a document."""
 
 import hashlib
 import json
@@ -163,9 +163,9 @@ class _Document(_Part):
 
 
 def export_document(content: Content, limit_bytes: int | None = None) -> str:
-    """Returns the content of a knowledge base as JSON text; the techniques of each state are ordered by
-    expected gain, the largest first. If `limit_bytes` is given, the least important parts are left out until
-    the text fits (trim.py); raises KnowledgeError if it cannot be made to fit."""
+    """Returns the content of a knowledge base as JSON text; the techniques of each performance state are
+    ordered by expected gain, the largest first. If `limit_bytes` is given, the least important parts are left
+    out until the text fits (trim.py); raises KnowledgeError if it cannot be made to fit."""
     document = {"states": {entry.state.name: _state(content, entry.state.name) for entry in content.living}}
     return dumped(document) if limit_bytes is None else trimmed(document, limit_bytes)
 

@@ -1,6 +1,6 @@
-"""Records changes of single entries (what is known about one technique in one state) without reading the rest
-of a knowledge base's content. Most of what searches record is of this kind. It has to be fast: of searches
-that share a knowledge base, only one can write at a time, and the others wait."""
+"""Records changes of single entries (what is known about one technique in one performance state) without
+reading the rest of a knowledge base's content. Most of what searches record is of this kind. It has to be
+fast: of searches that share a knowledge base, only one can write at a time, and the others wait."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ EntryKey = tuple[str, str]
 @dataclass(frozen=True)
 class EntriesRead:
     """The rows that are read from the database before entries (what is known about one technique in one
-    state) are changed. `about` is the row of the table kb_about; `latest_state` is the version at which any
-    state was last changed; `entries` are the rows to change; `recorded` are the identities of those changes
-    that the database has recorded already."""
+    performance state) are changed. `about` is the row of the table kb_about; `latest_state` is the version at
+    which any state was last changed; `entries` are the rows to change; `recorded` are the identities of those
+    changes that the database has recorded already."""
 
     about: Any
     latest_state: int
@@ -43,8 +43,9 @@ class EntriesRead:
 
 @dataclass(frozen=True)
 class EntriesWritten:
-    """The rows to write when entries (what is known about one technique in one state) are changed: new ones
-    of the table of events, replacements in the table of optimizations, and the row of kb_about."""
+    """The rows to write when entries (what is known about one technique in one performance state) are
+    changed: new ones of the table of events, replacements in the table of optimizations, and the row of
+    kb_about."""
 
     events: list[Values]
     entries: list[Values]
@@ -52,11 +53,11 @@ class EntriesWritten:
 
 
 def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
-    """Returns the (state, technique) pairs that the changes `fresh` (each with its provenance, that is where
-    it comes from, and its identity, a text by which it is recognized in every knowledge base) are about. A
-    state that was merged into another is replaced by that one, as `known`, a content read earlier, says. None
-    if a change is of a type that may concern more than one pair (not in SINGLE), or if `known` does not have
-    its state."""
+    """Returns the (performance state, technique) pairs that the changes `fresh` (each with its provenance,
+    that is where it comes from, and its identity, a text by which it is recognized in every knowledge base)
+    are about. A state that was merged into another is replaced by that one, as `known`, a content read
+    earlier, says. None if a change is of a type that may concern more than one pair (not in SINGLE), or if
+    `known` does not have its state."""
     keys: set[EntryKey] = set()
     for change, _, _ in fresh:
         if not isinstance(change, SINGLE) or change.state not in known.states:
@@ -69,11 +70,11 @@ def change_entries(
     known: Content, keys: set[EntryKey], fresh: Sequence[Fresh], read: EntriesRead
 ) -> EntriesWritten | None:
     """Returns the rows to write for the changes `fresh` (each with its provenance, that is where it comes
-    from, and its identity, a text by which it is recognized in every knowledge base). `keys` are the (state,
-    technique) pairs that they are about, and `read` has the rows of these; `known` is a content read earlier.
-    None if this is not enough to apply the changes: a state was added, changed or merged after `known` was
-    read, an entry is missing, or one of the changes is recorded already. Raises Damaged if a row's checksum
-    is wrong."""
+    from, and its identity, a text by which it is recognized in every knowledge base). `keys` are the
+    (performance state, technique) pairs that they are about, and `read` has the rows of these; `known` is a
+    content read earlier. None if this is not enough to apply the changes: a state was added, changed or
+    merged after `known` was read, an entry is missing, or one of the changes is recorded already. Raises
+    Damaged if a row's checksum is wrong."""
     about = checked(tables.about, read.about)
     if read.recorded or max(about.rebuilt, read.latest_state) > known.version:
         return None
@@ -102,7 +103,7 @@ def record_in_entries(connection: Connection, known: Content, fresh: Sequence[Fr
     identity, a text by which it is recognized in every knowledge base) in the caller's transaction, and
     returns the new version. `known` is a content read earlier. Besides it, only the rows of the changed
     entries are read. Does nothing and returns None if the rows and `known` do not suffice to apply the
-    changes, for example because a state was merged after `known` was read."""
+    changes, for example because a performance state was merged after `known` was read."""
     keys = entry_keys(known, fresh)
     if not keys:
         return None

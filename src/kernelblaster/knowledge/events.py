@@ -41,8 +41,8 @@ class StateAdded(Record):
 
 
 class OptimizationAdded(Record):
-    """Event of a knowledge base: a technique (`optimization`) was added to the state named `state`. The
-    speedup that is predicted for it counts as much as `weight` observations."""
+    """Event of a knowledge base: a technique (`optimization`) was added to the performance state named
+    `state`. The speedup that is predicted for it counts as much as `weight` observations."""
 
     kind: Literal["optimization_added"] = "optimization_added"
     state: str
@@ -51,9 +51,9 @@ class OptimizationAdded(Record):
 
 
 class PriorSet(Record):
-    """Event of a knowledge base: the prior of a technique in a state, which is the speedup expected before
-    any attempt, was replaced. The new prior is `predicted`, and counts as much as `weight` observations. The
-    results of attempts are kept."""
+    """Event of a knowledge base: the prior of a technique in a performance state, which is the speedup
+    expected before any attempt, was replaced. The new prior is `predicted`, and counts as much as `weight`
+    observations. The results of attempts are kept."""
 
     kind: Literal["prior_set"] = "prior_set"
     state: str
@@ -63,8 +63,8 @@ class PriorSet(Record):
 
 
 class Observed(Record):
-    """Event of a knowledge base: the technique was tried in the state, after the techniques `before` had been
-    applied. `result` is the natural logarithm of the speedup, or the kind of failure."""
+    """Event of a knowledge base: the technique was tried in the performance state, after the techniques
+    `before` had been applied. `result` is the natural logarithm of the speedup, or the kind of failure."""
 
     kind: Literal["observed"] = "observed"
     state: str
@@ -75,8 +75,8 @@ class Observed(Record):
 
 class EvidenceAdded(Record):
     """Event of a knowledge base: results from another source were added to what is known about a technique in
-    a state. `evidence` has them as sums over attempts, because imported documents do not list single
-    attempts."""
+    a performance state. `evidence` has them as sums over attempts, because imported documents do not list
+    single attempts."""
 
     kind: Literal["evidence_added"] = "evidence_added"
     state: str
@@ -86,7 +86,7 @@ class EvidenceAdded(Record):
 
 class Noted(Record):
     """Event of a knowledge base: the remark `note`, for people and models, was added to a technique in a
-    state, or to the state itself if `technique` is None."""
+    performance state, or to the state itself if `technique` is None."""
 
     kind: Literal["noted"] = "noted"
     state: str
@@ -95,9 +95,9 @@ class Noted(Record):
 
 
 class Revised(Record):
-    """Event of a knowledge base: texts on a technique in a state were replaced, or texts on the state itself
-    if `technique` is None. Each of `description`, `preconditions` (only techniques have these) and `notes` is
-    the new text, or None if it stays as it is."""
+    """Event of a knowledge base: texts on a technique in a performance state were replaced, or texts on the
+    state itself if `technique` is None. Each of `description`, `preconditions` (only techniques have these)
+    and `notes` is the new text, or None if it stays as it is."""
 
     kind: Literal["revised"] = "revised"
     state: str
@@ -108,8 +108,8 @@ class Revised(Record):
 
 
 class Exemplified(Record):
-    """Event of a knowledge base: an exemplar (the source of a search's best candidate) was added to the state
-    in which that search began."""
+    """Event of a knowledge base: an exemplar (the source of a search's best candidate) was added to the
+    performance state in which that search began."""
 
     kind: Literal["exemplified"] = "exemplified"
     state: str
@@ -117,8 +117,8 @@ class Exemplified(Record):
 
 
 class StatesMerged(Record):
-    """Event of a knowledge base: the state named `state` was merged into the state named `into`. From then
-    on, both names stand for the latter."""
+    """Event of a knowledge base: the performance state named `state` was merged into the state named `into`.
+    From then on, both names stand for the latter."""
 
     kind: Literal["states_merged"] = "states_merged"
     state: str
@@ -126,8 +126,8 @@ class StatesMerged(Record):
 
 
 class Retired(Record):
-    """Event of a knowledge base: a technique was retired in a state, which means that searches are no longer
-    offered it there. `reason` says why, in words for people."""
+    """Event of a knowledge base: a technique was retired in a performance state, which means that searches
+    are no longer offered it there. `reason` says why, in words for people."""
 
     kind: Literal["retired"] = "retired"
     state: str
@@ -136,8 +136,9 @@ class Retired(Record):
 
 
 class Reweighed(Record):
-    """Event of a knowledge base: the counts of attempts in the evidence of `entries`, which are (state,
-    technique) pairs, were multiplied by `factor`, which is below 1, so that this evidence weighs less."""
+    """Event of a knowledge base: the counts of attempts in the evidence of `entries`, which are (performance
+    state, technique) pairs, were multiplied by `factor`, which is below 1, so that this evidence weighs
+    less."""
 
     kind: Literal["reweighed"] = "reweighed"
     entries: tuple[tuple[str, str], ...]

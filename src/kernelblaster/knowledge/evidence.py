@@ -1,5 +1,5 @@
-"""Evidence: the results of all attempts at one technique in one state, as counts and sums from which its gain
-is predicted."""
+"""Evidence: the results of all attempts at one technique in one performance state, as counts and sums from
+which its gain is predicted."""
 
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -26,8 +26,8 @@ def platform(architecture: str, *, modelled: bool) -> str:
 
 
 class Evidence(Record):
-    """The results of all attempts at one technique in one state, as tallies (number, mean and variance of log
-    speedups). `gains` has a tally for each GPU architecture and task family: gains["sm_90a
+    """The results of all attempts at one technique in one performance state, as tallies (number, mean and
+    variance of log speedups). `gains` has a tally for each GPU architecture and task family: gains["sm_90a
     (modelled)"]["scan"]. Modelled results are apart from measured ones, as `platform` names them. `after` has
     a tally for each technique that had been applied earlier, and architecture:
     after["kernel_fusion"]["sm_90a"]. Its attempts are also in `gains`; one with several earlier techniques

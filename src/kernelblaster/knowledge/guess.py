@@ -1,5 +1,5 @@
-"""Predicts what a technique gains in a state where it was never tried, from what it gains in similar
-states."""
+"""Predicts what a technique gains in a performance state where it was never tried, from what it gains in
+similar states."""
 
 from collections.abc import Sequence
 
@@ -24,8 +24,8 @@ def guesses(
     family: str | None = None,
 ) -> dict[str, float]:
     """Returns a guess for each of the `techniques`: what it gains in `state`, where it was not tried, as the
-    natural logarithm of a speedup. The guess is the mean of the technique's predictions in all states of
-    `content`. A state counts more the more similar it is to `state` (see `nearness`) and the more
+    natural logarithm of a speedup. The guess is the mean of the technique's predictions in all performance
+    states of `content`. A state counts more the more similar it is to `state` (see `nearness`) and the more
     observations its prediction is based on. The value 0.1 (UNKNOWN) is averaged in as half an observation, so
     that it is the guess where nothing is known. Predictions are for a GPU `architecture` and a `family` (kind
     of computation) of tasks; None: any.

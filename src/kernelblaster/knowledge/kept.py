@@ -53,8 +53,9 @@ def copy_kept(where: str, target: Path) -> None:
 class KeptKnowledge(KnowledgeBase):
     """The knowledge base at `where` (a path or URL), which the keeper (another process) has open for this
     one; the keeper makes it if there is none and `create` is set. Its content can be read. What searches
-    learn, and their clean-ups (merged states, retired techniques, lowered weights), can be recorded, and
-    results of attempts can be withdrawn. Rolling back, reverting and rebuilding raise KnowledgeError."""
+    learn, and their clean-ups (merged performance states, retired techniques, lowered weights), can be
+    recorded, and results of attempts can be withdrawn. Rolling back, reverting and rebuilding raise
+    KnowledgeError."""
 
     def __init__(self, where: str, create: bool = True) -> None:
         self._where = where

@@ -42,9 +42,9 @@ class KnowledgeBase(VersionedContent):
         applied: tuple[str, ...] = (),
         family: str | None = None,
     ) -> list[Scored]:
-        """Returns the techniques of a state that are not retired, with their predictions for a GPU
-        `architecture`, after the techniques `applied`, in a `family` (kind of computation) of tasks; None:
-        any architecture or family. The largest expected gain comes first. Raises KnowledgeError if the
+        """Returns the techniques of a performance state that are not retired, with their predictions for a
+        GPU `architecture`, after the techniques `applied`, in a `family` (kind of computation) of tasks;
+        None: any architecture or family. The largest expected gain comes first. Raises KnowledgeError if the
         knowledge base has no such state."""
         return self.content().optimizations(state, architecture, applied, family)
 
@@ -70,9 +70,9 @@ class KnowledgeBase(VersionedContent):
     def add_optimization(
         self, state: str, optimization: Optimization, weight: float = 1.0, provenance: Provenance = NOBODY
     ) -> None:
-        """Adds a technique (`optimization`) to the state named `state`; does nothing if the state has that
-        technique. The speedup that is predicted for it counts as much as `weight` observations. Raises
-        KnowledgeError if there is no such state. `provenance` says which search made the change."""
+        """Adds a technique (`optimization`) to the performance state named `state`; does nothing if the state
+        has that technique. The speedup that is predicted for it counts as much as `weight` observations.
+        Raises KnowledgeError if there is no such state. `provenance` says which search made the change."""
         content = self.content()
         if optimization.technique not in content.entries.get(content.resolve(state), {}):
             added = OptimizationAdded(state=state, optimization=optimization, weight=weight)
@@ -89,7 +89,7 @@ class KnowledgeBase(VersionedContent):
         """Records the result of one attempt at `technique` in `state`, after the techniques `before` had been
         applied. `result` is the natural logarithm of the speedup of a correct candidate, or the kind of
         failure. Returns the new version of the knowledge base. Raises KnowledgeError if it does not have the
-        technique in that state. `provenance` says which search made the attempt."""
+        technique in that performance state. `provenance` says which search made the attempt."""
         try:
             change = Observed(state=state, technique=technique, result=result, before=before)
         except ValidationError as error:
@@ -100,23 +100,23 @@ class KnowledgeBase(VersionedContent):
     def note(
         self, state: str, note: str, technique: str | None = None, provenance: Provenance = NOBODY
     ) -> None:
-        """Adds the remark `note` to a technique in a state, or to the state itself if `technique` is None.
-        Raises KnowledgeError if the knowledge base does not have that state or technique. `provenance` says
-        which search made the change."""
+        """Adds the remark `note` to a technique in a performance state, or to the state itself if `technique`
+        is None. Raises KnowledgeError if the knowledge base does not have that state or technique.
+        `provenance` says which search made the change."""
         self.record([Noted(state=state, technique=technique, note=note)], provenance)
 
     def merge(self, other: "KnowledgeBase") -> int:
         """Copies to this knowledge base the events of another one that it does not have; returns how many.
-        Events by which the other one was cleaned up (merged states, retired techniques, lowered weights) are
-        not copied."""
+        Events by which the other one was cleaned up (merged performance states, retired techniques, lowered
+        weights) are not copied."""
         theirs = [event for event in effective(other.log()) if isinstance(event.change, KNOWLEDGE)]
         return self.take_over([(event.change, event.provenance, event.uid) for event in theirs])
 
     def consolidate(self, seed: int, limits: KnowledgeLimits | None = None) -> list[Change]:
-        """Cleans up the knowledge base and returns the changes made: merges near-equal states, retires
-        techniques that do not pay, and lowers the weight of some evidence. `limits` says when each is done
-        (None: the defaults of `KnowledgeLimits`). Of the techniques with many attempts, some are drawn by
-        `seed`; their evidence gets less weight."""
+        """Cleans up the knowledge base and returns the changes made: merges near-equal performance states,
+        retires techniques that do not pay, and lowers the weight of some evidence. `limits` says when each is
+        done (None: the defaults of `KnowledgeLimits`). Of the techniques with many attempts, some are drawn
+        by `seed`; their evidence gets less weight."""
         done: list[Change] = []
 
         def tidy(_: Connection, content: Content) -> list[Fresh]:

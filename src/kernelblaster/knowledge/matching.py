@@ -14,8 +14,8 @@ NEAR = 0.25
 
 @dataclass(frozen=True)
 class NearState:
-    """A state of the knowledge base, and its `distance` from another state to which it was compared: from 0
-    (equal) to below 2, as the function `distance` computes it."""
+    """A performance state of the knowledge base, and its `distance` from another state to which it was
+    compared: from 0 (equal) to below 2, as the function `distance` computes it."""
 
     state: State
     distance: float

@@ -1,9 +1,11 @@
-"""Records changes of single entries (one technique in one state) on PostgreSQL. Other writers wait for a
-lock, which is held as shortly as possible: for two round trips to the server, without waiting for the disk.
+"""Records changes of single entries (one technique in one performance state) on PostgreSQL. Other writers
+wait for a lock, which is held as shortly as possible: for two round trips to the server, without waiting for
+the disk.
 
 The transaction is committed without waiting for the disk. A second transaction then writes a message to the
 server's log, and its commit does wait; when it returns, everything before it is on the disk too. So several
-writers can wait for the disk at the same time."""
+writers can wait for the disk at the same time.
+"""
 
 from collections import namedtuple
 from collections.abc import Sequence
@@ -63,9 +65,9 @@ _EntryRow = namedtuple("_EntryRow", [column.name for column in tables.optimizati
 
 
 class PipelinedWriter:
-    """Records changes of single entries (one technique in one state) in the PostgreSQL database of `engine`,
-    through a connection of its own, which is opened at the first use and ended by `close`. Errors of
-    SQLAlchemy and psycopg are raised as they are."""
+    """Records changes of single entries (one technique in one performance state) in the PostgreSQL database
+    of `engine`, through a connection of its own, which is opened at the first use and ended by `close`.
+    Errors of SQLAlchemy and psycopg are raised as they are."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

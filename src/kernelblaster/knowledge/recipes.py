@@ -4,12 +4,13 @@ offered. The class is in records/recipe.py.
 A search that knows a recipe applies it in one step and has only the result judged, instead of a candidate for
 every technique on the path. A recipe is a set: the policy chooses the order of application, and paths that
 differ only in order teach the same recipe. Its result depends more on the kind of computation than on the
-state of the first kernel, so recipes of a family are offered in every state.
+performance state of the first kernel, so recipes of a family are offered in every state.
 
 A recipe's gain depends most on how slow the first candidate was, which says nothing about the recipe. So the
 knowledge base keeps its reach instead: the roofline floor (the least time that the GPU's bandwidth and peak
 rates allow) divided by the time of the candidate at the path's end, 0.8 for one that takes 1.25 times the
-floor. The gain over a given candidate is computed from that."""
+floor. The gain over a given candidate is computed from that.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import log

@@ -86,15 +86,15 @@ def state_of(row: Row[Any]) -> StateEntry:
 
 
 def optimization_row(state: str, technique: str, version: int, entry: OptimizationEntry) -> Values:
-    """Returns `entry`, what is known about a technique in a state, as the values of a row, with a checksum.
-    `version` is the number of the event that changed it last."""
+    """Returns `entry`, what is known about a technique in a performance state, as the values of a row, with a
+    checksum. `version` is the number of the event that changed it last."""
     values = {"state": state, "technique": technique, "version": version, "body": entry.model_dump_json()}
     return summed(tables.optimizations, values)
 
 
 def optimization_of(row: Row[Any]) -> OptimizationEntry:
-    """Returns what a row of the table of optimizations says about its technique in its state. Raises
-    DamagedRow if the row's checksum is wrong."""
+    """Returns what a row of the table of optimizations says about its technique in its performance state.
+    Raises DamagedRow if the row's checksum is wrong."""
     return OptimizationEntry.model_validate_json(checked(tables.optimizations, row).body)
 
 

@@ -105,8 +105,8 @@ class VersionedContent:
         )
 
     def changes(self, since: int) -> ContentChanges:
-        """Returns the rows of the tables of states and optimizations that changed after version `since`, as
-        plain data for a process that has no access to the database."""
+        """Returns the rows of the tables of performance states and optimizations that changed after version
+        `since`, as plain data for a process that has no access to the database."""
         return self._read(
             lambda connection: changed_rows(connection, about_row(connection), since),
             lambda rows: int(rows.about["version"]),
@@ -206,8 +206,8 @@ class VersionedContent:
         return len(chosen)
 
     def rebuild(self, events: Sequence[Values] = ()) -> None:
-        """Computes the tables of states and optimizations anew from the events, and writes them. `events` are
-        rows that are first added to the table of events; usually there are none to add."""
+        """Computes the tables of performance states and optimizations anew from the events, and writes them.
+        `events` are rows that are first added to the table of events; usually there are none to add."""
         with self._database.writing() as connection:
             append_events(connection, events)
             content = content_of(read_events(connection))
