@@ -14,9 +14,9 @@ PREFERRED = 12  # techniques that are shown
 
 def described(options: Sequence[Scored], content: Content) -> list[Scored]:
     """Returns `options` (techniques with their scores), completed so that readers can tell whether a
-    technique applies. A technique that was taken over from another state has only a name, no description. It
-    gets the title, description and preconditions of the first state in `content` that describes it. All
-    others are returned as they are."""
+    technique applies. A technique that was taken over from another performance state has only a name, no
+    description. It gets the title, description and preconditions of the first state in `content` that
+    describes it. All others are returned as they are."""
     known: dict[str, OptimizationEntry] = {}
     for entries in content.entries.values():
         known |= {name: one for name, one in entries.items() if one.description and name not in known}
