@@ -103,8 +103,8 @@ class Gap:
 
     @property
     def recorded(self) -> dict[str, object]:
-        """The part of this explanation that a run's log keeps, as JSON data: state, technique, cause,
-        sentence, and the metrics that changed."""
+        """The part of this explanation that a run's log keeps, as JSON data: performance state, technique,
+        cause, sentence, and the metrics that changed."""
         about = {"state": self.discrepancy.state, "technique": self.discrepancy.technique}
         return {**about, "cause": self.cause, "sentence": self.sentence, "moved": dict(self.moved)}
 
@@ -158,10 +158,10 @@ class Policy(Protocol):
     def evaluate(
         self, fresh: Sequence[Sample], earlier: Sequence[Sample], theta: Content, architecture: str
     ) -> PolicyEvaluation:
-        """Policy evaluation: returns how far the results of each (state, technique) pair are from what was
-        expected. The results are those of `fresh`, the attempts of this iteration, and of `earlier`, the
-        steps of the replay buffer (earlier runs), taken together. `theta` is the knowledge base in which the
-        expectations are looked up, for the GPU `architecture` (such as `sm_90a`)."""
+        """Policy evaluation: returns how far the results of each (performance state, technique) pair are from
+        what was expected. The results are those of `fresh`, the attempts of this iteration, and of `earlier`,
+        the steps of the replay buffer (earlier runs), taken together. `theta` is the knowledge base in which
+        the expectations are looked up, for the GPU `architecture` (such as `sm_90a`)."""
         ...
 
     def explain(self, evaluation: PolicyEvaluation, now: Content) -> Sequence[Gap]:

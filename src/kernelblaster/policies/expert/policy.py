@@ -86,9 +86,9 @@ class ExpertPolicy(ExpertLearning):
 
     def targets(self, attempt: Attempt, profile: Profile, floor_bytes: int) -> Sequence[Target]:
         """Implements `Policy.targets`: returns the kernels of the candidate `attempt`, as its `profile` has
-        them, with their states, first the kernel that could save the largest part of the call's time. Kernels
-        that are not the candidate's own, such as copies by the driver, are left out. `floor_bytes` is the
-        least memory traffic of the task, in bytes."""
+        them, with their performance states, first the kernel that could save the largest part of the call's
+        time. Kernels that are not the candidate's own, such as copies by the driver, are left out.
+        `floor_bytes` is the least memory traffic of the task, in bytes."""
         families = {kernel.name: kernel.family for kernel in attempt.form.kernels}
         found = sorted(extract_states(profile, floor_bytes), key=possible_gain, reverse=True)
         named = [(source_name(kernel.kernel), kernel) for kernel in found]

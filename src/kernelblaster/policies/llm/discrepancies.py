@@ -1,5 +1,5 @@
-"""Writes discrepancies (what the knowledge base expected of a technique in a state, against what was
-measured) as lines of a prompt."""
+"""Writes discrepancies (what the knowledge base expected of a technique in a performance state, against what
+was measured) as lines of a prompt."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -61,8 +61,8 @@ class MixedLearning:
         """Returns the changes to make to the knowledge base `now`. If the model plays the knowledge updater,
         they are its changes, and those by the rules of the built-in expert policy for what the model left
         out: new priors, the lessons of `gaps` on which it wrote no note, and the evaluation's remark for
-        states on which it wrote none. If the model does not play that role, or has no usable answer, all
-        changes are by the rules. `scene` is the context for the prompt."""
+        performance states on which it wrote none. If the model does not play that role, or has no usable
+        answer, all changes are by the rules. `scene` is the context for the prompt."""
         asked = self._cast.llm("knowledge-updater")
         answer = update_by_model(scene, evaluation, gaps, now, f"version {now.version}") if asked else None
         if answer is None:
@@ -79,8 +79,8 @@ class MixedLearning:
 def inapplicable(declined: dict[tuple[str, str], State], now: Content) -> list[Change]:
     """Returns changes to the knowledge base `now` by which techniques that the model declined count as failed
     attempts of the kind `Inapplicable`. The model declines a technique that cannot be applied to the code
-    that it was shown. `declined` maps (name of a state, technique) to the state. Techniques that the
-    knowledge base does not have in that state are left out."""
+    that it was shown. `declined` maps (name of a performance state, technique) to the state. Techniques that
+    the knowledge base does not have in that state are left out."""
     changes: list[Change] = []
     for (_, technique), state in declined.items():
         name = known_state(now, state)

@@ -21,10 +21,10 @@ class Matched(BaseModel):
 
 
 def match_by_model(scene: Scene, state: State) -> State:
-    """Asks the model which state of the knowledge base is the same as `state`. Returns `state` with that
-    state's name. Returns it unchanged if its own name is known already, if the model finds none that is the
-    same, or if there is no usable answer; the search then uses the nearest state by distance. `scene` is the
-    context for the prompt."""
+    """Asks the model which performance state of the knowledge base is the same as `state`. Returns `state`
+    with that state's name. Returns it unchanged if its own name is known already, if the model finds none
+    that is the same, or if there is no usable answer; the search then uses the nearest state by distance.
+    `scene` is the context for the prompt."""
     content = scene.session.memory.now()
     if state.name in content.states or not content.living:
         return state
