@@ -44,8 +44,8 @@ class State(Record):
 
 
 class KernelState(Record):
-    """The state of one kernel of a call (its name in the source), and its share of the call's time, from 0 to
-    1."""
+    """The performance state of one kernel of a call (its name in the source), and its share of the call's
+    time, from 0 to 1."""
 
     kernel: str
     share: float
