@@ -77,8 +77,8 @@ def task_table(one: Contents) -> SortedTable:
 
 def used_tables(one: Contents) -> tuple[SortedTable, SortedTable] | None:
     """Returns two tables of the report on a bench (`one` has the report's contents): how often each technique
-    paid in each state, and how often each technique paid directly after which other one. None if no technique
-    was applied."""
+    paid in each performance state, and how often each technique paid directly after which other one. None if
+    no technique was applied."""
     used = one.usage.as_dict()
     if not used["techniques"]:
         return None
@@ -113,8 +113,8 @@ def _transition_line(row: dict[str, Any]) -> TableLine:
 
 def learned_table(one: Contents) -> SortedTable:
     """Returns the table of what the knowledge base learned in a bench (`one` has the report's contents): for
-    each technique in each state the speedup expected before and after the bench, and the reason for the
-    change."""
+    each technique in each performance state the speedup expected before and after the bench, and the reason
+    for the change."""
     columns = [Column("state", "name"), Column("technique", "name")]
     titles = ("expected before", "after", "valid", "attempts")
     columns += [Column(title, "number") for title in titles]

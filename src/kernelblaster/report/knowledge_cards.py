@@ -20,9 +20,10 @@ LOW, HIGH = log(0.4), log(6.0)  # of the small plots, in log speedup
 
 @dataclass(frozen=True)
 class Curve:
-    """A small plot of a technique in one state: how likely which speedup is, as a bell-shaped curve. `now` is
-    that curve as an SVG path. `before` is the one from before the first attempt, empty if nothing was tried.
-    `one` is a vertical line at a speedup of 1. `tone` is a CSS class, `tip` the tooltip."""
+    """A small plot of a technique in one performance state: how likely which speedup is, as a bell-shaped
+    curve. `now` is that curve as an SVG path. `before` is the one from before the first attempt, empty if
+    nothing was tried. `one` is a vertical line at a speedup of 1. `tone` is a CSS class, `tip` the
+    tooltip."""
 
     now: str
     before: str
@@ -33,7 +34,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class TechniqueRow:
-    """What the page of a knowledge base shows of one technique in one state, mostly as texts.
+    """What the page of a knowledge base shows of one technique in one performance state, mostly as texts.
 
     `name` has the words of the technique's name, since a line may break between them. `expected` is the
     speedup that is expected; `modelled`: no measured time is behind it. `tone` is the CSS class that colours
@@ -78,8 +79,8 @@ class StateCard:
 
 
 def cards_of(content: Content) -> tuple[list[StateCard], list[StateCard]]:
-    """Returns (states in which something was tried, all other states), each as the page of the knowledge base
-    with this `content` shows it. States with the most attempts come first."""
+    """Returns (performance states in which something was tried, all other states), each as the page of the
+    knowledge base with this `content` shows it. States with the most attempts come first."""
     states = sorted(content.living, key=lambda entry: (-_attempts(content, entry), entry.state.name))
     visited = [_state(content, entry) for entry in states if _attempts(content, entry)]
     return visited, [_state(content, entry) for entry in states if not _attempts(content, entry)]

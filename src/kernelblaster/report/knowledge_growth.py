@@ -17,8 +17,8 @@ POINTS = 250  # of the curves, at most twice as many
 
 class Growth:
     """Counts the events of a knowledge base, which are added one by one, in order. It knows how many
-    attempts, techniques and states there were after each event, and from which runs on which GPUs they
-    come."""
+    attempts, techniques and performance states there were after each event, and from which runs on which GPUs
+    they come."""
 
     def __init__(self) -> None:
         self._counts = {"attempts": 0, "techniques in states": 0, "states": 0}
@@ -61,8 +61,8 @@ class Growth:
         return f"Version {version}: what {many}{where} taught."
 
     def chart(self) -> Chart | None:
-        """The figure of how many attempts, techniques and states there were after each change; None if there
-        were no changes."""
+        """The figure of how many attempts, techniques and performance states there were after each change;
+        None if there were no changes."""
         if self._first is None or self._last is None:
             return None
         points = [*self._points, (self._events, *self._counts.values())]

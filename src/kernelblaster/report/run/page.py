@@ -155,7 +155,7 @@ def _expected(technique: str, score: dict[str, Any] | None) -> str:
 
 def learned_rows(history: History) -> list[dict[str, Any]]:
     """Returns what a run taught its knowledge base, as texts for the page: for each technique that was tried
-    in a state, the speedup expected before and after the run, and the number of attempts."""
+    in a performance state, the speedup expected before and after the run, and the number of attempts."""
     techniques = (history.learned or {}).get("techniques", ())
     tried = [one for one in techniques if one["after"] and one["after"]["attempts"]]
     return [

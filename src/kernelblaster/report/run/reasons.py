@@ -36,8 +36,9 @@ class Reasons:
         self._proposed = _proposed_by(events)
 
     def why(self, step: Step) -> list[str]:
-        """Returns sentences on why the search tried this step: the state of the kernel, the techniques that
-        applied there, how this one was chosen among them, and the speedup that was expected."""
+        """Returns sentences on why the search tried this step: the performance state of the kernel, the
+        techniques that applied there, how this one was chosen among them, and the speedup that was
+        expected."""
         key = f"{step.id.iteration}/{step.id.rollout}/{step.id.number}"
         choice = self._choices.get(key)
         sentences = [self._where(step), *self._offered(key, choice, step), self._expected(step)]
@@ -62,7 +63,7 @@ class Reasons:
 
     def differed(self, step: Step) -> list[str]:
         """Returns why the gain of this step differed from the prediction, in the sentences that were recorded
-        about its technique in its state; empty if there are none."""
+        about its technique in its performance state; empty if there are none."""
         mine = (g for g in self._gaps if (g["state"], g["technique"]) == (step.state, step.technique))
         return list(dict.fromkeys(str(gap["sentence"]) for gap in mine))
 

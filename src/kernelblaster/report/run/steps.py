@@ -50,8 +50,8 @@ class StepRow:
 
     `id` is unique on the page. `number` is the candidate's place in the order of judging, from 1, None if it
     was not judged. `parent` is the number of the candidate it was made from. `depth` is the number of steps
-    from the root. A root was made by no step, so it has no gain, prediction and state. `speed` is the
-    candidate's time and its speedup over the baseline; `gain` is its speedup over the parent; `tone` and
+    from the root. A root was made by no step, so it has no gain, prediction and performance state. `speed` is
+    the candidate's time and its speedup over the baseline; `gain` is its speedup over the parent; `tone` and
     `gain_tone` are CSS classes that colour outcome and gain. `on_way`: the candidate is on the path to the
     best one; `taken`: the search continued from it.
     """
@@ -84,8 +84,8 @@ class StepDetail:
     and `after`: the files of the run with the sources before and after the step. `exchanges`: the questions
     to language models about it.
 
-    The last three are about the step's entry in a knowledge base. `known` names the entry's state and
-    technique, `known_href` is its address, `knowledge` the name of the knowledge base.
+    The last three are about the step's entry in a knowledge base. `known` names the entry's performance state
+    and technique, `known_href` is its address, `knowledge` the name of the knowledge base.
     """
 
     what: str = ""
@@ -354,7 +354,7 @@ class Tree:
 def linked(detail: StepDetail, knowledge: str, href: str) -> StepDetail:
     """Returns a copy of `detail` that mentions the step's entry in the knowledge base named `knowledge`;
     `href` is the entry's address, "" if there is no page to link to. Nothing is mentioned if both are empty,
-    or if the step has no technique and state."""
+    or if the step has no technique and performance state."""
     if not detail.known or not (knowledge or href):
         return replace(detail, known="")
     return replace(detail, knowledge=knowledge, known_href=href)
