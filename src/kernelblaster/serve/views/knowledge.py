@@ -1,5 +1,5 @@
-"""The content of a knowledge base's page while searches teach it: its states, the speedup expected of each
-technique in them, and what was learned today."""
+"""The content of a knowledge base's page while searches teach it: its performance states, the speedup
+expected of each technique in them, and what was learned today."""
 
 import time
 from collections.abc import Sequence
