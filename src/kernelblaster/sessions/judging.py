@@ -109,9 +109,9 @@ class Judging:
     def profile(self, candidates: Sequence[Candidate], depth: Depth = "usual") -> list[Profile | None]:
         """Returns profiles of these candidates, in their order; None where profiling failed. The candidates
         must have been judged and be correct. All profiles that are missing are made together. `depth` says
-        how much is collected: `quick` (what states are named from), `usual` (with the profiler's advice) or
-        `detailed` (counts by instruction). A candidate is profiled once: a later call with another `depth`
-        returns the first profile."""
+        how much is collected: `quick` (what performance states are named from), `usual` (with the profiler's
+        advice) or `detailed` (counts by instruction). A candidate is profiled once: a later call with another
+        `depth` returns the first profile."""
         wanted = [c for c in candidates if self.evaluations[c.code].profile is None]
         new = [c for c in wanted if c.code not in self._profiled]
         profiles = self._judge.profile(self._task, new, depth=depth) if new else []

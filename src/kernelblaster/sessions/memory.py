@@ -130,12 +130,12 @@ class Memory:
     def offer(
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
-        """Adds `optimizations` (techniques with predicted speedups) to the known state that matches `state`
-        (see `match`), and returns that state's name. A technique that the known state has already is not
-        changed. A predicted speedup is over the candidate with the evaluation `parent`, and counts as half an
-        observation (GUESS_WEIGHT). For a recipe (several techniques in one step), the knowledge base keeps
-        how fast the result should be, as a fraction of the roofline floor's speed. That is computed from the
-        prediction and the time of `parent`; it is 0.5 if there is no time."""
+        """Adds `optimizations` (techniques with predicted speedups) to the known performance state that
+        matches `state` (see `match`), and returns that state's name. A technique that the known state has
+        already is not changed. A predicted speedup is over the candidate with the evaluation `parent`, and
+        counts as half an observation (GUESS_WEIGHT). For a recipe (several techniques in one step), the
+        knowledge base keeps how fast the result should be, as a fraction of the roofline floor's speed. That
+        is computed from the prediction and the time of `parent`; it is 0.5 if there is no time."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:
@@ -145,14 +145,14 @@ class Memory:
 
     def observe(self, key: str, steps: Sequence[Step]) -> None:
         """Teaches the knowledge base the results of these steps, failures included: each counts for its
-        technique in the state of the candidate before it. Does nothing if `key` was recorded in this run
-        before."""
+        technique in the performance state of the candidate before it. Does nothing if `key` was recorded in
+        this run before."""
         self._run.once("steps", key, lambda: self._observe(steps))
 
     def remember_recipe(self, key: str, step: Step) -> None:
         """Teaches the knowledge base a recipe (several techniques that led from the first candidate to the
         best one so far). `step` has the recipe as its technique and what it gained in all. A recipe that its
-        state does not have is added. Does nothing if `key` was recorded in this run before."""
+        performance state does not have is added. Does nothing if `key` was recorded in this run before."""
 
         self._run.once("recipe", key, lambda: self._observe([step]))
 
@@ -208,10 +208,10 @@ class Memory:
         )
 
     def tidying(self, now: Content) -> list[Change]:
-        """Returns changes that keep the knowledge base small (merged states, retired techniques, lowered
-        weights), which are due once for every 500 recorded changes (CONSOLIDATED). `now` is its present
-        content. Empty if the number of recorded changes has not passed a multiple of 500 since the iteration
-        began."""
+        """Returns changes that keep the knowledge base small (merged performance states, retired techniques,
+        lowered weights), which are due once for every 500 recorded changes (CONSOLIDATED). `now` is its
+        present content. Empty if the number of recorded changes has not passed a multiple of 500 since the
+        iteration began."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())

@@ -104,9 +104,9 @@ class Session:
         return self.judging.judge_within_budget(key, [trial.candidate for trial in trials], shown)
 
     def learn(self, key: str, steps: Sequence[Step]) -> None:
-        """Teaches the knowledge base the results of these steps, each for its technique in the state of the
-        candidate before it, and reports the steps to the watcher (the function that is called with progress).
-        `key` names them in the run's record and must be unique in the run."""
+        """Teaches the knowledge base the results of these steps, each for its technique in the performance
+        state of the candidate before it, and reports the steps to the watcher (the function that is called
+        with progress). `key` names them in the run's record and must be unique in the run."""
         self.memory.observe(key, steps)
         for step in steps:
             self.log.stepped(step)
