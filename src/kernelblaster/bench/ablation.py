@@ -51,7 +51,7 @@ class AblationPlan(Record):
     @property
     def halves(self) -> tuple[list[Entry], list[Entry]]:
         """The tasks divided into two halves, each sorted by name: (those to train a knowledge base on, those
-        to search). Which task goes into which half is drawn at random, seeded by `split`."""
+        to search). Which task goes into which half is drawn at random, by the plan's seed `split`."""
         shuffled = Random(self.split).sample(self.entries, len(self.entries))
         half = len(shuffled) // 2
         return sorted(shuffled[:half], key=_name), sorted(shuffled[half:], key=_name)

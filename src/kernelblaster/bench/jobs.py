@@ -65,9 +65,9 @@ class Setup(Record):
 
     @property
     def model(self) -> str | None:
-        """The language models as text, for display: their names; if answers are replayed, "replay:" with the
-        folder that they come from; if only some roles have a model, ROLE=KIND:NAME for each of these. None if
-        no model takes part."""
+        """The language models as text, for display: their names; if recorded answers are given instead of
+        asking, "replay:" with the folder that they come from; if only some roles have a model, ROLE=KIND:NAME
+        for each of these. None if no model takes part."""
         if self.policy == "expert":
             return None
         given = self.models
