@@ -51,9 +51,10 @@ class Arena:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A tensor argument of a call: `bytes` bytes, which begin at byte `offset` of the arena and lie in slot
-    number `slot`. `name` is the tensor's; `address` is the virtual address that the candidate receives.
-    `written`: the tensor is an output; all others are mapped read-only where the device can do that."""
+    """A tensor argument of a call: `bytes` bytes, which begin at byte `offset` of the arena (the memory that
+    candidates work on) and lie in its slot number `slot`. `name` is the tensor's; `address` is the virtual
+    address that the candidate receives. `written`: the tensor is an output; all others are mapped read-only
+    where the device can do that."""
 
     slot: int
     offset: int
@@ -174,8 +175,8 @@ class Runner(Protocol):
 
     def record(self, calls: "Sequence[Sequence[Argument]]") -> None:
         """Records the launches of all these calls (each a list of arguments) at once, before they are needed.
-        Calling this is optional and saves time: `call`, `time` and `again` record what is missing one call at
-        a time."""
+        Calling this is optional and saves time: otherwise the methods `call`, `time` and `again` record each
+        call when they need it, one at a time."""
         ...
 
     def stepped(self, arguments: Sequence[Argument], earlier: int) -> SteppedCall:
@@ -203,7 +204,8 @@ class Runner(Protocol):
         -1: the device chooses a byte. With `accounting`, the duration of every launch is reported. With
         `kept`, `__device__` variables keep the values that the last call left in them; otherwise the device
         may reset them. Raises CandidateHung after `limit_s` seconds; None: after the usual limit
-        (`call_limit_s` of the settings, 10 s by default, times the device's `patience`)."""
+        (`call_limit_s` of the settings, 10 s by default, times the device's `patience`, which is 1 on a GPU
+        and more on the emulator)."""
         ...
 
     def time(self, arguments: Sequence[Argument]) -> TimeReport:
@@ -267,7 +269,8 @@ class Device(Protocol):
 
     def start(self, binary: Path) -> Runner:
         """Load the compiled candidate at `binary` (a shared object with its PTX and cubin beside it) in new
-        processes that share the present arena. Raises CandidateDied or CandidateHung."""
+        processes that share the present arena (the memory that candidates work on). Raises CandidateDied or
+        CandidateHung."""
         ...
 
     def settle(self) -> None:
@@ -301,9 +304,10 @@ class Device(Protocol):
 @dataclass(frozen=True)
 class ProfileJob:
     """One call of a candidate to profile. `binary` is its shared object; `arguments` are the call's, with
-    pointers into the arena. `workload` is a name to record. `depth` says how much is collected: "quick" (what
-    performance states are named from), "usual" (also the profiler's advice) or "detailed" (also counts by
-    instruction). `limit_s` is the time allowed in seconds, not counting the start of the profiler.
+    pointers into the arena (the memory that candidates work on). `workload` is a name to record. `depth` says
+    how much is collected: "quick" (what performance states are named from), "usual" (also the profiler's
+    advice) or "detailed" (also counts by instruction). `limit_s` is the time allowed in seconds, not counting
+    the start of the profiler.
 
     Two fields are for a modelled device, which runs only some blocks of a launch. `shift` (0 to 1) chooses
     others than usual: it moves the blocks by this fraction of the grid, and fewer are run; None: the usual

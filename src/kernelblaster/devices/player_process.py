@@ -194,7 +194,8 @@ class PlayerPool:
         self.refill()
 
     def refill(self) -> None:
-        """Start players (processes that replay recorded launches) until `spares` are waiting."""
+        """Starts players (processes that replay recorded launches) until as many are waiting as the pool
+        keeps started ahead of need (`spares`)."""
         while len(self._waiting) < self._spares:
             self._waiting.append(self._start())
 
