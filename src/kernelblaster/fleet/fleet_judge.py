@@ -5,6 +5,7 @@
         fitness, floor = judge.prepare(task)
 
 `LocalFleet` starts a process for each of two GPUs. The dispatcher hands requests to these processes.
+`prepare` returns whether the task can be judged, and the least work that any kernel for it must do.
 `PassingLeases` counts processes that were lost, in memory only. `DirectLine` connects the judge to the
 dispatcher; `JudgeChoice` asks for a GPU. The judge is then used like any other.
 """
@@ -42,7 +43,8 @@ class Line(Protocol):
 
     def receive(self, number: int) -> Any:
         """Waits for the answer to the request with this number and returns it. If the answer is a
-        KernelBlasterError, raises that; raises DeviceLost if the dispatcher is gone."""
+        KernelBlasterError, raises that; raises DeviceLost if the dispatcher (the object that hands requests
+        to devices) is gone."""
         ...
 
     def close(self) -> None: ...

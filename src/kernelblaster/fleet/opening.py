@@ -75,7 +75,8 @@ class Machines(Protocol):
 
 
 class LocalMachine:
-    """The fleet (see `Machines`) of this machine alone, without Ray."""
+    """The devices of this machine alone, with the interface of a fleet's machines (`Machines`); Ray is not
+    used."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
         return kind_here(kind, gpu)
@@ -94,7 +95,7 @@ class LocalMachine:
 
 
 class RayMachines:
-    """The fleet (see `Machines`) of all machines of the Ray cluster that this process is connected to."""
+    """The devices (see `Machines`) of all machines of the Ray cluster that this process is connected to."""
 
     def kind(self, kind: DeviceKind, gpu: str | None = None) -> OwnedKind:
         from kernelblaster.devices.specs import gpu_named

@@ -21,8 +21,8 @@ class GpuStatus:
 @dataclass(frozen=True)
 class NodeStatus:
     """A node (machine) of a fleet: its `address`, whether it is `alive`, its number of `cores`, and how many
-    PTX machines it offers (`machines`). `gpus` is None if it could not be asked for them. `devices` are those
-    that commands use now."""
+    PTX machines (emulators) it offers (`machines`). `gpus` is None if it could not be asked for them.
+    `devices` are those that commands use now."""
 
     address: str
     alive: bool
