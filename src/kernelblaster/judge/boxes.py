@@ -44,8 +44,8 @@ class Box:
 
     def with_at_most(self, count: int) -> "Box":
         """Returns a smaller box, which has only `count` (at least one) of this box's indices along the size
-        `split`, evenly spaced. Returns this box itself if it has no more indices than that, or if `split` is
-        None."""
+        `split` (the one along which the box can be cut), evenly spaced. Returns this box itself if it has no
+        more indices than that, or if `split` is None."""
         if self.split is None or len(self.chosen[self.split]) <= max(1, count):
             return self
         indices = self.chosen[self.split]
@@ -53,9 +53,10 @@ class Box:
         return Box(self.workload, self.chosen | {self.split: kept}, self.split)
 
     def slabs(self, most: int) -> list["Box"]:
-        """Cuts the box along the size `split` into `most` boxes, each with equally many indices of that size;
-        if there are fewer indices than `most`, into one box for each index. If the indices cannot be divided
-        equally, the last few are in none of the boxes. If `split` is None, returns only the box itself."""
+        """Cuts the box along the size `split` (the largest independent one) into `most` boxes, each with
+        equally many indices of that size; if there are fewer indices than `most`, into one box for each
+        index. If the indices cannot be divided equally, the last few are in none of the boxes. If `split` is
+        None, returns only the box itself."""
         if self.split is None:
             return [self]
         indices = self.chosen[self.split]

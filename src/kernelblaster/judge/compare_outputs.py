@@ -59,12 +59,12 @@ class OutputComparer:
         outputs: list[list[torch.Tensor]],
         parts: Sequence[torch.Tensor] | None = None,
     ) -> list[OutputSample]:
-        """Compares the outputs of one case; decides nothing. Returns one sample for each output of the task.
-        It says how far the candidate and PyTorch are from the float64 reference; where there is no such
-        reference, how far the candidate is from PyTorch. `outputs` has a list of the candidate's outputs for
-        each of its runs, `right` are PyTorch's outputs. All of them were computed on the values that `case`
-        and `seed` determine. `parts` has for each output the flat indices of the elements to compare; None:
-        all."""
+        """Compares the outputs of one verification case (sizes and kind of values); decides nothing. Returns
+        one sample for each output of the task. It says how far the candidate and PyTorch are from the float64
+        reference; where there is no such reference, how far the candidate is from PyTorch. `outputs` has a
+        list of the candidate's outputs for each of its runs, `right` are PyTorch's outputs. All of them were
+        computed on the values that `case` and `seed` determine. `parts` has for each output the flat indices
+        of the elements to compare; None: all."""
         truth, seen = self._truth.outputs(case, seed)
         if truth is None:
             self.notes.append("no float64 reference: compared with the baseline's own output")
@@ -175,10 +175,10 @@ class OutputComparer:
         return None
 
     def judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
-        """Decides whether one output of the candidate is precise enough in one case. `samples` has this
-        output's errors, one sample for each draw of input values. Samples marked as excused are left out; if
-        none is left, nothing happens. The errors of the others are pooled and appended to this object's list
-        `results`. Raises Stop (Incorrect) if they exceed the bound."""
+        """Decides whether one output of the candidate is precise enough in one verification case (sizes and
+        kind of values). `samples` has this output's errors, one sample for each draw of input values. Samples
+        marked as excused are left out; if none is left, nothing happens. The errors of the others are pooled
+        and appended to this object's list `results`. Raises Stop (Incorrect) if they exceed the bound."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return

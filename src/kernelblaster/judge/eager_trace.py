@@ -1,5 +1,5 @@
-"""Finds out which kernels a task's PyTorch module would launch in eager mode, by running it on fake tensors.
-Used by the timing model of eager PyTorch."""
+"""Finds out which kernels a task's PyTorch module would launch in eager mode, by running it on fake tensors
+(which have no values). Used by the timing model of eager PyTorch."""
 
 import warnings
 from typing import Any

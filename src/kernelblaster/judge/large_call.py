@@ -114,9 +114,9 @@ class LargeCall:
 
     def fill(self, slabs: Sequence[tuple[Box, Case]]) -> None:
         """Writes values to all inputs and parameters. Each slab (a part of the workload) gets the kind of
-        values that its case names; everything else gets values like the task file's own. Scalars and
-        parameters must be the same in all cases. If there is one slab only and it is the whole workload, some
-        rows of each input get the case's kind of values, and the others do not."""
+        values that its verification case names; everything else gets values like the task file's own. Scalars
+        and parameters must be the same in all cases. If there is one slab only and it is the whole workload,
+        some rows of each input get the case's kind of values, and the others do not."""
         pools = self._known.baseline.at(self._workload).pools
         self._scalars = slabs[0][1].scalars
         for position, tensor in enumerate(self._signature.input_tensors):

@@ -73,8 +73,8 @@ class Layout:
             self.arena.memory[start:end].fill_(self.guard)
 
     def broken_guard(self) -> int | None:
-        """Returns the byte offset in the arena of the first guard byte (unused memory around outputs) that
-        was changed; None if none was changed."""
+        """Returns the byte offset in the arena (the memory that candidates work on) of the first guard byte
+        (unused memory around outputs) that was changed; None if none was changed."""
         word = int.from_bytes(bytes([self.guard] * 8), "little", signed=True)
         for begin, end in self.guards:
             for start in range(begin, end, PIECE):
@@ -89,8 +89,9 @@ class Layout:
         return None
 
     def neighbour(self, offset: int) -> str:
-        """Returns in words, for a message, where byte `offset` of the arena lies: how many bytes before or
-        after the start of the nearest tensor ("16 bytes before the start of y")."""
+        """Returns in words, for a message, where byte `offset` of the arena (the memory that candidates work
+        on) lies: how many bytes before or after the start of the nearest tensor ("16 bytes before the start
+        of y")."""
         near = min(self.pointers.values(), key=lambda p: abs(p.offset - offset))
         side = "before" if offset < near.offset else "after"
         return f"{abs(offset - near.offset)} bytes {side} the start of {near.name}"
@@ -131,10 +132,10 @@ def lay_out(
 
 
 def float64_views(arena: Arena, tensors: list[Tensor], workload: Workload) -> list[torch.Tensor]:
-    """Views of the arena's memory as tensors: one for each of `tensors`, with its shape at this workload and
-    floating types widened to float64. They are packed one after another over the whole arena. The float64
-    reference uses them for its arguments, so that these need no further memory. They are uninitialized;
-    writing to them destroys what the arena held."""
+    """Views of the arena, the memory that candidates work on, as tensors: one for each of `tensors`, with its
+    shape at this workload and floating types widened to float64. They are packed one after another over the
+    whole arena. The float64 reference uses them for its arguments, so that these need no further memory. They
+    are uninitialized; writing to them destroys what the arena held."""
     views = []
     offset = 0
     for tensor in tensors:

@@ -67,12 +67,12 @@ class ModelledTimer:
         return [with_resources(p, r, architecture) for p, r in zip(profiles, resources, strict=True)]
 
     def slowest(self, binary: Binary, profile: Profile, rng: random.Random) -> Profile:
-        """Models the time of the candidate `binary` again, to see whether the time in its modelled `profile`
-        is confirmed. Returns the longest new profile if it takes more than 1.2 times (AGREE) as long as
-        `profile`, otherwise `profile`. One new profile is made; 32 (AGAIN_BY_CLOCK) if the device code reads
-        a clock, by which it might do less work at some times. For each, `rng` draws other blocks of the
-        launches, other values of clocks and of uninitialized memory. Raises CandidateDied, CandidateHung or
-        NotEmulated."""
+        """Models the time of the compiled candidate `binary` again, to see whether the time in its modelled
+        `profile` is confirmed. Returns the longest new profile if it takes more than 1.2 times (AGREE) as
+        long as `profile`, otherwise `profile`. One new profile is made; 32 (AGAIN_BY_CLOCK) if the device
+        code reads a clock, by which it might do less work at some times. For each, `rng` draws other blocks
+        of the launches, other values of clocks and of uninitialized memory. Raises CandidateDied,
+        CandidateHung or NotEmulated."""
         text = (binary.path.parent / PTX).read_text()
         times = AGAIN_BY_CLOCK if READS_CLOCK.search(text) else 1
         jobs = [replace(job, shift=rng.random()) for job in self._jobs([binary.path] * times)]

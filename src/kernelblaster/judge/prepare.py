@@ -61,8 +61,9 @@ class TaskPreparer:
         self._prepared: dict[str, Prepared] = {}
 
     def prepare(self, task: Task) -> Prepared:
-        """The task with its reference, floor, planner and memory needs, computed at the first call and
-        remembered after. Raises BadTask if the task cannot be judged."""
+        """Returns the task with its reference, the floor (least work of any kernel), the planner of
+        verification cases and the memory needed, computed at the first call and remembered after. Raises
+        BadTask if the task cannot be judged."""
         if task.digest not in self._prepared:
             self._options.progress("preparing the reference")
             try:

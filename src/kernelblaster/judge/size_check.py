@@ -76,10 +76,11 @@ class SizeCheck:
     def look(
         self, prepared: Prepared, binary: Binary, profile: Profile | None, seed: int
     ) -> Failure | SizesRun:
-        """Checks a candidate (`binary`, for the task in `prepared`) at the sizes that its time was modelled
-        for, after it passed verification at small sizes. Returns the outcome if it is wrong there, else a
-        description of what was run. `profile` is its modelled profile at the primary workload (the timed
-        sizes), None if there is none. `seed` draws values and blocks; the candidate must not know it."""
+        """Checks a compiled candidate (`binary`, for the task in `prepared`) at the sizes that its time was
+        modelled for, after it passed verification at small sizes. Returns the outcome if it is wrong there,
+        else a description of what was run. `profile` is its modelled profile at the primary workload (the
+        timed sizes), None if there is none. `seed` draws values and blocks; the candidate must not know
+        it."""
         where = "at the primary sizes"
         try:
             with one_thread():

@@ -43,22 +43,22 @@ class Truth:
     def write(
         self, case: Case, seed: int, inputs: list[torch.Tensor], parameters: list[torch.Tensor]
     ) -> None:
-        """Writes the values of `case`, determined by `seed`, to the tensors `inputs` and `parameters`, and
-        remembers that they are there. The float64 reference may read its inputs from these tensors later, so
-        nothing else may write to them before the next call of `write`."""
+        """Writes the values of the verification case `case`, determined by `seed`, to the tensors `inputs`
+        and `parameters`, and remembers that they are there. The float64 reference may read its inputs from
+        these tensors later, so nothing else may write to them before the next call of `write`."""
         self.fill(case, seed, inputs, parameters)
         self._present = seed, [*inputs, *parameters]
 
     def adopt(self, seed: int, tensors: list[torch.Tensor]) -> None:
-        """Takes `tensors` (inputs, then parameters), which already hold the values of a case, as the case's
-        values, in place of a call of `write`. The float64 reference reads its inputs and parameters from them
-        when it is computed with the same `seed`."""
+        """Takes `tensors` (inputs, then parameters), which already hold the values of a verification case, as
+        the case's values, in place of a call of `write`. The float64 reference reads its inputs and
+        parameters from them when it is computed with the same `seed`."""
         self._present = seed, tensors
 
     def patch(self, case: Case, seed: int) -> None:
-        """Changes a part of what `write` wrote for this case: in each tensor, a random run of 1/64 to 1/16 of
-        its elements gets other values of the same kind, determined by `seed`. From then on, the float64
-        reference reads the changed values."""
+        """Changes a part of what `write` wrote for this verification case: in each tensor, a random run of
+        1/64 to 1/16 of its elements gets other values of the same kind, determined by `seed`. From then on,
+        the float64 reference reads the changed values."""
         assert self._present is not None, "write() comes first"
         written = self._present[1]
         others = [torch.empty_like(tensor) for tensor in written]
@@ -79,9 +79,9 @@ class Truth:
         parameters: list[torch.Tensor],
         instead: Distribution | None = None,
     ) -> None:
-        """Writes a case's values, determined by `seed`, to these input and parameter tensors. `instead` is a
-        kind of values to use in place of the case's (None: the case's own). Inputs that keep the task file's
-        own values in this case keep them also with `instead`."""
+        """Writes the values of a verification case, determined by `seed`, to these input and parameter
+        tensors. `instead` is a kind of values to use in place of those that the case names (None: those).
+        Inputs that keep the task file's own values in this case keep them also with `instead`."""
         signature = self._task.signature
         baseline = self._baseline.at(case.workload)
         for position in range(len(signature.input_tensors)):
@@ -95,7 +95,7 @@ class Truth:
 
     def fill_parameters(self, case: Case, seed: int, parameters: list[torch.Tensor]) -> None:
         """Writes parameter values, determined by `seed`, to the tensors `parameters`: the module's own
-        values, perturbed or shuffled as `case` says."""
+        values, perturbed or shuffled as the verification case `case` says."""
         baseline = self._baseline.at(case.workload)
         for position, tensor in enumerate(self._task.signature.parameters):
             original, target = baseline.parameters[position], parameters[position]
@@ -109,32 +109,32 @@ class Truth:
                 target.copy_(original)
 
     def outputs(self, case: Case, seed: int) -> tuple[list[torch.Tensor] | None, LongestSum]:
-        """Computes the float64 reference on the values that `case` and `seed` determine. Returns (its
-        outputs, a `LongestSum` that has watched its operators and knows the length of the longest sum). The
-        outputs are None if there is no float64 reference. May overwrite the arena, the memory that candidates
-        work on."""
+        """Computes the float64 reference on the values that the verification case `case` and `seed`
+        determine. Returns (its outputs, a `LongestSum` that has watched its operators and knows the length of
+        the longest sum). The outputs are None if there is no float64 reference. May overwrite the arena, the
+        memory that candidates work on."""
         seen = LongestSum(weighed=case.distribution in FEW_TERMS)
         return self._wide(case, seed, seen=seen), seen
 
     def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
-        """Returns the float64 reference outputs of `case` after every input value (determined by `seed`) was
-        changed by up to one rounding of its type. Compared with the result of `outputs`, which are those
-        without this change, they show how much roundings of the inputs change the result. None if there is no
-        float64 reference."""
+        """Returns the float64 reference outputs of the verification case `case` after every input value
+        (determined by `seed`) was changed by up to one rounding of its type. Compared with the result of
+        `outputs`, which are those without this change, they show how much roundings of the inputs change the
+        result. None if there is no float64 reference."""
         return self._wide(case, seed, shake=True)
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
-        """Returns the float64 reference outputs of `case` (values determined by `seed`), computed with
-        operands rounded to TF32. `products` says which operands: those of "convolutions", or of all
-        "products". None if it is "none", or if there is no float64 reference."""
+        """Returns the float64 reference outputs of the verification case `case` (values determined by
+        `seed`), computed with operands rounded to TF32. `products` says which operands: those of
+        "convolutions", or of all "products". None if it is "none", or if there is no float64 reference."""
         return None if products == "none" else self._wide(case, seed, seen=RoundedOperands(products))
 
     def demands(
         self, case: Case, seed: int, truth: list[torch.Tensor], right: list[torch.Tensor], seen: LongestSum
     ) -> list[Demand] | None:
         """Returns what is required of each output where inputs are NaN or infinite; None if there is no
-        float64 reference. `case` and `seed` determine the input values. `truth` are the float64 outputs on
-        them, `right` PyTorch's own, and `seen` is the second result of `outputs`."""
+        float64 reference. The verification case `case` and `seed` determine the input values. `truth` are the
+        float64 outputs on them, `right` PyTorch's own, and `seen` is the second result of `outputs`."""
         high = self._wide(case, seed, instead="planted-high")
         low = self._wide(case, seed, instead="planted-low")
         with plain_attention():
