@@ -124,8 +124,8 @@ class Evidence(Record):
     def of_family(self, architecture: str | None, family: str | None) -> Tally | None:
         """Returns the attempts on `architecture` at tasks of this `family` (kind of computation), as a tally.
         Returns None if predictions should not treat families separately: if `family` is None, or if there is
-        a `preparation`. Attempts are then divided by whether the preparation was applied before, and not by
-        family too."""
+        a `preparation` (an earlier technique that changes the results). Attempts are then divided by whether
+        the preparation was applied before, and not by family too."""
         if family is None or self.preparation is not None:
             return None
         return self.gains.get(architecture or "", {}).get(family, Tally())

@@ -26,10 +26,11 @@ def recorded_start(start: str) -> str:
 
 def start_knowledge(start: str, target: str | Path) -> None:
     """Creates the knowledge base at `target`, a path or a database URL. `start` says what is in it: `empty`
-    (nothing), `seed` (the shipped knowledge), or the path or URL of a knowledge base to copy. The keeper
-    makes the copy if only the keeper may read that knowledge base. A `target` file that exists is left as it
-    is. A call that was interrupted can be repeated: a file is written whole or not at all, and a database is
-    completed. Raises KnowledgeError if `start` cannot be read or `target` cannot be written."""
+    (nothing), `seed` (the shipped knowledge), or the path or URL of a knowledge base to copy. In a confined
+    command, which may not read that knowledge base itself, the keeper (its helper process) makes the copy. A
+    `target` file that exists is left as it is. A call that was interrupted can be repeated: a file is written
+    whole or not at all, and a database is completed. Raises KnowledgeError if `start` cannot be read or
+    `target` cannot be written."""
     if is_url(str(target)):
         with KnowledgeBase(target) as knowledge:
             _fill(knowledge, start)

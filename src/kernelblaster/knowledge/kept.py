@@ -35,9 +35,9 @@ _changes: TypeAdapter[Change] = TypeAdapter(Change)
 
 
 def open_knowledge(where: str | Path, create: bool = True) -> KnowledgeBase:
-    """Returns the knowledge base at `where`, a path or URL. If this process has told its keeper of this
-    address (`keeper.claim`), the keeper opens the knowledge base and this process asks it; else this process
-    opens it. `create`: make it if there is none."""
+    """Returns the knowledge base at `where`, a path or URL. If this process has told the keeper (its
+    command's helper process) of this address (`keeper.claim`), the keeper opens the knowledge base and this
+    process asks it; else this process opens it. `create`: make it if there is none."""
     if keeper.keeps(str(where)):
         return KeptKnowledge(str(where), create)
     return KnowledgeBase(where, create)

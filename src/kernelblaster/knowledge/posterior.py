@@ -64,14 +64,16 @@ class Prediction:
     @property
     def interval(self) -> tuple[float, float]:
         """The range (lower, upper) in which the speedup of a valid candidate is expected: exp(`mean` - 2 *
-        `spread`) to exp(`mean` + 2 * `spread`)."""
+        `spread`) to exp(`mean` + 2 * `spread`), where `mean` is the expected natural logarithm of the
+        speedup, and `spread` the standard deviation of that mean."""
         return exp(self.mean - 2 * self.spread), exp(self.mean + 2 * self.spread)
 
     @property
     def gain(self) -> float:
         """The natural logarithm of the speedup that one attempt is expected to bring, at least 0. An attempt
         whose candidate is invalid or slower counts as 0, because that candidate is not used. A larger
-        `spread` makes the value larger, so that little-tried techniques are tried."""
+        `spread` (the uncertainty of the expected logarithm) makes the value larger, so that little-tried
+        techniques are tried."""
         z = self.mean / self.spread
         density = exp(-0.5 * z * z) / sqrt(2 * pi)
         below = 0.5 * (1 + erf(z / sqrt(2)))
