@@ -76,7 +76,7 @@ class Prices:
 
     def of(self, model: str) -> TokenPrices | None:
         """Returns the prices of the model with the full name `model` (KIND:NAME); None if they are unknown. A
-        model that is a folder (hand-off, replay) costs nothing."""
+        model that is a folder (a hand-off to a person, or recorded answers) costs nothing."""
         return FREE if model.partition(":")[0] in FOLDERS else self._rates.get(model)
 
     def origin(self, model: str) -> str | None:
