@@ -71,8 +71,8 @@ class Discrepancy:
     @property
     def surprising(self) -> bool:
         """True if no attempt gave a valid candidate, if more than half of the attempts failed, or if the
-        expected gain lies outside of `interval` and differs from the measured one by more than 10 % in
-        speedup."""
+        expected gain lies outside of `interval` (the confidence interval of the measured one) and differs
+        from the measured one by more than 10 % in speedup."""
         if self.measured is None or self.interval is None or sum(self.failures.values()) * 2 > self.count:
             return True
         low, high = self.interval

@@ -81,7 +81,8 @@ class Graph:
         return Counter(reference.name for reference in (*operands, *self.outputs))
 
     def values(self, index: Index) -> tuple[int, ...]:
-        """Returns the value of the symbolic `index` in each workload, in the order of `sizes`."""
+        """Returns the value of the symbolic `index` in each workload of the task, in the order in which the
+        graph lists the workloads."""
         return tuple(indices.evaluate(index, sizes) for sizes in self.sizes)
 
 

@@ -144,7 +144,7 @@ class Nest:
 
     @property
     def threads(self) -> int:
-        """The number of threads of a block, `helpers` included."""
+        """The number of threads of a block, those that only fetch data (`helpers`) included."""
         counts = [loop.count for loop in self._loops() if isinstance(loop, WORKERS)]
         return prod(counts) * (self.leaf.threads if self.leaf else 1) + self.helpers
 

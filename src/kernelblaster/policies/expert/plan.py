@@ -37,7 +37,7 @@ class Buffer:
     @property
     def elements(self) -> Index:
         """How many numbers must be allocated, as a symbolic index. In a packed operand, rows and K axis are
-        rounded up to whole tiles, and each element counts `terms` times."""
+        rounded up to whole tiles, and each element is stored as `terms` numbers."""
         if not self.terms:
             return indices.product(self.shape)
         *batch, rows, inner = self.shape
@@ -92,7 +92,8 @@ class Plan:
 
     def with_kernels(self, kernels: tuple[Kernel, ...]) -> "Plan":
         """Returns the plan with `kernels` instead of its own kernels. Scratch buffers that none of them uses
-        are dropped, and `graph` is None."""
+        are dropped. The result has no graph of operators (`graph` is None), since it belongs to the plan
+        before any change."""
         used = {name for kernel in kernels for name in (*kernel.reads, *kernel.writes)}
         kept = {n: b for n, b in self.buffers.items() if not b.scratch or n in used}
         return replace(self, kernels=kernels, buffers=kept, graph=None)

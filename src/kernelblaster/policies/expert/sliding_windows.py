@@ -104,7 +104,7 @@ class SlidingWindows:
 
     def grain(self, plan: Plan) -> int:
         """Returns how many elements of a window a thread can read at once: as many of the widest type among
-        `vectors` as fit into 16 bytes."""
+        `vectors` (the loads that can be vectors) as fit into 16 bytes."""
         return VECTOR_BYTES // max(DTYPE_BYTES[plan.buffers[load.buffer].dtype] for load in self.vectors)
 
 

@@ -74,8 +74,8 @@ class Asker:
         """Returns the model's answer to the question: the one in the run's log if there is one, else the
         model is asked now and its answer is recorded. None if there is no usable answer: the model refused,
         its answer was empty, too long or twice malformed, or the prompt does not fit the role's limit. Such a
-        failure is recorded too and counted in `failures`. Raises a `ModelError` if the model cannot be asked
-        at all."""
+        failure is recorded too and counted in the attribute `failures`. Raises a `ModelError` if the model
+        cannot be asked at all."""
         recorded = self._once(ANSWER, question.name, lambda: self._asked(question))
         if recorded["answer"] is None:
             self._failed[question.name] = (question.role, recorded["failure"])

@@ -110,8 +110,9 @@ class MixedPolicy:
     def initial(self, task: Task) -> Attempt:
         """Returns the first candidate of a search. A CUDA file that has a launch function is itself the first
         candidate. For other tasks it is made of kernels of the built-in expert policy, or written by the
-        model if the expert has none for them. If `cast` makes the model the initial writer, the model is
-        asked first, and the expert's kernels are used if it fails. Raises `NoFirstCandidate` if both fail."""
+        model if the expert has none for them. If the policy's cast (who plays which role) makes the model the
+        initial writer, the model is asked first, and the expert's kernels are used if it fails. Raises
+        `NoFirstCandidate` if both fail."""
         self.begin(task)
         if task.kind == "cuda" and ENTRY in task.source:
             return Attempt(Candidate(source=task.source, origin="task"), OwnSource(task.source))
@@ -201,9 +202,9 @@ class MixedPolicy:
         """Returns the kernels of the profiled candidate `attempt` that can be optimized, the one with the
         largest possible gain first, each with its performance state. States are named by the model or by the
         rules of the built-in expert policy, as the policy's cast (who plays which role) says, from as much of
-        the profile as the policy's `detail` allows. The same part of the profile is kept for later prompts on
-        this candidate, so `targets` must be called before `moves` and `proposals`. `floor_bytes` is the least
-        memory traffic of the task, in bytes."""
+        the profile as the policy may use (its field `detail`). The same part of the profile is kept for later
+        prompts on this candidate, so `targets` must be called before `moves` and `proposals`. `floor_bytes`
+        is the least memory traffic of the task, in bytes."""
         profile = self.scene.visible(profile)
         self._seen[attempt.candidate.code] = _Seen(profile, floor_bytes)
         if self._cast.llm("state-extractor"):

@@ -72,7 +72,8 @@ class Inquiry:
     @property
     def key(self) -> str:
         """The text that identifies the question in the run: the kernel's name, its performance state's name,
-        a hash of the code of the kernel and of all functions that it calls, and `again` unless it is 0."""
+        a hash of the code of the kernel and of all functions that it calls, and, unless it is 0, how often
+        all offered techniques have been used up (`again`)."""
         parts = parts_of(self.candidate.source)
         names = used_by(parts, {self.target.kernel})
         text = "".join(part.text for part in parts if part.name in names)

@@ -62,14 +62,15 @@ class Scene:
         return UNLIMITED if self.detail == "whole" else None
 
     def visible(self, profile: Profile) -> Profile:
-        """Returns the part of a profile that the policy may use: all of it, or only the durations if `detail`
-        is `cycles`."""
+        """Returns the part of a profile that the policy may use: all of it, or only the durations if prompts
+        are limited to these (the field `detail` is `cycles`)."""
         return profile if self.detail != "cycles" else profile.only("Duration")
 
     def profile(self, profile: Profile, floor_bytes: int, kernel: str | None = None) -> list[Piece]:
-        """Returns a profile as texts for a prompt: as a digest, or with every metric if `detail` is `whole`.
-        `profile` is what `visible` returned. `floor_bytes` is the least memory traffic of the task, in bytes.
-        `kernel` is the name of the kernel that the prompt is about, None if it is about all."""
+        """Returns a profile as texts for a prompt: as a digest, or with every metric if the field `detail` is
+        `whole`. `profile` has only what the policy may use, as `visible` returns it. `floor_bytes` is the
+        least memory traffic of the task, in bytes. `kernel` is the name of the kernel that the prompt is
+        about, None if it is about all."""
         if self.detail == "whole":
             return [Piece(data("profile", whole_profile(profile)), 50, "(left out: too long)")]
         return digest(profile, floor_bytes, kernel)

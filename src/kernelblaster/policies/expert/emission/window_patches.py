@@ -100,8 +100,7 @@ class WindowKernel:
     @cached_property
     def access(self) -> VectorAccess:
         """Those of the loads and stores after the kernel's reduction that can be vectors: they are contiguous
-        in memory along the last axis of the results. Loads within the windows are not among them (see
-        `reading`)."""
+        in memory along the last axis of the results. Loads within the windows are not among them."""
         stores = replace(self.kernel, stages=())
         return vector_access(stores, self.plan, self.windows.column.result)
 
