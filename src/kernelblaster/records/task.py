@@ -61,8 +61,8 @@ class Task(Record):
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits of a SHA-256 that identify the task, computed without `path`, `cast` and
-        `notes`: a copy of the file in another place has the same digest."""
+        """16 hexadecimal digits of a SHA-256 that identify the task, computed without the fields `path`,
+        `cast` and `notes`: a copy of the file in another place has the same digest."""
         return self.digest_without("path", "cast", "notes")
 
     @property
