@@ -1,4 +1,5 @@
-"""Small plots of a search for tables: the time of each candidate, the best so far, and the floor."""
+"""Small plots of a search for tables: the time of each candidate, the best so far, and the floor (the least
+time that the GPU allows)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
