@@ -115,8 +115,8 @@ def models_of(run: Run, usd: float | None = None, tokens: int | None = None) -> 
 
 
 def absolute_name(model: str) -> str:
-    """Returns the model's name KIND:NAME with an absolute path, if the kind is one whose NAME is a folder
-    (hand-off, replay). Other names are returned unchanged."""
+    """Returns the model's name KIND:NAME with an absolute path, if the kind is one whose NAME is a folder (a
+    hand-off to a person, or recorded answers). Other names are returned unchanged."""
     kind, _, rest = model.partition(":")
     return f"{kind}:{Path(rest).absolute()}" if kind in FOLDERS and rest else model
 
