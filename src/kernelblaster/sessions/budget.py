@@ -26,8 +26,9 @@ class SearchBudget:
         self.spent = self.spent or self.evaluations_left == 0
 
     def change(self, limits: SetBudget) -> None:
-        """Sets the limits that a person has changed while the search runs; those that are None stay. `spent`
-        becomes False if evaluations are left by the new limits."""
+        """Sets the limits that a person has changed while the search runs; those that are None stay. The
+        attribute `spent` (nothing more may be judged) becomes False if evaluations are left by the new
+        limits."""
         given = limits.model_dump(exclude={"kind"}, exclude_none=True)
         self._search = self._search.model_copy(update=given)
         self.spent = self.evaluations_left == 0

@@ -68,9 +68,9 @@ class Memory:
     # Reading
 
     def freeze(self, iteration: int) -> Content:
-        """Begins an iteration: makes the present content of the knowledge base `theta`, by which techniques
-        are chosen until the next iteration begins, and returns it. Its version is recorded, so that a
-        continued run uses the same content."""
+        """Begins an iteration: keeps the present content of the knowledge base as `theta`, and returns it.
+        Until the next iteration begins, techniques are chosen by this content. Its version is recorded, so
+        that a continued run uses the same content."""
         version = self._run.once("theta", str(iteration), self._about)["version"]
         self.theta = self._knowledge.at(version)
         return self.theta
@@ -131,11 +131,12 @@ class Memory:
         self, state: State, optimizations: Sequence[Optimization], parent: Evaluation | None = None
     ) -> str:
         """Adds `optimizations` (techniques with predicted speedups) to the known performance state that
-        matches `state` (see `match`), and returns that state's name. A technique that the known state has
-        already is not changed. A predicted speedup is over the candidate with the evaluation `parent`, and
-        counts as half an observation (GUESS_WEIGHT). For a recipe (several techniques in one step), the
-        knowledge base keeps how fast the result should be, as a fraction of the roofline floor's speed. That
-        is computed from the prediction and the time of `parent`; it is 0.5 if there is no time."""
+        matches `state` (the nearest one, or `state` itself if none is near), and returns that state's name. A
+        technique that the known state has already is not changed. A predicted speedup is over the candidate
+        with the evaluation `parent`, and counts as half an observation (GUESS_WEIGHT). For a recipe (several
+        techniques in one step), the knowledge base keeps how fast the result should be, as a fraction of the
+        roofline floor's speed. That is computed from the prediction and the time of `parent`; it is 0.5 if
+        there is no time."""
         name = self.match(state)
         timing = parent.timing if parent else None
         for optimization in optimizations:
