@@ -77,10 +77,9 @@ class History:
         return str((self._stopped or {}).get("why", ""))
 
     def state(self, writer: int | None) -> RunState:
-        """The state of the run. `writer` is the id of the process that works on it, None if none does (see
-        store/writer.py). With a writer it is "running". Otherwise it is "finished" if the search came to its
-        end, "stopped" if it ended before its limits (see `stopped`), and "interrupted" if its process was
-        lost."""
+        """The state of the run. `writer` is the id of the process that works on it, None if none does. With a
+        writer it is "running". Otherwise it is "finished" if the search came to its end, "stopped" if it
+        ended before its limits, and "interrupted" if its process was lost."""
         if writer is not None:
             return "running"
         if self.finished:
