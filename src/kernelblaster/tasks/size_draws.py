@@ -200,7 +200,8 @@ class SizeDraws:
         return workload
 
     def of(self, *kinds: Kind) -> list[Workload]:
-        """Returns the workloads in the pool that were drawn in one of these ways (`kinds`, see `Kind`)."""
+        """Returns the workloads in the pool that were drawn in one of these ways (`kinds`: larger, one size
+        very long, powers of two, and others that `Kind` lists)."""
         return [draw.workload for draw in self.draws if draw.kind in kinds]
 
     def above(self, size: str) -> list[Workload]:
