@@ -140,9 +140,10 @@ def build(what: str, tell: Callable[[str], None], **options: str) -> None:
 
 
 def write(path: Path, text: str, mode: int) -> None:
-    """Writes `text` to the file `path`, atomically, by way of the keeper, which may write where this process
-    may not. `path` must have been claimed before (see `claim`); `mode` are its permissions, reduced by the
-    umask. Raises KernelBlasterError if the file cannot be written."""
+    """Writes `text` to the file `path`, atomically, by way of the keeper (the command's helper process),
+    which may write where this process may not. The keeper must have been told of `path` before, by `claim`;
+    `mode` are its permissions, reduced by the umask. Raises KernelBlasterError if the file cannot be
+    written."""
     checked_reply(ask({"do": "write", "file": str(path), "text": text, "mode": mode}, BUILD_S))
 
 
