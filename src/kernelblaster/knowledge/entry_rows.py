@@ -53,11 +53,11 @@ class EntriesWritten:
 
 
 def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
-    """Returns the (performance state, technique) pairs that the changes `fresh` (each with its provenance,
-    that is where it comes from, and its identity, a text by which it is recognized in every knowledge base)
-    are about. A state that was merged into another is replaced by that one, as `known`, a content read
-    earlier, says. None if a change is of a type that may concern more than one pair (not in SINGLE), or if
-    `known` does not have its state."""
+    """Returns the (performance state, technique) pairs that the changes `fresh` are about. Each change comes
+    with its provenance (where it comes from) and its identity (a text by which it is recognized in every
+    knowledge base). `known` is a content read earlier; a state that it has merged into another is replaced by
+    that one. None if a change is of a type that may concern more than one pair (not in SINGLE), or if `known`
+    does not have its state."""
     keys: set[EntryKey] = set()
     for change, _, _ in fresh:
         if not isinstance(change, SINGLE) or change.state not in known.states:
@@ -69,10 +69,10 @@ def entry_keys(known: Content, fresh: Sequence[Fresh]) -> set[EntryKey] | None:
 def change_entries(
     known: Content, keys: set[EntryKey], fresh: Sequence[Fresh], read: EntriesRead
 ) -> EntriesWritten | None:
-    """Returns the rows to write for the changes `fresh` (each with its provenance, that is where it comes
-    from, and its identity, a text by which it is recognized in every knowledge base). `keys` are the
-    (performance state, technique) pairs that they are about, and `read` has the rows of these; `known` is a
-    content read earlier. None if this is not enough to apply the changes: a state was added, changed or
+    """Returns the rows to write for the changes `fresh`. Each change comes with its provenance (where it
+    comes from) and its identity (a text by which it is recognized in every knowledge base). `keys` are the
+    (performance state, technique) pairs that the changes are about, and `read` has the rows of these; `known`
+    is a content read earlier. None if this is not enough to apply the changes: a state was added, changed or
     merged after `known` was read, an entry is missing, or one of the changes is recorded already. Raises
     Damaged if a row's checksum is wrong."""
     about = checked(tables.about, read.about)
@@ -99,9 +99,9 @@ def change_entries(
 
 
 def record_in_entries(connection: Connection, known: Content, fresh: Sequence[Fresh]) -> int | None:
-    """Records and applies the changes `fresh` (each with its provenance, that is where it comes from, and its
-    identity, a text by which it is recognized in every knowledge base) in the caller's transaction, and
-    returns the new version. `known` is a content read earlier. Besides it, only the rows of the changed
+    """Records and applies the changes `fresh` in the caller's transaction, and returns the new version. Each
+    change comes with its provenance (where it comes from) and its identity (a text by which it is recognized
+    in every knowledge base). `known` is a content read earlier. Besides it, only the rows of the changed
     entries are read. Does nothing and returns None if the rows and `known` do not suffice to apply the
     changes, for example because a performance state was merged after `known` was read."""
     keys = entry_keys(known, fresh)

@@ -45,9 +45,9 @@ def append_events(connection: Connection, rows: Sequence[Values]) -> None:
 
 
 def uncounted(connection: Connection, known: Sequence[Fresh]) -> list[Fresh]:
-    """Returns those of the changes `known` (each with its provenance, that is where it comes from, and its
-    identity, a text by which it is recognized in every knowledge base) that have no effect in this database
-    at present, because they were never recorded, or were later reverted or rolled back."""
+    """Returns those of the changes `known` that have no effect in this database at present, because they were
+    never recorded, or were later reverted or rolled back. Each change comes with its provenance (where it
+    comes from) and its identity (a text by which it is recognized in every knowledge base)."""
     uids = [uid for _, _, uid in known]
     recorded: set[str] = set()
     for start in range(0, len(uids), AT_ONCE):

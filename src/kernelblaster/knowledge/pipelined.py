@@ -74,9 +74,9 @@ class PipelinedWriter:
         self._opened: Any = None
 
     def record(self, known: Content, fresh: Sequence[Fresh]) -> int | None:
-        """Records the changes `fresh` (each with its provenance, that is where it comes from, and its
-        identity, a text by which it is recognized in every knowledge base) in a transaction of its own and
-        returns the new version; they are then on the server's disk. `known` is a content read earlier. Does
+        """Records the changes `fresh` in a transaction of its own and returns the new version; they are then
+        on the server's disk. Each change comes with its provenance (where it comes from) and its identity (a
+        text by which it is recognized in every knowledge base). `known` is a content read earlier. Does
         nothing and returns None if `known` and the rows of the changed entries do not suffice to apply the
         changes."""
         keys = entry_keys(known, fresh)
