@@ -170,8 +170,8 @@ def move(expression: Expression, values: Mapping[str, Index]) -> Expression:
 
 def address(load: Load | Gather, shape: tuple[Index, ...]) -> Index:
     """Returns the row-major offset, in elements, of the element that `load` reads from a buffer of this
-    `shape`, as a symbolic index. For a gather, the computed index appears in the offset as an opaque symbol
-    (see `index.lookup`)."""
+    `shape`, as a symbolic index. For a gather, the computed index appears in the offset as an opaque symbol,
+    which stands for a number that is known only at run time."""
     position = list(load.position)
     if isinstance(load, Gather):
         position[load.axis] = indices.lookup(load.where)

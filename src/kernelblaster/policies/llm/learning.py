@@ -59,8 +59,8 @@ class MixedLearning:
         self, scene: Scene, evaluation: PolicyEvaluation, gaps: Sequence[Gap], now: Content
     ) -> list[Change]:
         """Returns the changes to make to the knowledge base `now`. If the model plays the knowledge updater,
-        they are its changes, and those by the rules of the built-in expert policy for what the model left
-        out: new priors, the lessons of `gaps` on which it wrote no note, and the evaluation's remark for
+        they are its changes. Those by the rules of the built-in expert policy are added for what the model
+        left out: new priors, the lessons of `gaps` on which it wrote no note, and the evaluation's remark for
         performance states on which it wrote none. If the model does not play that role, or has no usable
         answer, all changes are by the rules. `scene` is the context for the prompt."""
         asked = self._cast.llm("knowledge-updater")
