@@ -25,9 +25,9 @@ class RowValues:
 
     @cached_property
     def position(self) -> torch.Tensor:
-        """The flat index in the whole tensor of each element of the piece (`size` integers): int32 where that
-        suffices, which is faster, else int64. Convert it with `long()` before multiplying it, if the product
-        may exceed int32."""
+        """The flat index in the whole tensor of each element of this piece of it (`size` integers): int32
+        where that suffices, which is faster, else int64. Convert it with `long()` before multiplying it, if
+        the product may exceed int32."""
         dtype = torch.int32 if prod(self.shape) < 1 << 31 else torch.int64
         return torch.arange(self.start, self.start + self.size, device=self.device, dtype=dtype)
 
@@ -53,19 +53,20 @@ class RowValues:
 
     @cached_property
     def along(self) -> torch.Tensor:
-        """For each element of the piece its index within its row, from 0."""
+        """For each element of this piece of a tensor its index within its row, from 0."""
         return self.coordinate(self.axis)
 
     def coordinate(self, axis: int) -> torch.Tensor:
-        """Returns for each element of the piece its index along the tensor's axis `axis`; zeros if the tensor
-        is a scalar."""
+        """Returns for each element of this piece of a tensor its index along the tensor's axis `axis`; zeros
+        if the tensor is a scalar."""
         if not self.shape:
             return torch.zeros_like(self.position)
         return self.position // prod(self.shape[axis + 1 :]) % self.shape[axis]
 
     @cached_property
     def row(self) -> torch.Tensor:
-        """For each element of the piece the number of the row that it is in, from 0 to `count` - 1."""
+        """For each element of this piece of a tensor the number of the row that it is in, from 0 to `count` -
+        1."""
         return self.position // (self._stride * self.extent) * self._stride + self.position % self._stride
 
     def rng(self, purpose: str) -> Random:
@@ -75,13 +76,13 @@ class RowValues:
 
     @cached_property
     def hashed(self) -> torch.Tensor:
-        """For each element of the piece a pseudo-random integer from 0 to 2^30 - 1, equal for all elements of
-        a row and different for other rows and seeds."""
+        """For each element of this piece of a tensor a pseudo-random integer from 0 to 2^30 - 1, equal for
+        all elements of a row and different for other rows and seeds."""
         return hashed_numbers(self.row, self.rng("hash"))
 
     def scattered(self, purpose: str, *, pairs: bool = False) -> torch.Tensor:
-        """Returns for each element of the piece a pseudo-random number below 2^30 that depends on its flat
-        index, the seed and `purpose`. With `pairs`, elements 2i and 2i+1 get the same number."""
+        """Returns for each element of this piece of a tensor a pseudo-random number below 2^30 that depends
+        on its flat index, the seed and `purpose`. With `pairs`, elements 2i and 2i+1 get the same number."""
         return hashed_numbers(self.position // 2 if pairs else self.position, self.rng(purpose))
 
     @property
