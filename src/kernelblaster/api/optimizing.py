@@ -96,13 +96,13 @@ def optimize(
     fleet: str | None = None,
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
-    """Searches for a faster CUDA kernel for a task: profiles a candidate, names what bounds it (its state),
-    applies techniques that gained in this state before, judges the results, and remembers them for later
+    """Searches for a faster CUDA kernel for a task: profiles a candidate, names what bounds it (its
+    performance state), applies techniques that gained in this state before, judges the results, and remembers them for later
     searches.
 
     task: a name of the shipped suites, a file, source text, or a module, which needs example `inputs`.
-    device, gpu: where candidates run; without a GPU they run on the PTX machine, which stands for `gpu`,
-        and times are modelled.
+    device, gpu: where candidates run; without a GPU they run on the PTX machine, an emulator that stands for
+        `gpu`, and times are modelled.
     model: a language model that takes part, KIND:NAME; none is needed.
     budget: the number of candidates to judge; or a `Search`, which has all settings.
     quick: do not search: the best known recipe is applied and judged, within seconds.
