@@ -116,7 +116,7 @@ class Ablation(WorkFolder):
     ) -> None:
         """Trains the knowledge bases that arms start from, then does the searches that have no result yet,
         with `workers` processes. No search is started later than `seconds` from now (None: no limit); the
-        next call does the rest. `tell` is called with progress; With `apart`, code of tasks, which may crash
+        next call does the rest. `tell` is called with progress. With `apart`, code of tasks, which may crash
         its process, never runs in this one. With `machines`, the devices of a fleet judge. `store` is the URL
         of a shared database in which the judge's evaluations are kept for all who use it; None: they are kept
         in the ablation's folder."""
