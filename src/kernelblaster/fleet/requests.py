@@ -24,11 +24,11 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class JudgeChoice:
-    """Which judge answers a request. `kind` is its device: a GPU ("cuda") or the PTX machine ("emulated").
-    `gpu` is the short name of the GPU that is wanted (None: any), or that the PTX machine stands for (None:
-    the default one). Candidates are timed against `baseline`. `searching`: on a PTX machine, evaluations
-    include a profile, which costs no extra time there. `filter` "emulated": the emulator checks a candidate
-    before a GPU runs it. `sanitize`: compute-sanitizer is run too."""
+    """Which judge answers a request. `kind` is its device: a GPU ("cuda") or the PTX machine, an emulator
+    ("emulated"). `gpu` is the short name of the GPU that is wanted (None: any), or that the PTX machine
+    stands for (None: the default one). Candidates are timed against `baseline`. `searching`: on a PTX
+    machine, evaluations include a profile, which costs no extra time there. `filter` "emulated": the emulator
+    checks a candidate before a GPU runs it. `sanitize`: compute-sanitizer is run too."""
 
     kind: OwnedKind
     gpu: str | None = None
