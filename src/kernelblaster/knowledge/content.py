@@ -83,8 +83,9 @@ class OptimizationEntry(Record):
         self, architecture: str | None, applied: tuple[str, ...] = (), family: str | None = None
     ) -> "Scored":
         """Returns the technique with its prediction for one more attempt on a GPU `architecture` (None: any),
-        after the techniques `applied`, in a `family` of tasks (None: any). Its `payoff` is 0, since that
-        depends on other techniques and is computed elsewhere."""
+        after the techniques `applied`, in a `family` of tasks (None: any). Its `payoff` (what it is worth
+        because others gain more after it) is 0, since that depends on other techniques and is computed
+        elsewhere."""
         prediction = self.prediction(architecture, applied, family)
         optimization = Optimization.model_construct(
             technique=self.technique,

@@ -41,8 +41,9 @@ def start_knowledge(start: str, target: str | Path) -> None:
 
 
 def start_here(start: str, path: Path) -> None:
-    """Creates the knowledge base in the file `path`, with the same `start` as `start_knowledge`, but always
-    in this process and never by the keeper. Does nothing if the file exists."""
+    """Creates the knowledge base in the file `path`, always in this process and never by the keeper (the
+    command's helper process). `start` says what is in it: `empty` (nothing), `seed` (the shipped knowledge),
+    or the path or URL of a knowledge base to copy. Does nothing if the file exists."""
     if path.is_file():
         return
     if start not in (EMPTY, SEED) and not is_url(start):
