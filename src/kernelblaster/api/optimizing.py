@@ -97,8 +97,8 @@ def optimize(
     on_step: OnStep | None = None,
 ) -> OptimizeResult:
     """Searches for a faster CUDA kernel for a task: profiles a candidate, names what bounds it (its
-    performance state), applies techniques that gained in this state before, judges the results, and remembers them for later
-    searches.
+    performance state), applies techniques that gained in this state before, judges the results, and remembers
+    them for later searches.
 
     task: a name of the shipped suites, a file, source text, or a module, which needs example `inputs`.
     device, gpu: where candidates run; without a GPU they run on the PTX machine, an emulator that stands for
