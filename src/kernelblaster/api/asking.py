@@ -248,8 +248,12 @@ def session(
     runs: str | Path | None = None,
     dtype: Dtype | None = None,
 ) -> Iterator[AskTell]:
-    """A context with an open search whose candidates you write. The arguments are those of `optimize`; the
-    number of candidates is not limited. Results are written when the block ends without an error."""
+    """A context that opens a search whose candidates you write, and gives it as an `AskTell`. `task` is what
+    to compute: a name, a file, source text, or a module with example `inputs`. Candidates run on `device`; an
+    emulated one stands for `gpu`. `knowledge` (a path or URL) is the knowledge base that is read and taught,
+    `runs` the folder in which the run is kept; None: the user's own. `dtype` is what floating tensors are
+    cast to, None for their own types. The number of candidates is not limited. Results are written when the
+    block ends without an error."""
     loaded = load_task(task, dtype, inputs=inputs)
     search = Search(evaluations=UNLIMITED)
     where = knowledge_at(knowledge)

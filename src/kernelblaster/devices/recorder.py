@@ -53,9 +53,10 @@ class CallToRecord:
 
     @property
     def text(self) -> str:
-        """This call as one line of text, the form in which the recorder's executable reads it. First come the
-        fields from `scratch` to `filling`, as numbers. Then come the calls of `before` and at last this call,
-        each as: how often it is made, the number of its arguments, the arguments."""
+        """This call as one line of text, the form in which the recorder (the executable that runs host code)
+        reads it. First come the fields from `scratch` to `filling`, as numbers. Then come the calls of
+        `before` and at last this call, each as: how often it is made, the number of its arguments, the
+        arguments."""
         words = [str(self.scratch), str(int(self.scratch_at_end)), str(self.stream), str(self.filling)]
         for times, arguments in (*self.before, (1, self.arguments)):
             words += [str(times), str(len(arguments)), *(_word(argument) for argument in arguments)]
@@ -77,8 +78,8 @@ class Recordable:
 
     @property
     def text(self) -> str:
-        """This candidate as lines of text, the form in which the recorder's executable reads it
-        (native/recorder.cpp): folder, GPU, kernels, global variables."""
+        """This candidate as lines of text (folder, GPU, kernels, global variables). It is the form in which
+        the recorder reads it, the executable that runs a candidate's host code (native/recorder.cpp)."""
         lines = [f"folder {self.folder.resolve()}", f"object {OBJECT}", f"memory {HOST_MEMORY_BYTES}"]
         lines += [f"gpu {self.gpu.memory_bytes} {self.gpu.name}", f"window {window.BEGIN} {window.BYTES}"]
         lines.append(f"elsewhere {window.ELSEWHERE} {window.BYTES}")
@@ -123,8 +124,8 @@ class Recorder:
         """Runs the candidate's host code once for each of `calls` and writes down its launches, without
         executing them. Each call has a process of its own and at most `limit_s` seconds; all calls together
         have at most `all_s`. Returns for each call its launch list, or the exception that says how its
-        process ended. After a failure, the remaining calls may be left out; the same exception stands for
-        them. Raises NoDevice where host code cannot be confined, DeviceLost if the recorder itself fails."""
+        process ended. After a failure, the remaining calls may be skipped; they get the same exception.
+        Raises NoDevice where host code cannot be confined, DeviceLost if the recorder itself fails."""
         process = self._confining()
         rounds = -(-len(calls) // 2)  # at least two run side by side
         deadline = time.monotonic() + min(limit_s * rounds + MARGIN_S, all_s)

@@ -284,15 +284,15 @@ class ReplayRunner:
         return BatchReport(float(answer["wall_us"]), float(answer["event_us"]))
 
     def profile(self, arguments: Sequence[Argument], limit_s: float) -> CallReport:
-        """Runs one call to warm up and then one inside a profiler's range (cudaProfilerStart to Stop); both
-        together may take `limit_s` seconds."""
+        """Runs one call with these `arguments` to warm up, and then the same call inside a profiler's range
+        (cudaProfilerStart to cudaProfilerStop); both together may take `limit_s` seconds."""
         return self.report(self.recorded(arguments), self.ask(f"profile {self.mapped(arguments)}", limit_s))
 
     def mapped(self, arguments: Sequence[Argument], *, alone: bool = False) -> int:
-        """Prepares a call in the player (the process that replays launches), if that was not done before:
-        maps the memory of its tensors, and sends its launch list (the recorded launches and copies, as
-        lines). Returns the number by which later commands name the call. With `alone`, the memory of all
-        other calls is unmapped first, so that a stray access to it faults."""
+        """Prepares a call with these `arguments` in the player (the process that replays launches), if that
+        was not done before: maps the memory of its tensors, and sends its launch list (the recorded launches
+        and copies, as lines). Returns the number by which later commands name the call. With `alone`, the
+        memory of all other calls is unmapped first, so that a stray access to it faults."""
         key = _key(arguments)
         for other in [k for k in self._mapped if alone and k != key]:
             self.ask(f"drop {self._mapped.pop(other).number}")
@@ -342,8 +342,9 @@ class ReplayRunner:
             self.ask(f"drop {self._mapped.popitem(last=False)[1].number}")
 
     def report(self, launches: LaunchList, answer: dict[str, Any]) -> CallReport:
-        """Makes the report of a call. `launches` is what its host code asked for. `answer` is the player's,
-        to the command that replayed the call; {} if it was not replayed."""
+        """Makes the report of a call. `launches` is what its host code asked for. `answer` is what the player
+        (the process that replays launches) answered to the command that replayed the call; {} if the call was
+        not replayed."""
         kept = launches.kept_scratch
         return CallReport(
             error=launches.errors[0] if launches.errors else str(answer.get("error", "")),

@@ -179,10 +179,10 @@ class OutputComparer:
         return None
 
     def judge(self, case: Case, samples: Sequence[OutputSample]) -> None:
-        """Decides on one output in one case. `samples` has this output's errors, one sample for each draw of
-        input values. Samples marked as excused are left out; if none is left, nothing happens. The errors of
-        the others are pooled and appended to this object's list `results`. Raises Stop (Incorrect) if they
-        exceed the bound."""
+        """Decides whether one output of the candidate is precise enough in one verification case (sizes and
+        kind of values). `samples` has this output's errors, one sample for each draw of input values. Samples
+        marked as excused are left out; if none is left, nothing happens. The errors of the others are pooled
+        and appended to this object's list `results`. Raises Stop (Incorrect) if they exceed the bound."""
         samples = [one for one in samples if not one.excused]
         if not samples:
             return

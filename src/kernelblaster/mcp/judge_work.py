@@ -181,8 +181,9 @@ class JudgeDesk:
         return data
 
     def emulate(self, task: dict[str, Any], source: str) -> dict[str, Any]:
-        """Runs a candidate at a small size on the PTX machine, the emulator, and compares it with the
-        reference. Returns what was found and the counts of each launch, as JSON data; records nothing."""
+        """Runs a candidate for `task` (its CUDA `source`) at a small size on the PTX machine, the emulator,
+        and compares it with the reference. Returns what was found and the counts of each launch, as JSON
+        data; records nothing."""
         loaded = self._load(**task)
         judge = self._device_judge()
         if not judge.device.modelled:
@@ -249,9 +250,9 @@ class JudgeDesk:
     def prepare_search(
         self, task: dict[str, Any], budget: int, seconds: float | None, questions: str | None
     ) -> dict[str, Any]:
-        """Makes a run for a search that another process will do; returns its name. The search judges at most
-        `budget` candidates and takes at most `seconds` (None: no limit). `questions` is the folder in which
-        agents answer in place of a language model; None: none takes part."""
+        """Makes a run for a search for `task` that another process will do; returns its name. The search
+        judges at most `budget` candidates and takes at most `seconds` (None: no limit). `questions` is the
+        folder in which agents answer in place of a language model; None: none takes part."""
         loaded = self._load(**task)
         models = named_models(f"handoff:{questions}" if questions else None)
         search = search_of(budget, models).model_copy(update={"wall_seconds": seconds})

@@ -32,8 +32,9 @@ FURTHER = {
 
 
 def evaluation_data(evaluation: Evaluation, source: str) -> dict[str, Any]:
-    """A verdict as JSON data for agents: outcome, speedup over the baseline and times in microseconds if the
-    candidate is correct, else why it is not and what to do. `source` is the id of the candidate's text."""
+    """Returns a verdict (`evaluation`) as JSON data for agents: outcome, speedup over the baseline and times
+    in microseconds if the candidate is correct, else why it is not and what to do. `source` is the id of the
+    candidate's text."""
     outcome = evaluation.outcome
     data = outcome_data(outcome, printable(feedback(evaluation, source)))
     timing = evaluation.timing
@@ -104,8 +105,8 @@ def outcome_data(outcome: Outcome, words: str = "") -> dict[str, Any]:
 
 
 def checked_data(outcome: Verification | Outcome, counters: Profile | None) -> dict[str, Any]:
-    """What the emulator found out about a candidate, as JSON data for agents: from `outcome` whether it is
-    correct, and from `counters` the counts of its first 16 kernel launches (None: there are none)."""
+    """Returns what the emulator found out about a candidate, as JSON data for agents: from `outcome` whether
+    it is correct, and from `counters` the counts of its first 16 kernel launches (None: there are none)."""
     if isinstance(outcome, Verification):
         words = f"{len(outcome.cases)} comparisons in {outcome.calls} calls, every access checked"
         data: dict[str, Any] = {"correct": True, "verified": words, "deterministic": outcome.deterministic}

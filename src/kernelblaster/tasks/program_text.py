@@ -35,7 +35,7 @@ def program_source(program: ExportedProgram, inputs: Sequence[Any], title: str) 
     """Writes an exported program as a Python text with Model, get_inputs() and get_init_inputs() that
     computes the same. `inputs` are example values of its tensor inputs, in order; `title` stands in the
     text's docstring. Parameters and inputs are drawn at random to resemble the given ones; constants and
-    integer tensors keep their values. Raises BadTask for programs that cannot be written so."""
+    integer tensors keep their values. Raises BadTask for programs that cannot be written in this way."""
     held = _held(program)
     extents = sorted({extent for _, value, _ in held for extent in value.shape if extent > 1})
     lines = [f"        _hold(self, {name!r}, {_kept(value, kind)})" for name, value, kind in held]

@@ -42,8 +42,8 @@ def task_from_module(
 def call_of(
     module: torch.nn.Module, inputs: Sequence[Any] | Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call of the module with these example inputs, as (positional ones, named ones).
-    Named ones are in the order of forward()'s parameters, whatever their order in the dict."""
+    """Returns the arguments of a call of the module with these example inputs, as (positional ones, named
+    ones). Named ones are in the order of forward()'s parameters, whatever their order in the dict."""
     if not isinstance(inputs, Mapping):
         return tuple(inputs), {}
     order = {name: at for at, name in enumerate(inspect.signature(module.forward).parameters)}
@@ -51,9 +51,9 @@ def call_of(
 
 
 def exported_code(module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> str:
-    """What a module does in its present mode when it is called with `arguments` (positional) and `named`, as
-    text: two modules of the same text and the same parameters compute the same. Raises BadTask if
-    torch.export cannot export it."""
+    """Returns as text what a module computes in its present mode when it is called with `arguments`
+    (positional) and `named`: two modules of the same text and the same parameters compute the same. Raises
+    BadTask if torch.export cannot export it."""
     program = _exported(module, arguments, named, type(module).__name__)
     return f"{program.graph_module.code}\n{program.graph_signature}"
 
