@@ -17,6 +17,7 @@ from kernelblaster.judge.precision import (
     Comparison,
     all_finite,
     compare,
+    either,
     exceeded,
     pooled,
     scaled,
@@ -32,6 +33,9 @@ from kernelblaster.tasks.open_choices import settled
 OUTPUT_POISONS = (0xFF, 0x7F, 0xC1)
 SMALL_OUTPUT = 1 << 16  # elements: with fewer, PyTorch's own error may be zero by chance
 NEAR = 0.5  # of the bound: above, the effect of rounding the inputs is computed too
+SMOOTH = (
+    2.0**-10
+)  # times the RMS: no element moves further by a rounding of inputs unless something is decided
 USELESS, USELESS_ROUNDINGS = 0.01, 32.0  # above this RMS error of PyTorch's own, nothing is compared
 
 
@@ -39,16 +43,25 @@ class OutputComparer:
     """Compares outputs of one task with the float64 reference, which `truth` computes. `rounding` says
     whether the baseline (PyTorch) rounds operands of products, as to TF32. With `conditioned`, error bounds
     allow for the effect of rounding every input once; to find that effect, the reference is run a second
-    time. Two lists are attributes: the method `judge` adds an entry to `results` for each output of a case;
-    `notes` are sentences on what could not be compared and why."""
+    time. With `mixed`, rows of the inputs have different kinds of values, whatever the case is called: where
+    a row has many equal values, these are rounded each by itself, too. Two lists are attributes: the method
+    `judge` adds an entry to `results` for each output of a case; `notes` are sentences on what could not be
+    compared and why."""
 
     def __init__(
-        self, task: Task, truth: Truth, rounding: OperandRounding, *, conditioned: bool = True
+        self,
+        task: Task,
+        truth: Truth,
+        rounding: OperandRounding,
+        *,
+        conditioned: bool = True,
+        mixed: bool = False,
     ) -> None:
         self._task = task
         self._truth = truth
         self._rounding = rounding
         self._moves_inputs = conditioned
+        self._mixed = mixed
         self.results: list[CaseResult] = []
         self.notes: list[str] = []
 
@@ -153,7 +166,28 @@ class OutputComparer:
         moved = self._truth.rounded(case, seed) or truth
         moved = _of(moved, parts) if parts is not None and moved is not truth else moved
         errors = [compare(m, t).errors for m, t in zip(moved, truth, strict=True)]
+        if self._mixed:
+            errors = self._apart(case, seed, truth, errors, parts)
         return [replace(one, moved=e) for one, e in zip(samples, errors, strict=True)]
+
+    def _apart(
+        self,
+        case: Case,
+        seed: int,
+        truth: list[torch.Tensor],
+        errors: list[Errors | None],
+        parts: Sequence[torch.Tensor] | None,
+    ) -> list[Errors | None]:
+        """The effect of one rounding of the inputs on each output, by measure the larger of two: `errors`,
+        where equal values were rounded equally, and where each was rounded by itself. The latter counts only
+        if no element moves far (SMOOTH), as it does where it is decided otherwise because a tie is gone."""
+        moved = self._truth.rounded(case, seed, ties=False) or truth
+        moved = _of(moved, parts) if parts is not None and moved is not truth else moved
+        apart = [compare(m, t).errors for m, t in zip(moved, truth, strict=True)]
+        return [
+            either(one, other) if one is not None and other is not None and other.worst < SMOOTH else one
+            for one, other in zip(errors, apart, strict=True)
+        ]
 
     def _excuse(
         self, case: Case, tensor: Tensor, exact: torch.Tensor, own: Errors | Literal["no truth"] | None

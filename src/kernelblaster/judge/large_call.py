@@ -75,12 +75,13 @@ class TooMuchWorkError(Exception):
 class _Slab:
     """A slab, a piece of the workload that is compared by itself: `box` says which indices it covers, `case`
     which kind of values it has, `values` are its inputs and parameters, and `outputs` what the candidate
-    wrote there."""
+    wrote there. `mixed`: its rows are from several slabs, with different kinds of values."""
 
     box: Box
     case: Case
     values: list[torch.Tensor]
     outputs: list[torch.Tensor]
+    mixed: bool = False
 
 
 class LargeCall:
@@ -241,7 +242,9 @@ class LargeCall:
         if part is not None:
             read = [taken(self._layout.view(t), t.dims, part.chosen) for t in self._signature.read_tensors]
             got = [taken(self._layout.view(t), t.dims, part.chosen) for t in self._signature.outputs]
-            slabs.append(_Slab(part, Case(part.part, "written", scalars=self._scalars), read, got))
+            slabs.append(
+                _Slab(part, Case(part.part, "written", scalars=self._scalars), read, got, mixed=True)
+            )
         arena = self._arena
         if slabs[0].box.chosen:
             arena = self._device.arena(slot_bytes(self._signature, [slab.case.workload for slab in slabs]))
@@ -269,7 +272,8 @@ class LargeCall:
         if parts is not None and not all(part.numel() for part in parts):
             return 0
         moved = sum(view.numel() for view in views) <= MOST_MOVED
-        comparer = OutputComparer(self._known.task, truth, self._known.rounding, conditioned=moved)
+        known = self._known
+        comparer = OutputComparer(known.task, truth, known.rounding, conditioned=moved, mixed=slab.mixed)
         baseline = self._known.baseline.at(case.workload)
         with baseline.with_scalars(case.scalars):
             right = baseline.outputs(layout)

@@ -231,6 +231,11 @@ def both(allowed: Errors, own: Errors | None, *, few: bool = False) -> Errors:
     return Errors(**{m: margin * (getattr(allowed, m) + (getattr(own, m) if own else 0.0)) for m in MEASURES})
 
 
+def either(one: Errors, other: Errors) -> Errors:
+    """For each error measure the larger of two."""
+    return Errors(**{m: max(getattr(one, m), getattr(other, m)) for m in MEASURES})
+
+
 def larger(allowed: Errors, own: Errors) -> Errors:
     """The bound on errors for one set of input values, by error measure: `allowed`, or five times (OWN)
     `own`, PyTorch's error on the same values, if that is larger."""

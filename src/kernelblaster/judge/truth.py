@@ -3,6 +3,7 @@ reference on them."""
 
 import random
 from contextlib import nullcontext
+from typing import Literal
 
 import torch
 
@@ -125,12 +126,13 @@ class Truth:
             outputs = self._wide(case, seed, seen=seen)
         return outputs, seen, chosen.of(outputs or [])
 
-    def rounded(self, case: Case, seed: int) -> list[torch.Tensor] | None:
+    def rounded(self, case: Case, seed: int, *, ties: bool = True) -> list[torch.Tensor] | None:
         """Returns the float64 reference outputs of the verification case `case` after every input value
         (determined by `seed`) was changed by up to one rounding of its type. Compared with the result of
         `outputs`, which are those without this change, they show how much roundings of the inputs change the
-        result. None if there is no float64 reference."""
-        return self._wide(case, seed, shake=True)
+        result. In the kinds of values that test ties, equal values are changed equally, unless `ties` is
+        False. None if there is no float64 reference."""
+        return self._wide(case, seed, shake="tied" if ties else "apart")
 
     def coarse(self, case: Case, seed: int, products: RoundedProducts) -> list[torch.Tensor] | None:
         """Returns the float64 reference outputs of the verification case `case` (values determined by
@@ -162,18 +164,19 @@ class Truth:
         case: Case,
         seed: int,
         *,
-        shake: bool = False,
+        shake: Literal["no", "tied", "apart"] = "no",
         instead: Distribution | None = None,
         seen: LongestSum | RoundedOperands | None = None,
     ) -> list[torch.Tensor] | None:
         """The float64 reference outputs on the case's values, in memory outside the arena; None if there is
-        no float64 reference. `shake` perturbs the inputs by a rounding, `instead` is as in `fill`, `seen` is
-        a context that watches or changes the operators."""
+        no float64 reference. With `shake`, inputs are perturbed by a rounding, equal values equally where
+        ties are tested ("tied") or each by itself ("apart"). `instead` is as in `fill`, `seen` is a context
+        that watches or changes the operators."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
         views = self._widened(case, seed, instead)
-        if shake:
-            self._shake(tensors, views, case.distribution)
+        if shake != "no":
+            self._shake(tensors, views, case.distribution, ties=shake == "tied")
         with seen or nullcontext():
             outputs = self._baseline.at(case.workload).wide(views[:count], views[count:])
         if outputs is None:
@@ -210,14 +213,16 @@ class Truth:
         self.fill(case, seed, views[:count], views[count:], instead)
         return views
 
-    def _shake(self, tensors: list[Tensor], views: list[torch.Tensor], distribution: Distribution) -> None:
+    def _shake(
+        self, tensors: list[Tensor], views: list[torch.Tensor], distribution: Distribution, *, ties: bool
+    ) -> None:
         """Perturb every floating value of `views`, which hold the values of `tensors` in float64, in place by
-        up to one rounding of the tensor's type. In the kinds of values in TIED, and for integer outputs,
-        equal values are perturbed equally, so that ties remain; with the kind "landmarks", special numbers
-        (0, 1, ...) are not perturbed. So a rounding never excuses another decision on a tie or a special
-        number."""
+        up to one rounding of the tensor's type. With `ties`, in the kinds of values in TIED, and always for
+        integer outputs, equal values are perturbed equally, so that ties remain; with "landmarks", special
+        numbers (0, 1, ...) are not perturbed. So a rounding never excuses another decision on a tie or a
+        special number."""
         seed = self._rng.getrandbits(40)
-        tied = distribution in TIED or not all(t.floating for t in self._task.signature.outputs)
+        tied = (ties and distribution in TIED) or not all(t.floating for t in self._task.signature.outputs)
         for tensor, view in zip(tensors, views, strict=True):
             if tensor.floating:
                 unit = ROUNDING[getattr(torch, tensor.dtype)]

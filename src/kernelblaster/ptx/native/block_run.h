@@ -219,10 +219,11 @@ class BlockRun {
   }
 
   // Index of the waiting group that should run next: the one furthest behind, which is inside a call that
-  // others have left or not begun. -1 if all are at barriers.
+  // others have left or not begun; one that waits for lanes that are on their way, last. -1 if all are at barriers.
   static int next_group(const Warp& w) {
     int best = -1;
     auto behind = [](const Group& a, const Group& b) {
+      if (a.early != b.early) return b.early;
       return a.frame->depth != b.frame->depth ? a.frame->depth > b.frame->depth : a.pc < b.pc;
     };
     for (size_t i = 0; i < w.groups.size(); ++i)
@@ -234,15 +235,32 @@ class BlockRun {
   static int least_waiting_pc(const Warp& w) {
     int least = INT32_MAX;
     for (const auto& g : w.groups)
-      if (!g.barrier && g.frame == w.frame) least = std::min(least, g.pc);
+      if (!g.barrier && !g.early && g.frame == w.frame) least = std::min(least, g.pc);
     return least;
   }
 
-  static void park(Warp& w, Frame* frame, int pc, uint32_t lanes, const Inst* barrier = nullptr) {
+  static void park(Warp& w, Frame* frame, int pc, uint32_t lanes, const Inst* barrier = nullptr, bool early = false) {
     if (!lanes) return;
     for (auto& g : w.groups)
-      if (g.pc == pc && g.barrier == barrier && g.frame == frame) { g.lanes |= lanes; return; }
-    w.groups.push_back({pc, lanes, barrier, frame});
+      if (g.pc == pc && g.barrier == barrier && g.frame == frame) { g.lanes |= lanes, g.early = early; return; }
+    w.groups.push_back({pc, lanes, barrier, frame, early});
+  }
+
+  // Whether lanes that a .sync instruction names are on their way to it: hardware would wait for them. A loop's join may
+  // lie before its body, so that they are not always those furthest behind.
+  static bool comes_early(Warp& w, const Inst& inst, uint32_t mask, uint32_t lanes) {
+    const uint32_t* masks = w.reg(inst.src[inst.members]).u32;
+    uint32_t named = 0;
+    each_lane(mask, [&](int lane) { named |= masks[lane]; });
+    if (!(named & w.alive & ~lanes)) return false;
+    for (const auto& g : w.groups)
+      if (!g.barrier && !g.early && (g.lanes & named)) return true;
+    return false;
+  }
+  static bool others_wait_at(const Warp& w, int pc) {
+    for (const auto& g : w.groups)
+      if (g.early && g.pc == pc && g.frame == w.frame) return true;
+    return false;
   }
 
   // Runs a warp until its turn is over, all its lanes wait at barriers, or it has finished. Returns
@@ -256,9 +274,10 @@ class BlockRun {
       if (chosen < 0) break;
       int pc = w.groups[chosen].pc;
       uint32_t lanes = w.groups[chosen].lanes;
+      const bool alone = w.groups[chosen].early;   // nobody else comes
       enter(w, w.groups[chosen].frame);
       w.groups.erase(w.groups.begin() + chosen);
-      left = run_group(w, w.function->code.data(), pc, lanes, left);
+      left = run_group(w, w.function->code.data(), pc, lanes, left, alone ? pc : -1);
     }
     if (w.groups.empty()) w.finished = true;
     const uint64_t done =
@@ -274,7 +293,8 @@ class BlockRun {
     w.polls = kManyPolls - 1;
   }
 
-  int run_group(Warp& w, const Inst* code, int pc, uint32_t lanes, int left) {
+  // `alone`: where these lanes have waited for others in vain, or -1.
+  int run_group(Warp& w, const Inst* code, int pc, uint32_t lanes, int left, int alone) {
     int meet = least_waiting_pc(w);
     while (left > 0) {
       if (pc >= meet) break;  // others are here, or further behind: let turn() choose again
@@ -284,6 +304,14 @@ class BlockRun {
         uint32_t guard = w.registers[inst.guard].mask;
         mask &= inst.guard_negated ? ~guard : guard;
       }
+      if (inst.members >= 0 && mask && lanes != w.alive && pc != alone) {
+        const bool meets = others_wait_at(w, pc);
+        if (meets || comes_early(w, inst, mask, lanes)) {
+          park(w, w.frame, pc, lanes, nullptr, !meets);
+          return left;
+        }
+      }
+      if (pc == alone) alone = -1;
       w.pc = pc;
       --left;
       if (w.budget-- == 0) w.fault("runaway", "the instruction budget is used up: an endless loop?", __builtin_ctz(lanes));

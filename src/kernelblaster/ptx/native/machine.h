@@ -102,6 +102,7 @@ struct Inst {
   int64_t imm[4] = {0, 0, 0, 0};   // handler's own: offsets, cache flags, mask, target pc
   uint8_t flag[8] = {0};           // handler's own: negations, vector length, rounding, space
   int guard = -1;                  // predicate slot, or -1
+  int members = -1;                // which of `src` is the member mask of a .sync instruction, or -1
   bool guard_negated = false;
   Class klass = Class::Integer;
   Control control = Control::None; // None: call `run`
@@ -219,6 +220,7 @@ struct Group {
   uint32_t lanes = 0;
   const Inst* barrier = nullptr;    // the barrier at which these lanes wait, or null
   struct Frame* frame = nullptr;    // the function that they are in (frames.h)
+  bool early = false;               // at a .sync instruction to which lanes that it names are still on their way
 };
 
 struct Warp {

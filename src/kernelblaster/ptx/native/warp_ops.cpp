@@ -15,7 +15,7 @@ std::string hexadecimal(uint32_t mask) {
   return text;
 }
 
-// Hardware would wait for the lanes that a member mask names. Here they are elsewhere, so what they hold
+// Hardware would wait for the lanes that a member mask names. Here no more can come, so what they hold
 // is undefined, and so is what a lane gets that leaves itself out of its own mask.
 void check_members(Warp& w, int slot) {
   const uint32_t* mask = w.reg(slot).u32;
@@ -236,6 +236,7 @@ Handler bind_shuffle(const Parsed& p, Inst& inst) {
   inst.dst[0] = target(p.operands[0]);
   if (count == sources + 2) inst.dst[1] = target(p.operands[1]);
   for (size_t k = 0; k < sources; ++k) inst.src[k] = source32(p.operands[count - sources + k]);
+  if (sync) inst.members = 3;
   return shuffle_handler(p.parts[p.parts.size() - 2]);
 }
 
@@ -247,7 +248,7 @@ Handler bind_vote(const Parsed& p, Inst& inst) {
   inst.dst[0] = target(p.operands[0]);
   inst.src[0] = source32(p.operands[1]);
   inst.flag[0] = p.operands[1].negated;
-  if (sync) inst.src[1] = source32(p.operands[2]);
+  if (sync) inst.src[1] = source32(p.operands[2]), inst.members = 1;
   return vote_handler(p.parts[sync && p.parts[1] == "sync" ? 2 : 1], p.type());
 }
 
@@ -261,6 +262,7 @@ Handler bind_match(const Parsed& p, Inst& inst) {
   const Operand& value = p.operands[count - 2];
   inst.src[0] = p.type() == "b64" ? source64(value) : source32(value);
   inst.src[1] = source32(p.operands[count - 1]);
+  inst.members = 1;
   return match_handler(p.parts[1], p.type());
 }
 
@@ -269,6 +271,7 @@ Handler bind_reduce(const Parsed& p, Inst& inst) {
   inst.dst[0] = target(p.operands[0]);
   inst.src[0] = source32(p.operands[1]);
   inst.src[1] = source32(p.operands[2]);
+  inst.members = 1;
   return reduce_handler(p.parts[2], p.type());
 }
 
@@ -278,6 +281,7 @@ Handler bind_elect(const Parsed& p, Inst& inst) {
   inst.dst[0] = target(p.operands[0]);
   inst.dst[1] = target(p.operands[1]);
   inst.src[0] = source32(p.operands[2]);
+  inst.members = 0;
   return elect;
 }
 
