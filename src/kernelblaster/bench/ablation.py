@@ -64,9 +64,10 @@ class AblationPlan(Record):
 
 
 class Ablation(WorkFolder):
-    """An open ablation in its folder: the plan, the results so far, and the jobs to do. `writing` takes the
-    folder's lock, which only one process can hold. Raises KernelBlasterError if the folder holds something
-    else."""
+    """An open ablation (searches of the same tasks in several ways, to compare these ways): its plan, its
+    results so far, and the searches to do. All is kept in `folder`. With `writing`, it is opened to be
+    continued and the folder is locked, so that no other process can do so; without, it can only be read.
+    Raises KernelBlasterError if the folder holds something else."""
 
     def __init__(self, folder: Path, *, writing: bool) -> None:
         super().__init__(folder, KIND, "ablation", writing=writing)

@@ -16,8 +16,10 @@ from kernelblaster.tasks.fitness import fitness_of
 
 
 class LeftOut(Record):
-    """A task of a suite that cannot be searched: its `name`, the `status` that a bench would give it (broken,
-    unfit, uncovered, died, or failed for an internal error) and the reason."""
+    """The record that a task of a suite cannot be searched, kept so that reports list it. `name` is the
+    task's; `reason` says why, in words. `status` is what the results of a bench call it: "broken" (cannot be
+    loaded), "unfit" (candidates cannot be judged), "uncovered" (the built-in code generator lacks an
+    operator), "died" (its code ended the process), or "failed" (an internal error)."""
 
     name: str
     status: Status

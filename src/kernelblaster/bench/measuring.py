@@ -145,12 +145,12 @@ def measure_all(
     dispatcher: Dispatcher | None = None,
     workers: int = 1,
 ) -> Iterator[list[Measured]]:
-    """Judges the best candidate of each result once more, against each of `baselines` (see
-    `Measuring.measure`), on the kind of device that `job` names. Yields one list of measurements for each
-    result. `folder` is the bench's. With a `dispatcher`, `workers` processes work side by side, on the
-    devices of its fleet; without one, results are measured one after another. With `apart`, that is done in
-    another process, since code of a task may crash it. A result that crashed its process twice gets
-    measurements with the outcome `Died`."""
+    """Judges the best candidate of each of the `results` again, against each of `baselines`. Yields one list
+    of measurements for each result, as `Measuring.measure` makes them. `job` says on what kind of device;
+    `folder` is the bench's.||Without a `dispatcher` (which sends work to the devices of a fleet), results are
+    measured one after another, with `apart` in another process, since code of a task may crash it. With one,
+    `workers` processes measure on the devices of its fleet. If a result crashed its process twice, its
+    measurements have the outcome `Died`."""
     if dispatcher is None and not apart:
         with open_judges(job, baselines, None) as judges:
             for result in results:

@@ -123,9 +123,10 @@ class Verifier:
         )
 
     def primary_errors(self) -> dict[str, tuple[Errors, Errors | None]]:
-        """Returns for each output, by its name, (the bound on its errors, PyTorch's own errors or None), as
-        found at the primary workload (the timed sizes) on values like the task file's own. Call it after
-        `verify` has passed."""
+        """Returns the tuple (allowed errors, PyTorch's own errors) for each output, by the output's name.
+        Both are relative to the float64 reference; without such a reference, PyTorch's own are None. They
+        were found at the primary workload (the timed sizes), on values like the task file's own. Call it
+        after `verify` has passed."""
         return {
             r.output: (r.bound, r.baseline)
             for r in self.results

@@ -167,8 +167,9 @@ class Database:
         return patiently(attempt, KnowledgeUnreachable)
 
     def reached(self, version: int) -> None:
-        """Notes in the small file that lies beside a SQLite file (see head.py) that `version` has been
-        written. Does nothing for other databases."""
+        """Notes that the knowledge base has been written up to `version`, the number of its latest event. If
+        the database is a SQLite file, the number is kept in a small file next to it, so that a later opening
+        finds out if SQLite has lost changes. Does nothing for other databases."""
         if self._head is not None:
             self._head.reach(version)
 

@@ -63,8 +63,10 @@ RETRIED = (CompileFailed, Incorrect, RuntimeFailed, Rejected)
 
 
 class MaicRl:
-    """One MAIC-RL search for one task, in one session. `policy` writes the candidates. `steps` are the steps
-    made so far."""
+    """One search for a faster candidate, by the strategy MAIC-RL: memory-augmented in-context reinforcement
+    learning, the loop that this module describes. `policy` makes candidates by applying techniques; `session`
+    has them judged, reads and teaches the knowledge base, and keeps the record. Each application of a
+    technique, with the judge's verdict on the new candidate, is a step; `steps` are those made so far."""
 
     def __init__(self, policy: Policy, session: Session) -> None:
         self._policy = policy

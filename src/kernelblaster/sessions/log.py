@@ -78,11 +78,13 @@ def unwatched(progress: Progress) -> None:
 
 
 class Log:
-    """The record of one search. `once` records what was computed as an event of the run, so that a continued
-    search gets it back. `judging`, `stepped` and `learned` send a `Progress` to `watcher`; its numbers come
-    from the argument `judging`, and `modelled` says that times come from a model. `steering` is asked whether
-    a person wants to stop. `iteration` is the number of the present iteration, which the session sets;
-    `steps` are the run's steps so far."""
+    """The record of one search, which also tells watchers of its progress. `once` records a result as an
+    event of the run, so that a continued search need not compute it again. The methods `judging`, `stepped`
+    and `learned` each call `watcher` with a `Progress`. The counts, times and limits in it are read from the
+    constructor's argument `judging`, which has the evaluations so far. `modelled`: times are not measured,
+    but come from the emulator's model of a GPU. `steering` is asked whether a person wants to stop.
+    `iteration` is the number of the present iteration, which the session sets; `steps` are the steps so
+    far."""
 
     def __init__(
         self, run: Run, judging: Judging, steering: Steering, watcher: Watcher, *, modelled: bool

@@ -209,10 +209,10 @@ class Memory:
         )
 
     def tidying(self, now: Content) -> list[Change]:
-        """Returns changes that keep the knowledge base small (merged performance states, retired techniques,
-        lowered weights), which are due once for every 500 recorded changes (CONSOLIDATED). `now` is its
-        present content. Empty if the number of recorded changes has not passed a multiple of 500 since the
-        iteration began."""
+        """Returns the changes that would keep the knowledge base small, of which `now` is the present
+        content: similar performance states merged, techniques that do not pay retired, old evidence given
+        less weight. They are due once in every 500 recorded changes (CONSOLIDATED). Empty if no multiple of
+        500 was passed since the iteration began."""
         if self.theta.version // CONSOLIDATED == now.version // CONSOLIDATED:
             return []
         return consolidation(now, self._seed, KnowledgeLimits())

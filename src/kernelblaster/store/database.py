@@ -1,5 +1,5 @@
-"""The database of a shared store, in which runs of several machines are kept: PostgreSQL on a server, or
-SQLite in a file for what one machine shares."""
+"""The database of a shared store, which keeps the runs of several users or machines: PostgreSQL on a server,
+or a SQLite file if only processes of one machine use it."""
 
 from collections.abc import Callable, Mapping
 from functools import cache

@@ -92,8 +92,9 @@ def _start(rows: RowWriter) -> Term:
 
 
 def position(rows: RowWriter, names: set[str]) -> list[Statement]:
-    """Returns C++ statements that declare those loop variables along the row that are in `names`, and set
-    them to the position of the first element of a vector. The vector's number is in the variable `at`."""
+    """Returns C++ statements that find where a vector lies in its row. The vector's number is in the C++
+    variable `at`. The statements declare those of the loop variables along the row that are in `names`, and
+    set them to the position of the vector's first element."""
     *outer, inner = rows.kernel.reduced
     if not outer:
         first = cast(INT64, AT) * WIDTH
@@ -217,9 +218,10 @@ def _fails(rows: RowWriter, guard: Guard) -> Term:
 
 
 def keeping(rows: RowWriter) -> list[Statement]:
-    """Returns C++ statements that load the vectors which several passes over the row need, and keep them in
-    registers; in a cluster also in shared memory. Empty if the kernel's schedule (layout on the GPU) keeps no
-    vectors. In a cluster there always is one statement, by which the blocks wait for each other."""
+    """Returns C++ statements that load those vectors which more than one pass over the row reads, into
+    registers or, if the blocks of a cluster share the row, into registers and shared memory. Empty if the
+    kernel's schedule (layout on the GPU) keeps no vectors. With a cluster it is never empty, since its blocks
+    must wait for each other."""
     found: list[Statement] = []
     if rows.unaligned is not None:
         single = {name: vector_type(rows.plan.buffers[load.buffer], "1") for load, name in rows.kept.items()}
