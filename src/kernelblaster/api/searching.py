@@ -205,8 +205,8 @@ def _search_once(
 
 @contextmanager
 def _judging(run: Run, watch: Watch, fleet: FleetChoice | None) -> Iterator[Judge]:
-    """A context with the judge of a search (it verifies and times candidates): on a device of this process,
-    or on the devices of `fleet`."""
+    """A context with the judge of a search (it verifies and times candidates): on the devices of `fleet` or,
+    if that is None, on a device of this process."""
     about = run.events[0].data
     device, gpu = about["device"], about["gpu"]
     checks = {name: about[name] for name in ("filter", "sanitize") if name in about}  # not in older runs

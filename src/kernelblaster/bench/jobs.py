@@ -195,8 +195,8 @@ class Measured(Record):
 
 
 def result_of(job: Job, status: Status, reason: str = "") -> JobResult:
-    """Returns a result for a search of `job` that found no correct candidate: it has the job's key, arm,
-    task, group and seed, this `status` and `reason`, and None for all times."""
+    """Returns a result for a search of `job` that found no correct candidate: it has the job's key, arm (way
+    to search), task, group and seed, this `status` and `reason`, and None for all times."""
     return JobResult(
         job=job.key,
         arm=job.arm,

@@ -1,8 +1,8 @@
 """Final measurements of a bench: the best candidate of each search, judged again against each baseline.
 
-Candidate and baseline alternate within one measurement (judge/timing.py). A baseline is never another
-candidate. So the gain over the search's first candidate is not measured but computed: both candidates are
-judged against eager PyTorch, and the best one's speedup is divided by the first one's.
+Candidate and baseline are run in turns within one measurement. A baseline is never another candidate. So the
+gain over the search's first candidate is not measured but computed: both candidates are judged against eager
+PyTorch, and the best one's speedup is divided by the first one's.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

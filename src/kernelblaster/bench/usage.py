@@ -98,8 +98,8 @@ class TechniqueUsage:
         return sum(counts) / len(counts) if counts else None
 
     def as_dict(self) -> dict[str, Any]:
-        """All these statistics as JSON data for reports, techniques and performance states sorted by how
-        often they were used."""
+        """These statistics as JSON data for reports, under the names of the attributes. Techniques and
+        performance states are sorted by how often they were tried."""
         return {
             "techniques": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.techniques)],
             "states": [{"name": name} | uses.as_dict() for name, uses in _most_used(self.states)],

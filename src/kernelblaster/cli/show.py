@@ -177,7 +177,7 @@ def print_profile(profile: Profile) -> None:
 
 
 def _count(metric: Metric | None) -> str:
-    """A counter's value as text; empty if it was not counted."""
+    """Returns a counter's value as text; empty if it was not counted (None)."""
     if metric is None or not isinstance(metric.value, float):
         return ""
     return f"{metric.value:,.0f}" if metric.value.is_integer() else f"{metric.value:.1f}"
@@ -193,7 +193,7 @@ def _speedup(speedup: Speedup) -> str:
 
 
 def _value(metric: Metric) -> tuple[str, str]:
-    """The value of a metric as text, and its unit; nanoseconds become microseconds."""
+    """Returns (the value of a metric as text, its unit); nanoseconds become microseconds."""
     if not isinstance(metric.value, float):
         return metric.value, metric.unit
     if metric.unit == "ns":

@@ -121,7 +121,7 @@ class LineServer:
 
     def _forget(self, client: "Connection[Any, Any]") -> None:
         """Drops what is kept for a client process that has closed its pipe or ended, and tells the
-        dispatcher."""
+        dispatcher, which then drops its requests."""
         self._clients.pop(client).shutdown(wait=False, cancel_futures=True)
         self._dispatcher.leave(client)
 

@@ -147,9 +147,9 @@ def _explained(future: "Future[Any]", name: str, begun: "Future[Any] | None" = N
 
 
 def _explanation(error: BaseException, name: str, *, begun: bool) -> Exception:
-    """The error for a dispatcher that follows from one of Ray: OwnerLost if the process or device was lost,
-    CompiledLost if a compiled candidate was; a KernelBlasterError as it is. `name` says of what, for the
-    message; `begun`, whether the process had begun to work."""
+    """The error that a dispatcher (which hands requests to devices) gets in place of one of Ray: OwnerLost if
+    the process or device was lost, CompiledLost if a compiled candidate was; a KernelBlasterError as it is.
+    `name` says of what, for the message; `begun`, whether the process had begun to work."""
     cause = getattr(error, "cause", None) or error
     if isinstance(cause, DeviceLost):
         return OwnerLost(f"{name}: {cause}", begun=begun)

@@ -217,8 +217,8 @@ class DeviceJudge:
     def _judge_held(
         self, task: Task, candidate: Candidate, binary: Binary, draw: SecretDraw
     ) -> tuple[Judged, float]:
-        """The verdict on a compiled candidate, and the seconds that the device was in use for it. Raises
-        BadTask if PyTorch runs out of GPU memory."""
+        """Returns (the verdict on a compiled candidate, the seconds that the device was in use for it).
+        Raises BadTask if PyTorch runs out of GPU memory."""
         try:
             prepared = self._tasks.prepare(task)
             start = time.perf_counter()

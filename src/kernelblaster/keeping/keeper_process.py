@@ -58,9 +58,9 @@ def _serve(connection: socket.socket, named: NamedThings, places: threading.Boun
 
 
 def _reply(message: Data, named: NamedThings, connection: socket.socket) -> Data:
-    """The keeper's reply to a message, as JSON data: what the action `message["do"]` returns, or a `failure`
-    if that action is not known or raises. `named` is what the user named and may be used; `connection` is for
-    actions that last."""
+    """The reply of the keeper (the command's process that has keys and files) to a message, as JSON data:
+    what the action `message["do"]` returns, or a `failure` if that action is not known or raises. `named` is
+    what the user named and may be used; `connection` is for actions that last."""
 
     def tell(progress: str) -> None:
         send(connection, {"progress": progress})

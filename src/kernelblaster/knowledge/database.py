@@ -141,7 +141,7 @@ class Database:
         version. This is a fast way for changes that concern one technique in one performance state each: only
         the rows of these techniques are read; all else is taken from `known`, a content read earlier. Writes
         nothing and returns None if the rows and `known` do not suffice, for example because a state was
-        merged after `known` was read (see `change_entries` in entry_rows.py for all cases)."""
+        merged after `known` was read; the caller must then take the slower way."""
         if self._writer is not None:
             with self._speaking("written"):
                 return self._writer.record(known, fresh)
@@ -162,8 +162,8 @@ class Database:
 
     def patiently(self, attempt: Callable[[bool], T]) -> T:
         """Calls `attempt` and returns its result. While the database server cannot be reached, calls it
-        again, for a limited time (patience.py); raises KnowledgeUnreachable after that. The argument of
-        `attempt` is True at the first call and False at later ones."""
+        again, for a limited time; raises KnowledgeUnreachable after that. The argument of `attempt` is True
+        at the first call and False at later ones."""
         return patiently(attempt, KnowledgeUnreachable)
 
     def reached(self, version: int) -> None:

@@ -197,8 +197,8 @@ class KnowledgeKeeper:
 
 
 def _asked(where: str, call: str, **more: Any) -> dict[str, Any]:
-    """The keeper's reply to the request `call`, with the arguments `more`, to the knowledge base at `where`.
-    Raises the KnowledgeError that it reports."""
+    """The reply of the keeper (the process that has the knowledge base open) to the request `call`, with the
+    arguments `more`, to the knowledge base at `where`. Raises the KnowledgeError that it reports."""
     reply = keeper.ask({"do": "knowledge", "at": where, "call": call, **more}, LIMIT_S)
     if "failure" in reply:
         raise KnowledgeError(str(reply["failure"]["message"]))

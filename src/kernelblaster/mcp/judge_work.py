@@ -107,9 +107,10 @@ class JudgeDesk:
     # Tasks
 
     def show(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Returns what the author of a candidate must know about a task: the declaration of the function to
-        write, the source of the reference, the sizes, the least bytes and operations that any candidate
-        needs, the type, and notes."""
+        """Returns what the author of a candidate must know about a task, as JSON data: the C "declaration" of
+        the function to write, the "source" of the reference, the sizes that are timed ("timed_sizes") and
+        others that are verified ("other_sizes"), the least bytes and operations that any candidate needs
+        ("floor"), the "dtype", and "notes"."""
         loaded = self._load(**task)
         floor = floor_of(loaded)
         return {
@@ -125,8 +126,9 @@ class JudgeDesk:
         }
 
     def check(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Whether a task is fit to be scored, its problems, what to mind, and for each tool whether it works
-        on the task or why not."""
+        """Returns as JSON data whether candidates for a task can be judged ("fit"), the "problems" if not,
+        the parameters that outputs do not depend on ("insensitive"), what authors must mind ("cautions"), and
+        for each tool whether it works on the task or why not ("tools")."""
         loaded = self._load(**task)
         fitness = fitness_of(loaded)
         emulated = opening.kind_here(self._setup.device, self._setup.gpu) == "emulated"

@@ -280,8 +280,8 @@ def run_folders(root: Path) -> list[Path]:
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether there is a run in this folder: a log of events, or a pointer to the shared store that has
-    it."""
+    """Whether there is a run in this folder: a log of events, or a file that says which shared store
+    (database) has it."""
     return (folder / LOG).is_file() or (folder / POINTER).is_file()
 
 

@@ -99,8 +99,8 @@ class MixedPolicy:
 
     def begin(self, task: Task) -> Scene:
         """Sets the task that later questions to the model are about, and returns the context for its prompts.
-        Questions and answers are recorded in the session's log. `initial` calls `begin` itself; a strategy
-        that uses only the prompts calls it directly."""
+        Questions and answers are recorded in the log of the search. The method `initial` calls `begin`
+        itself; only a strategy that never calls `initial` must do so."""
         asker = Asker(self._model, self._session.log.once, task.name, self._session.steering)
         self._scene = Scene(task, self._session, asker, self._detail)
         return self._scene

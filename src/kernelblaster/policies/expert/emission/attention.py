@@ -106,7 +106,8 @@ class AttentionKernel:
 
     @property
     def _terms(self) -> tuple[int, int]:
-        """The terms of an element of queries and keys, and of one of the values."""
+        """Returns how many half-precision numbers an element is stored as: (for queries and keys, for
+        values)."""
         query, value = (self._packed(side)[0] for side in (self.attention.query, self.attention.value))
         return self.plan.buffers[query].terms, self.plan.buffers[value].terms
 

@@ -125,7 +125,8 @@ class HalvesKernel(GatheredKernel):
 
     @property
     def _operand(self) -> tuple[Load, Load]:
-        """The packed operand, and the power of two by which its row was divided."""
+        """Returns two loads: of the packed operand's element, and of the power of two by which its row was
+        divided."""
         left = self.product.left
         assert isinstance(left, Operation)
         packed, step = left.operands
@@ -134,7 +135,8 @@ class HalvesKernel(GatheredKernel):
 
     @property
     def _fragments(self) -> tuple[int, int]:
-        """How many fragments of results a warp has, of 16 rows and of 8 columns."""
+        """Returns how many fragments (the parts of a result tile that one instruction computes) a warp has:
+        (along the rows, 16 rows each; along the columns, 8 columns each)."""
         tile = self.tile
         return tile.block_m // tile.warps_m // 16, tile.block_n // tile.warps_n // 8
 

@@ -115,7 +115,7 @@ def _adaptive_windows(builder: Builder, node: Node) -> list[Window]:
 
 
 def _adaptive(builder: Builder, node: Node) -> list[tuple[Index, Index, Index]]:
-    """For each pooled dimension: the index of the result, the operand's extent, and the number of results."""
+    """Returns (index of the result, extent of the operand, number of results) for each pooled dimension."""
     count = len(node.arguments["output_size"])
     extents = builder.value(node.arguments["self"]).shape[-count:]
     return list(zip(_places(node, count), extents, node.results[0].shape[-count:], strict=True))

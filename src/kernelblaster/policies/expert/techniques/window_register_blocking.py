@@ -58,8 +58,8 @@ def _patches(found: SlidingWindows, kernel: Kernel, plan: Plan, gpu: GpuSpec) ->
 
 
 def _along_memory(found: SlidingWindows, kernel: Kernel, plan: Plan) -> tuple[int, int]:
-    """How many results along memory a thread computes, and the width of the vectors that it reads; both 1
-    where sizes leave vectors unaligned."""
+    """Returns (the number of neighbouring results along memory that a thread computes, the width of the
+    vectors that it reads); both 1 where sizes leave vectors unaligned."""
     column, grain = found.column, found.grain(plan)
     access = vector_access(replace(kernel, stages=()), plan, column.result)
     columns = grain // column.stride if grain % column.stride == 0 else 1
