@@ -1,7 +1,7 @@
-"""Client of the keeper. The keeper is a process that runs no code of task files or candidates. It does for a
-confined command what the command may not do itself: it calls model servers (it has the keys), opens the
-knowledge base, writes the files that the user named, and builds this program's native parts. `is_running` is
-False in a process that has no keeper.
+"""The side of the keeper that other processes use. The keeper is a process that runs no code of task files or
+candidates. It does for a confined command what the command may not do itself: it calls model servers (it has
+the keys), opens the knowledge base, writes the files that the user named, and builds this program's native
+parts. `is_running` is False in a process that has no keeper.
 
 Protocol: a connection is one end of a socket pair. It is handed to the keeper through its door, a socket that
 this process and its workers inherit. A message is a 4-byte big-endian length and a JSON object. The keeper

@@ -35,9 +35,9 @@ def covered(
     apart: bool = False,
 ) -> tuple[list[Entry], list[LeftOut]]:
     """Divides the tasks `entries` into those that can be searched with this setup and those that cannot.
-    Returns (the former, a `LeftOut` with the reason for each of the others), both in the given order. Each
-    task is loaded and checked, by `workers` processes; `tell` is called with the number checked so far.
-    Loading a task may crash its process; with `apart`, no task is loaded in this process."""
+    Returns (the tasks that can be searched, a `LeftOut` with the reason for each other task), both in the
+    given order. Each task is loaded and checked, by `workers` processes; `tell` is called with the number
+    checked so far. Loading a task may crash its process; with `apart`, no task is loaded in this process."""
     refused: dict[int, LeftOut | None] = {}
     for index, problem in _refusals(entries, setup, workers, apart):
         refused[index] = problem

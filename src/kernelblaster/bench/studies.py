@@ -1,5 +1,5 @@
 """The ablation studies, each a list of arms (ways to search that are compared) with the claims of the paper
-about them. To add a study, or an arm to one, add an entry to STUDIES here."""
+about them. To add a study, or an arm to one, add an entry to STUDIES in this module."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,5 +1,5 @@
-"""Connections of a search to a dispatcher (which hands requests to devices): within its process, or over a
-pipe from another process of this machine."""
+"""Connections by which a search sends requests to a dispatcher (the object that hands requests to devices):
+directly if both are in one process, over a pipe if not."""
 
 from collections.abc import Hashable
 from concurrent.futures import Future, ThreadPoolExecutor

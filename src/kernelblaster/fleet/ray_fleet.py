@@ -29,8 +29,8 @@ RESTARTS = 3  # of an owner that was lost again and again without having answere
 
 @dataclass(frozen=True)
 class _Slot:
-    """One device of a machine: the `node`'s id in Ray, and the `number` of the GPU or PTX machine (emulator)
-    there."""
+    """The key of a device in a Ray cluster: the id in Ray of its `node` (machine), and the `number` of the
+    GPU or PTX machine (emulator) there."""
 
     node: str
     number: int

@@ -1,5 +1,5 @@
-"""The requests that can be sent to a device's owner (the process that has the device), and the choice of the
-judge that answers them."""
+"""The requests that a search can send to the process that owns a device: describe the device, prepare a task,
+evaluate, confirm, profile or estimate candidates. `JudgeChoice` says which judge there answers them."""
 
 import hashlib
 from dataclasses import dataclass

@@ -41,9 +41,10 @@ MOST_MOVED = 1 << 25  # elements read: with more, bounds do without the effect o
 
 @dataclass(frozen=True)
 class LargeTask:
-    """What large calls of one task need. `baseline` is the reference, built for the primary workload (the
-    timed sizes). `independent` names the sizes along which outputs do not depend on each other (like a
-    batch). `rounding` says how the baseline rounds operands of products, as to TF32."""
+    """What all large calls (at the sizes that are timed, on the emulator) of one task need, prepared once.
+    `baseline` is the reference, built for the primary workload (the timed sizes). `independent` names the
+    sizes along which outputs do not depend on each other (like a batch). `rounding` says how the baseline
+    rounds operands of products, as to TF32."""
 
     task: Task
     baseline: Baseline
@@ -53,12 +54,10 @@ class LargeTask:
 
 @dataclass(frozen=True)
 class CallCoverage:
-    """What a large call ran and wrote. `share` is the fraction (0 to 1) of the thread blocks that were run:
-    less than 1 only for a call with a single launch. `covered` is the fraction (0 to 1) of an output's
-    elements that was written; of several outputs, the smallest. `places` are some of the written elements,
-    each as its index along every independent size, like {"batch": 7}; empty if all blocks ran. `work` is what
-    the call cost the emulator: the number of warp instructions, plus 12 (ACCESS_WORK) for each access to
-    memory."""
+    """How much of a large call was really run and written, to decide whether the call proves enough. `share`
+    is the fraction (0 to 1) of the thread blocks that were run: less than 1 only for a call with a single
+    launch. `covered` is the fraction (0 to 1) of an output's elements that was written; of several outputs,
+    the smallest."""
 
     share: float
     covered: float

@@ -167,8 +167,9 @@ class Truth:
         seen: LongestSum | RoundedOperands | None = None,
     ) -> list[torch.Tensor] | None:
         """The float64 reference outputs on the case's values, in memory outside the arena; None if there is
-        no float64 reference. `shake` perturbs the inputs by a rounding, `instead` is as in `fill`, `seen` is
-        a context that watches or changes the operators."""
+        no float64 reference. With `shake`, inputs are perturbed by a rounding. `instead` is a kind of values
+        to use in place of those that the case names (None: those). `seen` is a context that watches or
+        changes the operators (None: none)."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
         views = self._widened(case, seed, instead)
@@ -182,8 +183,9 @@ class Truth:
 
     def _widened(self, case: Case, seed: int, instead: Distribution | None) -> list[torch.Tensor]:
         """The case's inputs and parameters in float64: converted from what `write` wrote, or drawn again from
-        `seed`. In new memory if plenty is free, else in the arena (the memory that candidates work on), which
-        they overwrite."""
+        `seed`. `instead` is a kind of values to use in place of those that the case names (None: those). In
+        new memory if plenty is free, else in the arena (the memory that candidates work on), which they
+        overwrite."""
         tensors = list(self._task.signature.read_tensors)
         count = len(self._task.signature.input_tensors)
         device = self._arena.memory.device

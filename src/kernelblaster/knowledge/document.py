@@ -81,8 +81,8 @@ class _Part(BaseModel):
 
 class _Item(_Part):
     """A technique in a state, as the JSON document has it. `predicted_speedup` is the prediction with all
-    evidence, `prior_speedup` the one before any attempt (default: the former). `attempts` and `valid_chance`
-    are for readers; on import they follow from `evidence`."""
+    evidence, `prior_speedup` the one before any attempt (default: `predicted_speedup`). `attempts` and
+    `valid_chance` are for readers; on import they follow from `evidence`."""
 
     technique: Name
     title: Words = ""

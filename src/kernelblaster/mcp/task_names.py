@@ -20,8 +20,8 @@ SUFFIXES = (".py", ".cu")
 
 @dataclass(frozen=True)
 class NamedTask:
-    """The `name` of a task and the `path` of its file. `shipped`: the task comes with KernelBlaster, so that
-    its Python can be run without a check."""
+    """A task that an agent named, as it was found: its full `name`, and the `path` of its file. `shipped`:
+    the task comes with KernelBlaster, so that its Python can be run without a check."""
 
     name: str
     path: Path

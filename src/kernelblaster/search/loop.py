@@ -156,8 +156,9 @@ class MaicRl:
             self._step(walking, iteration, number)
 
     def _origin(self, iteration: int, rollout: int) -> SearchNode:
-        """The candidate at which a rollout begins: for rollout 0 the fastest one with something left to try,
-        for others such a one drawn in proportion to its speedup."""
+        """The candidate at which a rollout (one walk from candidate to candidate) begins. For rollout 0 it is
+        the fastest one with a technique left to try; for others it is drawn among all that have one, in
+        proportion to their speedups."""
         if rollout == 0:
             return max(self._open, key=lambda node: node.speedup)
         random = Random(f"{self._seed}/{iteration}/{rollout}")

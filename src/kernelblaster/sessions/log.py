@@ -37,15 +37,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a search. Watchers get such an object when a candidate goes to the judge (`phase` is
-    `judging`), when a step has its result (`stepped`, with the `step`), and after an iteration (`learned`).
+    """A message on the progress of a search, for watchers (functions that are called with progress). They get
+    one when a candidate goes to the judge (`phase` is `judging`), when a step has its result (`stepped`, with
+    the `step`), and after an iteration (`learned`).
 
     `evaluations` candidates were judged so far, `seconds` is the time since the search began, and the fields
     that end in `_left` say how much the limits still allow, None without a limit. `id`, `state`, `technique`
     and `predicted` (a speedup over the parent candidate) say what is tried. `result` is what it gained over
     the parent; for a candidate that failed, `why` says what is wrong. `own_us` (of the step's candidate),
     `first_us`, `best_us`, `baseline_us` and `floor_us` are times in us, None until something was timed;
-    `modelled`: they come from a model.
+    `modelled`: they come from a model of the GPU, not from a clock.
     """
 
     phase: Phase

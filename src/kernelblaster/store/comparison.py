@@ -41,8 +41,8 @@ def _settings(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[Any]
 
 def _best(history: History) -> dict[str, Any]:
     """The result of a run as JSON data: whether it is finished, how many candidates were judged, and the best
-    candidate's speedup over the baseline and over the first candidate, with times in microseconds. Without
-    the latter three if no candidate is correct."""
+    candidate's speedup over the baseline and over the first candidate, with times in microseconds. If no
+    candidate is correct, the speedups and times are left out."""
     best, first = history.best, history.first
     summary: dict[str, Any] = {
         "task": history.task,

@@ -45,7 +45,8 @@ class SharedRuns:
 
 
 class ReadableRun(Protocol):
-    """A run as it can be read: an open one, or one that another process is writing (store/follow.py)."""
+    """Interface of a run that can be read: an open one (`Run`), or one that another process is writing
+    (`FollowedRun`)."""
 
     @property
     def name(self) -> str: ...

@@ -177,8 +177,9 @@ class _Kernel:
         return [(name,)]
 
     def _combined(self, kind: str, pair: tuple[Node, Node], depth: int) -> list[tuple[str, ...]]:
-        """The sum of products (see `_terms`) for a binary expression with the operator `kind` and the
-        operands `pair`. For `a % b` and `a & b` it is b, which bounds it. `depth` is as in `_terms`."""
+        """A binary expression (operator `kind`, operands `pair`) as a sum of products: a list of products,
+        each a tuple of the texts of its factors. For `a % b` and `a & b` it is b, which bounds it. Local
+        variables are replaced by their initializers, `depth` levels deep."""
         if kind in ("%", "&"):
             return [(text(bare(pair[1])),)]  # below it
         left, right = (self._terms(side, depth) for side in pair)

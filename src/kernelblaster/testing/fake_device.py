@@ -115,8 +115,8 @@ class FakeRunner:
         limit_s: float | None = None,
     ) -> CallReport:
         """Calls the Python function that stands for the candidate once, and returns the report. Raises
-        CandidateHung if its duration, as it was registered, exceeds `limit_s` seconds. The other arguments
-        mean what they mean in `Runner.call`."""
+        CandidateHung if its duration, as it was registered, exceeds `limit_s` seconds. `scratch_poison` is
+        the byte that scratch memory is filled with before; `accounting` and `kept` have no effect here."""
         if limit_s is not None and self._duration_us > limit_s * 1e6:
             raise CandidateHung(limit_s)
         return self._run(arguments, scratch_poison, timed=False)[0]

@@ -281,8 +281,8 @@ def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
 
 
 def _replaced(plan: Plan, first: Kernel, second: Kernel, place: Kernel, joined: Kernel) -> Plan:
-    """The plan with the kernel `joined`, made of `first` and `second`, at the position of `place` (one of
-    these two) in the launch order, and without the two."""
+    """The plan with the kernel `joined`, made of `first` and `second`, in the launch order at the position of
+    `place`, which is one of these two; both are removed."""
     other = second if place is first else first
     return plan.with_kernels(tuple(joined if k is place else k for k in plan.kernels if k is not other))
 
@@ -299,8 +299,8 @@ def _inlined(kernel: Kernel, store: Store) -> Kernel:
 
 def _passes_all(plan: Plan, consumer: Kernel, producer: Kernel) -> bool:
     """Whether `consumer` is a reduction or pointwise kernel that reads every element of the producer's result
-    in an iteration of its own, so that it could store them too, and has enough results (at least RESULTS) for
-    enough threads to do so."""
+    in an iteration of its own, so that it could store them too, and has enough results (at least RESULTS) to
+    keep enough threads busy."""
     if not isinstance(consumer.schedule, Reduction | Pointwise) or plan.elements(consumer.axes) < RESULTS:
         return False
     points = {axis.index for axis in consumer.axes + consumer.reduced if not axis.once}

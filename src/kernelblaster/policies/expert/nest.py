@@ -125,8 +125,8 @@ class BoundAxes:
 
 @dataclass(frozen=True)
 class Leaf:
-    """The matrix instruction of a kernel that uses tensor cores: `instruction` is "mma" or "wgmma", and
-    `threads` is how many threads execute it together for one tile."""
+    """The innermost part of a kernel that uses tensor cores: one matrix instruction, which computes a tile.
+    `instruction` is "mma" or "wgmma", and `threads` is how many threads execute it together."""
 
     instruction: str
     threads: int

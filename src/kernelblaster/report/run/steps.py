@@ -103,8 +103,9 @@ class StepDetail:
 
 @dataclass(frozen=True)
 class _Link:
-    """A step from one candidate to another, both by their code: a recorded step, or a trial that the judge is
-    still busy with (`step` None). `speedup` over the first is None if it failed or is not judged yet."""
+    """An edge of the tree of candidates, from one candidate to another, both by their code: a recorded step,
+    or a trial that the judge is still busy with (`step` None). `speedup` over the first is None if it failed
+    or is not judged yet."""
 
     id: str
     state: str

@@ -169,9 +169,9 @@ class HalvesKernel(GatheredKernel):
         ]
 
     def _copy(self) -> list[Statement]:
-        """Declares the lambdas `copy(buffer, step)`, which starts to copy the tile of the packed operand for
-        a step and to read this thread's column of the other one, and `put(buffer)`, which puts the latter
-        into shared memory, and returns whether the sums of its column have to be scaled."""
+        """Returns the declarations of two C++ lambdas. `copy(buffer, step)` starts to copy the tile of the
+        packed operand for a step, and to read this thread's column of the gathered one. `put(buffer)` puts
+        that column into shared memory, and returns whether the sums of the column have to be scaled."""
         tile = self.tile
         copied = [*self._point(), *self._copy_left(), *self._gather_right(), Do(pipeline_commit())]
         put = PUT.of(tile.block_k)(RIGHT_TILE[BUFFER], RIGHT_COLUMN, VALUES, COLUMN_STEP)

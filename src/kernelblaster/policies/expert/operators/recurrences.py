@@ -85,7 +85,7 @@ def recurrence(builder: Builder, node: Node) -> None:
 
 class Layers:
     """Adds the kernels of the recurrent module that `node` calls (LSTM, GRU or RNN) to `builder`, one layer
-    after another. Positions in here are always (time, batch, feature), whatever order of dimensions the
+    after another. The methods take positions as (time, batch, feature), whatever order of dimensions the
     module uses."""
 
     def __init__(self, builder: Builder, node: Node) -> None:
