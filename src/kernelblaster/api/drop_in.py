@@ -172,7 +172,9 @@ def _constants(original: torch.nn.Module, exported: Any, names: list[str]) -> di
 
 
 def _held(module: torch.nn.Module, places: Mapping[str, str]) -> SimpleNamespace:
-    """The tensors of `module` with these names, as the attributes that `places` says: `c0` and so on."""
+    """The tensors (parameters or buffers) of `module` that the kernel uses as constants, as attributes of one
+    object. `places` maps the name of each tensor to its place, whose last part is the attribute's name: `c0`
+    and so on."""
     state = dict(module.named_buffers()) | dict(module.named_parameters())
     return SimpleNamespace(**{place.rpartition(".")[2]: state[name] for name, place in places.items()})
 

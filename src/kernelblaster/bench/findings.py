@@ -270,8 +270,8 @@ def _answer(claim: Claim, searches: _Searches) -> StudyAnswer:
 
 
 def _as_claimed(claim: Claim, ratio: Interval) -> tuple[float, float]:
-    """The bounds of the ratio, inverted if the claim is `fewer`, so that above 1 means that the claim
-    holds."""
+    """Returns (lower end, upper end) of the ratio's confidence interval, in the direction of the claim: above
+    1 means that the claim holds. For a claim of "fewer", the inverse of the ratio is taken."""
     return (1 / ratio.high, 1 / ratio.low) if claim.direction == "fewer" else (ratio.low, ratio.high)
 
 

@@ -161,7 +161,8 @@ class _BusyDelta:
         self._told = Counter(dispatcher.busy)
 
     def tell(self) -> None:
-        """A message about what was done since the last call, if anything was."""
+        """Sends a message with the seconds by kind of work since the last call; none if the devices did
+        nothing."""
         now = Counter(self._dispatcher.busy)
         new, self._told = now - self._told, now
         if new:

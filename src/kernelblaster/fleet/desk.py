@@ -209,7 +209,8 @@ class Desk:
 
 
 def _together(one: Pending, first: Pending) -> bool:
-    """Whether the profile that `one` asks for can be made under the same start of the profiler as `first`."""
+    """True if the profile that the request `one` asks for can be made in the same start of the profiler as
+    that of `first`."""
     if one is first:
         return True
     assert isinstance(one.request, ProfileRequest) and isinstance(first.request, ProfileRequest)

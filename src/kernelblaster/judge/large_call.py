@@ -132,8 +132,8 @@ class LargeCall:
                     put(self._layout.view(tensor), tensor.dims, box.chosen, value)
 
     def _patch(self, truth: Truth, whole: Box, case: Case) -> None:
-        """Make the whole workload the only part that is compared: parameters, and some rows of every input,
-        get the case's values."""
+        """Writes the values of `case` to the parameters and to some rows of every input, and has the whole
+        workload compared as a single part (`whole`). `truth` fills the parameters."""
         pools, views = (
             self._known.baseline.at(self._workload).pools,
             [self._layout.view(tensor) for tensor in self._signature.read_tensors],

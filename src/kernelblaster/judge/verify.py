@@ -310,7 +310,8 @@ class Verifier:
         return [layout.view(t).clone() for t in signature.outputs]
 
     def _stash(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The given tensors where there is plenty of free GPU memory, else copies in host memory."""
+        """Keeps the given tensors until they are compared: as they are on the emulator or if plenty of GPU
+        memory is free, else as copies in host memory."""
         if self._device.torch_device.type != "cuda":
             return tensors
         free = torch.cuda.mem_get_info()[0]

@@ -395,6 +395,6 @@ class JudgeDesk:
 
 
 def _text(source: str) -> str:
-    """A candidate's source, ending with a line break if it had none at all, by which it is told from a file's
-    path."""
+    """The source with a line break at the end if it has no line break at all. `load_candidate` takes a text
+    without one for a file's path."""
     return source if "\n" in source else source + "\n"

@@ -103,8 +103,8 @@ class StoreDatabase:
         return self._explained(attempt)
 
     def _explained(self, attempt: Callable[[], T]) -> T:
-        """The result of `attempt`. Raises StoreUnreachable if the connection is lost in it, StoreError if the
-        database refuses."""
+        """Returns what the function `attempt` returns. Raises StoreUnreachable if the connection is lost in
+        it, StoreError if the database refuses."""
         try:
             return attempt()
         except (DBAPIError, PoolTimeout) as error:
@@ -114,7 +114,8 @@ class StoreDatabase:
 
 
 def _with(engine: Engine, work: Callable[[Connection], T]) -> T:
-    """The result of `work`, called with a connection of the engine."""
+    """Calls `work` with a connection of the engine, which is closed afterwards, and returns its result. What
+    `work` does not commit is undone."""
     with engine.connect() as connection:
         return work(connection)
 

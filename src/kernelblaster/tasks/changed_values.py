@@ -84,7 +84,8 @@ def _zero_rows(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> tor
 
 
 def _one_row(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The values, but all of one row, which the seed draws, multiplied by CONTRAST."""
+    """The values, but those of one row, which is drawn by the seed, multiplied by CONTRAST (a large
+    number)."""
     return torch.where(rows.row == rows.rng("row").randrange(max(rows.count, 1)), values * CONTRAST, values)
 
 
@@ -106,8 +107,8 @@ def _rising(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.
 
 
 def _level(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> torch.Tensor:
-    """The values, shifted by -1, 1 or 4 times FAR standard deviations of the pool except at the first
-    elements of rows (`in_beginning`)."""
+    """The values, shifted by -1, 1 or 4 times FAR standard deviations of the pool (the task's own values).
+    The first elements of each row are not shifted."""
     side = rows.rng("side").choice((-1.0, 1.0, 4.0))
     return torch.where(in_beginning(rows), values, values + side * FAR * _spread(pool))
 

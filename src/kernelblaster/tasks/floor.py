@@ -65,8 +65,8 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def elements(self, position: int) -> int:
-        """How many elements are read of the tensor at this position of the list given at construction; 0 if
-        it is unused, at most its size."""
+        """How many elements the module reads of one of the tensors given at construction, the one at this
+        position; 0 if it is unused, at most its size."""
         return min(self._sizes[position], round(sum(self._views[position].values())))
 
     def _read(self, tensor: torch.Tensor, elements: float) -> None:

@@ -366,7 +366,8 @@ def _free_name(name: str, stages: list[Stage]) -> str:
 
 
 def _wider(first: Schedule, second: Schedule) -> Schedule:
-    """The schedule `first`, with sums accumulated in double if both can choose that and `second` does so."""
+    """The schedule of two joined kernels: `first`, but with sums accumulated in double if `second` does so,
+    and both are of a type that can choose."""
     if isinstance(first, Accumulating) and isinstance(second, Accumulating) and second.accumulate == "double":
         return replace(first, accumulate="double")
     return first

@@ -33,7 +33,7 @@ def slim_event(event: RunEvent) -> RunEvent:
 
 
 def _verdict(verdict: dict[str, Any]) -> dict[str, Any]:
-    """A recorded evaluation (JSON data) reduced to the fields that pages show."""
+    """Returns a copy of a recorded evaluation (JSON data) with only the fields that pages show."""
     outcome, timing = verdict["outcome"], verdict.get("timing")
     said = {
         name: str(outcome[name])[:LONGEST_SAID] for name in ("reason", "evidence", "log") if outcome.get(name)
@@ -50,7 +50,8 @@ def _verdict(verdict: dict[str, Any]) -> dict[str, Any]:
 
 
 def _profile(profile: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A recorded profile reduced to the metrics that pages show; None if there is none."""
+    """Returns a copy of a recorded profile (JSON data) with only the metrics that pages show; None if there
+    is none."""
     if not profile:
         return None
     kernels = [

@@ -123,7 +123,7 @@ def _first(history: History, best: JudgedCandidate, modelled: bool) -> list[str]
 
 
 def _without(history: History) -> Verdict:
-    """The verdict on a run without a correct candidate."""
+    """The verdict for a run in which no candidate was correct: a text that says so, without a speedup."""
     judged = len(history.judged)
     if has_ended(history):
         return Verdict("bad", "Nothing correct was found", "", [f"{_candidates(judged)} judged."])

@@ -179,7 +179,8 @@ class GatheredKernel:
         ]
 
     def _gathered(self) -> list[Statement]:
-        """Statements that compute which column this thread gathers, and from which term of a tile on."""
+        """Declares which part of a tile of the right operand this thread gathers: the column `right_column`,
+        and `right_k`, the first of its terms along K."""
         width = self.tile.block_n
         return [consts(INT, right_column=THREAD % width, right_k=THREAD / width)]
 
@@ -222,8 +223,9 @@ class GatheredKernel:
         return [place, *unravel("point", product.outer, self.plan.sizes[0])]
 
     def _steps(self) -> Statement:
-        """Declares how many tiles the inner K axes have, how many points the outer ones, and how many steps
-        there are in all."""
+        """Declares `steps`, the number of tiles along K that the kernel goes through. If there are outer K
+        axes, also `tiles` and `points`, whose product it is: tiles of the inner K axes, and points of the
+        outer ones."""
         inner = self.index(indices.tiles(extent(self.product.inner), self.tile.block_k))
         if not self.product.outer:
             return const(INT, "steps", inner)

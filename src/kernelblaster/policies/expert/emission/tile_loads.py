@@ -113,8 +113,8 @@ class TileLoads:
 
     @property
     def _across(self) -> int:
-        """The number of threads that lie side by side along the dimension in which the operand is
-        contiguous."""
+        """How many threads it takes to load one line of the tile; a line runs along the dimension in which
+        the operand is contiguous."""
         return (self.tile.block_k if self.along_k else self.block) // self.width
 
     @property

@@ -130,8 +130,8 @@ def _leading(node: Node, count: int) -> tuple[Index, ...]:
 
 
 def _elements(builder: Builder, place: Index, sliding: Sliding, padded: bool) -> Expression:
-    """How many elements of the window of result `place` are counted along one dimension; with `padded`, those
-    of the padding too."""
+    """The number of elements, along one dimension, of the window of result `place`, as an expression by which
+    an average is divided. Elements in the padding count only if `padded`."""
     if builder.same(sliding.padding, ZERO):
         padded = True
     if padded and not sliding.beyond:

@@ -234,7 +234,8 @@ class Layers:
         return Load(name, position, "real")
 
     def _chosen(self, place: Index, values: list[Expression]) -> Expression:
-        """The value whose number among `values` is `place`."""
+        """An expression that selects one of `values`: the one whose position in the list, from 0, equals the
+        index `place` when the kernel runs."""
         *others, found = values
         for n, value in reversed(list(enumerate(others))):
             test = operation("eq", Counted(place), Counted(number(n)), kind="truth")

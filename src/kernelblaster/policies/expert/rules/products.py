@@ -181,8 +181,9 @@ class _SummedProduct:
     needed: bool
 
     def factor(self, graph: Graph, name: str, factor: _Factor) -> list[Node]:
-        """New nodes that compute `factor` with groups of its rows or columns summed, the last of them called
-        `name`; only a view if none are summed."""
+        """New nodes that compute `factor` (an operand of the product) with those of its rows or columns added
+        up that the sum over the product adds up. The last node is called `name`. If nothing is to be added
+        up, it is only a view."""
         dtype, shape = dtype_of(graph, factor.reference), list(shape_of(graph, factor.reference))
         before, after = shape[: factor.place], shape[factor.place + 1 :]
         split = viewed(f"{name}_split", factor.reference, (*before, *factor.split, *after), dtype)
