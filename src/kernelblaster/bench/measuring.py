@@ -147,10 +147,12 @@ def measure_all(
 ) -> Iterator[list[Measured]]:
     """Judges the best candidate of each of the `results` again, against each of `baselines`. Yields one list
     of measurements for each result, as `Measuring.measure` makes them. `job` says on what kind of device;
-    `folder` is the bench's.||Without a `dispatcher` (which sends work to the devices of a fleet), results are
-    measured one after another, with `apart` in another process, since code of a task may crash it. With one,
-    `workers` processes measure on the devices of its fleet. If a result crashed its process twice, its
-    measurements have the outcome `Died`."""
+    `folder` is the bench's.
+
+    Without a `dispatcher` (which sends work to the devices of a fleet), results are measured one after
+    another, with `apart` in another process, since code of a task may crash it. With one, `workers` processes
+    measure on the devices of its fleet. If a result crashed its process twice, its measurements have the
+    outcome `Died`."""
     if dispatcher is None and not apart:
         with open_judges(job, baselines, None) as judges:
             for result in results:

@@ -109,9 +109,9 @@ def search_all(
 
 
 def _round(jobs: Sequence[Job], pool: WorkerPool, tell: Tell, dispatcher: Dispatcher | None) -> None:
-    """Search the jobs once: in this process, in workers with an emulated device each, or in workers that
-    share the devices of a fleet (by `dispatcher`) or, if that is None, a GPU. Raises DeviceLost if the device
-    is lost; jobs that ended before have been reported."""
+    """Search each of the jobs once: in this process, or in workers. Workers on the emulated device have one
+    each; others share the devices of a fleet (by `dispatcher`) or, if that is None, a GPU. Raises DeviceLost
+    if the device is lost; jobs that ended before have been reported."""
     if dispatcher is not None:
         _search_in_workers(jobs, pool, tell, dispatcher)
     elif pool.workers == 1 and not pool.apart:

@@ -173,9 +173,9 @@ class Dispatcher:
         self._move()
 
     def _lose(self, desk: Desk, why: str, *, begun: bool = True) -> None:
-        """Take a device whose process was lost out of use, for the reason `why`. What it was working on is
-        done again, or abandoned; what waited for it goes to others, and so does what it was asked but had not
-        `begun`, without being counted as lost."""
+        """Stop using a device whose process was lost, for the reason `why`. The request that it was working
+        on is done again, or abandoned if that was tried too often. Requests that waited for the device go to
+        others. If the process had not `begun` with its request, that does not count as a loss."""
         self._say(f"a device was lost ({why})")
         self._desks.remove(desk)
         self._homes = {client: home for client, home in self._homes.items() if home[1] is not desk}

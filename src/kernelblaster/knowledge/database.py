@@ -153,8 +153,8 @@ class Database:
     def settle(self, connection: Connection, version: int) -> None:
         """Waits until all changes up to `version`, which this connection has read, are on the PostgreSQL
         server's disk; then ends the connection's transaction. This is needed because writers commit before
-        their changes are on the disk (pipelined.py), so that a reader may see changes that a power cut would
-        lose. Does nothing for SQLite files, where writers wait for the disk before they commit."""
+        their changes are on the disk, so that a reader may see changes that a power cut would lose. Does
+        nothing for SQLite files, where writers wait for the disk before they commit."""
         if not self.sqlite and version > self._settled:
             connection.execute(text(DURABLE))
             connection.commit()

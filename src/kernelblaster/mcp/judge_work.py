@@ -194,10 +194,10 @@ class JudgeDesk:
         return summaries.checked_data(checked.outcome, checked.counters)
 
     def profile(self, task: dict[str, Any], source: str) -> dict[str, Any]:
-        """Profiles a candidate for `task`: its kernels with their shares of the time (0 to 1), what bounds
-        them and their performance states, as JSON data. If it fails verification, its outcome instead. States
-        have the names under which the knowledge base keeps them, as in `propose`; a state that no known one
-        matches is added to it."""
+        """Profiles a candidate for `task`. Returns as JSON data its kernels with their shares of the time (0
+        to 1), what bounds them and their performance states; if it fails verification, its outcome instead.
+        States have the names under which the knowledge base keeps them; a state that no known one matches is
+        added to it."""
         loaded = self._load(**task)
         judge = self._device_judge()
         result = judge.profile(loaded, [load_candidate(_text(source), loaded)])[0]

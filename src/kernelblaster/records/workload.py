@@ -14,8 +14,10 @@ class Workload(Record):
     workloads. By `name`: "primary" has the sizes of the task's file, and is timed; "odd", "near" and "tiny"
     have others, for verification; "small" is for the emulator. Those named "below", "beside" and "above" are
     drawn in secret, with sizes smaller than, next to and larger than the task's own; several may have the
-    same of these names.||`module` says with which constructor arguments the task's module is built: "primary"
-    for those of its file, "small" for smaller ones, where the emulator needs a smaller module."""
+    same of these names.
+
+    `module` says with which constructor arguments the task's module is built: "primary" for those of its
+    file, "small" for smaller ones, where the emulator needs a smaller module."""
 
     name: WorkloadName
     sizes: dict[str, int]

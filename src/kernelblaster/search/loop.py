@@ -232,10 +232,11 @@ class MaicRl:
             self._exhausted.add(node.code)
 
     def _choose(self, node: SearchNode, targets: Sequence[Target], key: str) -> dict[str, object]:
-        """What to try at a candidate `node`, as JSON data to record: the number and state of the first of
-        `targets` (kernels) with something left to try, and up to `choices` techniques there, each with the
-        number of the way it is applied. If there is nothing, the policy is asked again for more, up to ROUNDS
-        times in all. `key` seeds the random choice."""
+        """Chooses what to try at a candidate `node`, and returns it as JSON data to record: the first of
+        `targets` (kernels) with something left to try, by its number, with its performance state; and up to
+        `choices` techniques for it, each with the number of one of the candidates that it can give. If
+        nothing is left, the policy is asked again for more techniques, up to ROUNDS times in all. `key` seeds
+        the random choice."""
         random = Random(f"{self._seed}/{key}")
         by_chance = random.random() < BY_CHANCE
         offered: dict[int, set[str]] = {number: set() for number in range(len(targets))}

@@ -210,9 +210,9 @@ class GatheredKernel:
         return [function("copy", parameters, body)]
 
     def _point(self) -> list[Statement]:
-        """Statements that compute from the number of a step which terms of the sums it has: one point of the
-        outer K axes, and the first one of a tile of the inner ones. All points follow each other with the
-        same tile, so that elements under several taps are in the cache."""
+        """Statements that compute, from the number of a step, where along the K axes the step is: at which
+        point of the outer axes, and at which first term of the inner ones. All points come one after another
+        for the same inner tile, so that elements under several taps of a filter are still in the cache."""
         product, tile = self.product, self.tile
         if not product.outer:
             return [const(INT, "first", STEP * tile.block_k)]

@@ -187,8 +187,8 @@ def _place(rows: RowWriter, name: str, row: Term | None = None) -> Term:
 def readers(rows: RowWriter) -> list[Statement]:
     """Returns the C++ declarations of a lambda `read_<name>` for each tensor that is read in vectors. The
     lambda takes the number of a vector and returns the vector. A load may be needed only on one side of a
-    boundary (guards.py); for a vector on the other side, the lambda returns zeros. If rows are unaligned,
-    there also is a lambda `one_<name>` that reads a single element."""
+    boundary, as in a concatenation; for a vector on the other side, the lambda returns zeros. If rows are
+    unaligned, there also is a lambda `one_<name>` that reads a single element."""
     found: list[Statement] = []
     streaming = rows.schedule.streaming
     for load, name in rows.access.reads.items():
@@ -249,9 +249,10 @@ def keeping(rows: RowWriter) -> list[Statement]:
 def _kept_packs(
     rows: RowWriter, names: Sequence[str], at: Term, *, last: bool
 ) -> tuple[list[Statement], Term]:
-    """Loops that call the C++ function `take` for all vectors kept on chip, with `at` (the position) and the
-    vectors of the tensors `names`; and the number of the thread's first vector that is not kept. With `last`
-    in a cluster, each kept vector is then overwritten by the next row's."""
+    """Returns (C++ loops over all vectors that were kept on chip, the number of the thread's first vector
+    that was not). The loops call the C++ function `take` for each, with its number `at` and the vectors of
+    the tensors `names`. With `last`, in a cluster, each kept vector is then overwritten by that of the next
+    row."""
     start = _start(rows)
     if not rows.kept:
         return [], start
