@@ -211,9 +211,10 @@ class LargeCall:
         return report
 
     def _stop_if_unwritten(self, draws: Draws, kept: bool) -> None:
-        """Raise Stop if some element was not written by a call of which all blocks ran. A right result may
-        look like the poison (-2.88 in float16, -1 in whole numbers), so the call is made once more with
-        another poison: a right result is the same again. What is left out in either call is not."""
+        """Raise Stop if a call of which all blocks ran left some output element unwritten. An element that
+        still equals the poison (the byte pattern of outputs before the call) may be a right result that looks
+        like it, such as -1 in whole numbers. So the call is made again with another poison: a right result is
+        the same again, an unwritten element is not."""
         tensors, first = self._signature.outputs, self._poison
         doubtful = [~_differs(self._layout.view(tensor), first) for tensor in tensors]
         self._poison = self._rng.choice([one for one in OUTPUT_POISONS if one != first])
@@ -361,7 +362,7 @@ def _work(counts: Mapping[str, int]) -> int:
 
 
 def _within(outcome: object, where: str) -> Incorrect:
-    """An outcome Incorrect with the evidence of `outcome`, which was found on a part of the workload;
-    `where`, the large workload that the part lies in, is added to it."""
+    """An outcome Incorrect that says at which large workload (`where`) an error was found. Its reason and
+    evidence are those of `outcome`, which was found on a part of that workload."""
     assert isinstance(outcome, Incorrect)
     return Incorrect(reason=outcome.reason, evidence=f"within the {where}: {outcome.evidence}")

@@ -156,9 +156,10 @@ class Verifier:
         return layout.arguments(self._task.signature, self._baseline.at(case.workload).scalars)
 
     def _too_many_threads(self, case: Case, layout: Layout) -> bool:
-        """Whether a case is skipped: its sizes are drawn above the usual ones ("above"), and its call starts
-        more threads than are left of those that the device runs in acceptable time. A few threads
-        (FEW_THREADS) are always run. Notes sizes of which one call alone would be too much."""
+        """Whether a case must be skipped because its call starts too many threads for the device (the
+        emulator). This concerns only sizes drawn above the usual ones ("above"), whose calls share a limit on
+        threads; a call with few threads (FEW_THREADS) is always run. If a single call is above the limit, a
+        note is added."""
         most = self._device.most_threads
         if most is None or case.workload.name != "above":
             return False

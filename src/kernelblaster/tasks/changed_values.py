@@ -168,9 +168,9 @@ def _landmarks(values: torch.Tensor, pool: torch.Tensor, rows: RowValues) -> tor
 
 
 def _kept(rows: RowValues) -> torch.Tensor:
-    """Which elements a sparse arrangement keeps (a mask over the piece that `rows` locates): on average
-    SPARSE along the longest axis, and at least one in each line along every axis of at least a quarter of
-    that length."""
+    """A mask that says which elements of the piece at `rows` a sparse tensor keeps: on average SPARSE in a
+    line along the longest axis, and at least one in each line along every axis that is at least a quarter as
+    long."""
     longest = max(rows.shape, default=1)
     kept = rows.scattered("kept") % max(1, longest // SPARSE) == 0
     for axis, extent in enumerate(rows.shape):

@@ -86,8 +86,8 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def _gathered(table: torch.Tensor, result: torch.Tensor) -> float:
-    """The expected number of distinct elements of `table` that a gather (embedding, index_select, ...) with
-    this `result` reads, if its indices are uniformly random and may repeat."""
+    """How many distinct elements of `table` a gather (embedding, index_select, ...) with this `result` is
+    expected to read, if its indices are uniformly random and may repeat."""
     size = table.numel()
     return -size * expm1(-result.numel() / size) if size else 0.0
 

@@ -162,8 +162,10 @@ def _as_softmax(kernel: Kernel) -> tuple[Expression, bool, tuple[Index, ...]] | 
 def _joined(
     plan: Plan, product: Product, scores: Kernel, inner: Product, load: Load, element: Expression
 ) -> Attention | No:
-    """The attention whose weights are the softmax of `element`, an expression of `load`, which reads what the
-    product `inner` of the kernel `scores` stores; `product` is that of weights and values."""
+    """Describes as one attention two matrix products with a softmax between them. `inner`, in the kernel
+    `scores`, is the product of queries and keys; `element` is the expression, of what `load` reads from its
+    result, that the softmax is taken of; `product` is that of weights and values. `No`, with the reason, if
+    they do not fit each other."""
     store, keys = scores.stores[0], product.k_axis
     other = No("its scores lie in another order than a product needs")
     moved = solved(store.position, load.position)
@@ -280,8 +282,9 @@ def _is_nothing(value: Expression) -> bool:
 
 
 def _limits(condition: Expression, hidden: bool, found: Attention) -> Iterator[tuple[str, Index]]:
-    """What follows of the difference of a key's and a query's number from it being seen: ("le", n) if it is
-    at most n, ("ge", n) if it is at least n. A key is `hidden`, or else seen, if `condition` holds."""
+    """Yields the limits that a mask sets on the difference (number of the key - number of the query) of a
+    pair that is seen: ("le", n) if it is at most n, ("ge", n) if it is at least n. The mask is `condition`:
+    with `hidden`, pairs for which it holds are hidden; otherwise only those are seen."""
     if not isinstance(condition, Operation):
         return
     if condition.name == "not":

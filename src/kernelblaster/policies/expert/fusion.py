@@ -268,9 +268,9 @@ def _gathers(kernel: Kernel, buffers: set[str]) -> bool:
 
 
 def _place(plan: Plan, first: Kernel, second: Kernel) -> Kernel | None:
-    """Which of two kernels their fusion can replace in the launch order: `first`, if all else that `second`
-    reads is written before it; otherwise `second`, if no kernel between them reads what `first` writes; None
-    if neither."""
+    """Which position in the launch order the kernel has that replaces `first` and `second`: that of `first`,
+    if all else that `second` reads is written before; otherwise that of `second`, if no kernel between the
+    two reads what `first` writes. None if neither is possible."""
     start, end = (plan.kernels.index(kernel) for kernel in (first, second))
     before = {name for k in plan.kernels[:start] for name in k.writes}
     later = {name for k in plan.kernels for name in k.writes} - before - set(first.writes)
@@ -374,8 +374,9 @@ def _wider(first: Schedule, second: Schedule) -> Schedule:
 
 
 def _picked(plan: Plan, producer: Kernel, consumer: Kernel, store: Store, gather: Gather) -> Plan | None:
-    """The plan of `picked`, for one `store` of the producer and `gather`, the consumer's only read of what it
-    writes; None where they are not of the form that `picked` describes."""
+    """The plan in which `producer` stores only what `consumer` looks up in it (see `picked`). `store` is the
+    producer's store in question, and `gather` the only load of what it writes. None if these have another
+    form."""
     axis = gather.axis
     inner = producer.reduced[0]
     own = (*gather.position[:axis], *gather.position[axis + 1 :])

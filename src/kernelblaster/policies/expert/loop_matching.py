@@ -131,9 +131,9 @@ def _digit(index: Index) -> tuple[str, Index]:
 
 
 def _same_points(plan: Plan, writer: Kernel, reader: Kernel, moved: Mapping[str, Index], each: bool) -> bool:
-    """Whether the reader's loops run over exactly the writer's points. If the reader reduces, outer and
-    reduced axes must match separately; otherwise its axes must match the writer's axes and, with `each`, its
-    reduced axes too."""
+    """Whether the loops of `reader` run over exactly the points at which `writer` stores, by the
+    correspondence `moved`. If the reader reduces, outer and reduced axes must match separately. Otherwise its
+    axes must match the axes of the writer, with `each` the writer's reduced axes too."""
     if reader.stages:
         outer = _runs_over(plan, reader.axes, writer.axes, moved)
         return outer and _runs_over(plan, reader.reduced, writer.reduced, moved)

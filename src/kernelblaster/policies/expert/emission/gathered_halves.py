@@ -306,8 +306,9 @@ class HalvesKernel(GatheredKernel):
         ]
 
     def _together(self) -> tuple[int, tuple[Index, ...]]:
-        """How many neighbouring results are stored together, and the extents that must be divisible by this
-        number for them to be neighbours in memory; none where they never are."""
+        """Returns (how many neighbouring results are stored together, the extents that must be divisible by
+        this number for them to be neighbours in memory). There are no extents if the results never are
+        neighbours, or not at the timed sizes."""
         last = self.product.columns[-1]
         found: list[Index] = [last.extent]
         for store in self.kernel.stores:

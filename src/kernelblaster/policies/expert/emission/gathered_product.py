@@ -336,9 +336,8 @@ class GatheredKernel:
         return [*paired, const(INT, "lane", THREAD % 32), unrolled("i", 2 * m, rows)]
 
     def _pairs(self) -> tuple[Index, ...]:
-        """The extents that must be even for results to be written in pairs; empty where they are written one
-        by one, because they are not neighbours in memory or an extent is odd in the workload that is
-        timed."""
+        """The extents that must be even for results to be written in pairs. Empty if results are written one
+        by one: where they are not neighbours in memory, or where such an extent is odd at the timed sizes."""
         last = self.product.columns[-1]
         found: list[Index] = [last.extent]
         for store in self.kernel.stores:

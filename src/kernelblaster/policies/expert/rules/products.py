@@ -170,8 +170,9 @@ class _Factor:
 
 @dataclass(frozen=True)
 class _SummedProduct:
-    """A matrix product, possibly with a bias, whose result is reshaped to `shape` and then summed over some
-    dimensions. `needed`: other nodes use the product itself too."""
+    """A matrix product of which the graph needs only sums, so that its factors can be summed first, which is
+    less work. The result, possibly with a bias, is reshaped to `shape` and then summed over some dimensions.
+    `needed`: other nodes use the product itself too, so it must be computed anyway."""
 
     operator: str
     rows: _Factor
@@ -236,8 +237,9 @@ def _plain_bias(graph: Graph, product: Node) -> bool:
 
 
 def _biased(graph: Graph, found: _SummedProduct, product: Reference, shape: Shape, name: str) -> list[Node]:
-    """New nodes that add the summed bias of `found` to `product`, which has this `shape` and is already
-    summed: the bias counts once for each element that was summed. Their names begin with `name`."""
+    """New nodes that add the bias of `found` to `product`, the product that is already summed and has this
+    `shape`. The bias is first summed in the same way: it counts once for each element that a sum adds up. The
+    nodes' names begin with `name`."""
     assert found.bias is not None
     dtype = dtype_of(graph, found.bias)
     bias = found.factor(graph, f"{name}_bias", replace(found.columns, reference=found.bias, place=0))
