@@ -69,10 +69,10 @@ class Measuring:
         return measurements
 
     def _beside(self, name: BaselineName, judge: Judge, task: Task, best: Candidate, job: str) -> Measured:
-        """Has the candidate `best` judged anew by `judge`, against the baseline called `name`. If the
-        baseline does not run, the outcome is "Absent"; `absent` is set only for a baseline of OPTIONAL, since
-        without eager PyTorch nothing is known of the candidate. `job` is the key of the search. Raises
-        DeviceLost, and CUDA errors."""
+        """Has the candidate `best` judged anew by `judge`, against the baseline called `name`; `job` is the
+        key of the search. If the baseline does not run, the outcome is "Absent". For an optional baseline
+        (OPTIONAL), `absent` is then set too, which means that nothing else is wrong; without eager PyTorch,
+        nothing is known of the candidate. Raises DeviceLost, and CUDA errors."""
         try:
             return _measured(_evaluated(judge, task, best), name, job)
         except DeviceLost:

@@ -160,9 +160,9 @@ def discovery_of(steps: Iterable[Step]) -> list[tuple[int, int]]:
 def _transitions(
     followed: Mapping[tuple[str, str], Uses], techniques: Mapping[str, Uses]
 ) -> list[Transition]:
-    """The pairs of techniques that followed each other, the largest median speedup first, never valid ones
-    last. `followed` has the attempts by (technique before, technique), `techniques` those of each technique
-    anywhere."""
+    """The pairs of techniques of which one was applied directly after the other, those with the largest
+    median speedup first; last come pairs without a correct candidate. `followed` has the attempts by
+    (technique before, technique), `techniques` those of each technique anywhere."""
     transitions = [
         Transition(
             before=before,

@@ -232,9 +232,10 @@ class Dispatcher:
         self._move()
 
     def _desk_for(self, pending: Pending) -> Desk | None:
-        """The queue of the device at which this client's task is judged; for a new task, of the one with the
-        fewest clients and requests. None if no device is of the kind that is asked for; if no GPU model is
-        named, the model of the first GPU that joined is meant."""
+        """The queue of the device that judges this client's task. All requests of a client on one task go to
+        the same device; for a new task, it is the one with the fewest clients and requests. None if there is
+        no device of the wanted kind. If a request names no GPU model, the model of the first GPU that joined
+        is meant."""
         _, task = pending.search
         known, desk = self._homes.get(pending.client, ("", None))
         choice = pending.request.choice

@@ -47,7 +47,8 @@ def keep(door: socket.socket, hidden: int) -> None:
 
 def _serve(connection: socket.socket, named: NamedThings, places: threading.BoundedSemaphore) -> None:
     """Answers the one message of a connection and closes it; a broken connection or message is ignored.
-    `named` is what the user named. Releases one of `places`, which limit the connections served at once."""
+    `named` is what the user named. At the end, releases one of `places`, a semaphore that limits how many
+    connections are served at once."""
     try:
         with connection, suppress(OSError, ValueError):
             connection.settimeout(MESSAGE_S)

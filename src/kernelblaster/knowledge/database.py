@@ -38,7 +38,7 @@ class Database:
     ) -> None:
         """Opens the database at `where`, a path or a database URL. `create`: make a database if there is
         none. `trusting`: skip the checks that the file is whole and ends at the last version written.
-        `reading_only`: change nothing, neither the format of an older database nor the files beside it;
+        `reading_only`: change nothing, neither the format of an older database nor the files beside it; that
         implies `trusting`."""
         trusting = trusting or reading_only
         self._reading_only = reading_only

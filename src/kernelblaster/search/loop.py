@@ -165,8 +165,9 @@ class MaicRl:
         return random.choices(self._open, [node.speedup for node in self._open])[0]
 
     def _step(self, rollouts: Sequence[Rollout], iteration: int, number: int) -> None:
-        """One step of these rollouts: choose techniques, judge their candidates in one batch, retry failures,
-        move each rollout to its best candidate, learn. `number` is the step's number within the iteration."""
+        """Makes one step of these rollouts (walks from candidate to candidate): choose techniques, judge
+        their candidates in one batch, retry failures, move each rollout to its best candidate, learn.
+        `number` is the step's number within the iteration."""
         self._session.steer(f"{iteration}/{number}")
         self._profile([rollout.node.attempt.candidate for rollout in rollouts])
         branches = [b for r in rollouts for b in self._branches(r, StepId(iteration, r.number, number))]
@@ -193,9 +194,9 @@ class MaicRl:
     # Extract
 
     def _targets(self, rollout: Rollout) -> list[Target]:
-        """The kernels of the candidate at which a rollout stands, with their performance states, those worth
-        most first; rotated by one for each step without a gain, so that others are tried first then. Empty
-        without a profile."""
+        """The kernels of the candidate at which a rollout (one walk from candidate to candidate) stands, with
+        their performance states, the most worthwhile first. After each step without a gain, the list begins
+        one kernel later, so that another one is tried first. Empty without a profile."""
         profile = self._profiles[rollout.node.code]
         if profile is None:
             return []
@@ -207,9 +208,10 @@ class MaicRl:
     # Match, retrieve, choose
 
     def _branches(self, rollout: Rollout, at: StepId) -> Iterator[Branch]:
-        """Yields the techniques to try where a rollout stands in step `at`, each with the candidate that
-        applies it. What was chosen is recorded first, and the candidates are made from the record, so that a
-        continued search makes the same ones. If nothing was chosen, the rollout ends."""
+        """Yields the techniques to try at the candidate at which a rollout (one walk from candidate to
+        candidate) stands in step `at`, each with the candidate that applies it. What was chosen is recorded
+        first, and the candidates are made from the record, so that a continued search makes the same ones. If
+        nothing was chosen, the rollout ends."""
         node, key = rollout.node, f"{at.iteration}/{at.rollout}/{at.number}"
         targets = self._targets(rollout)
         chosen = self._session.log.once("choice", key, lambda: self._choose(node, targets, key))
@@ -410,10 +412,11 @@ class MaicRl:
         return [replace(one, evaluation=e) for one, e in pairs if e is not None]
 
     def _advance(self, rollout: Rollout, judged: Sequence[Branch]) -> list[Step]:
-        """Move a rollout to its best judged candidate, if that is faster, prepares a gain, or is slower by
-        less than SIDEWAYS; else it stays. Adds candidates to the tree, and ends the rollout if it is near the
-        floor (the least time that the GPU allows) or out of patience. Returns a step for each candidate that
-        it tried."""
+        """Moves a rollout (one walk from candidate to candidate) to the best of the candidates that were
+        `judged` for it, if that is faster, prepares a gain, or is slower by less than SIDEWAYS; otherwise it
+        stays. Adds good candidates to the tree. Ends the rollout if it is near the floor (the least time that
+        the GPU allows) or too many steps in a row gained nothing. Returns a step for each candidate that it
+        tried."""
         mine = sorted((one for one in judged if one.rollout is rollout), key=lambda one: one.trial.id)
         if not mine:
             return []

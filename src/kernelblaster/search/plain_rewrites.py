@@ -87,8 +87,9 @@ class PlainRewrites:
             said = feedback(judged, source)
 
     def _learn(self, rollout: _Rollout, at: StepId, tried: Candidate, judged: Evaluation) -> None:
-        """Records step `at`: the rollout's best candidate was rewritten to `tried`, and `judged` is the
-        judge's evaluation of that. If it is correct and faster, the rollout continues from it."""
+        """Records step `at` of a rollout (a chain of rewrites): its best candidate was rewritten to `tried`,
+        and `judged` is the judge's evaluation of that. If it is correct and faster, the rollout continues
+        from it."""
         parent = rollout.best
         result = compare(judged, parent.evaluation)
         taken = isinstance(result, Gained) and result.log_speedup > 0

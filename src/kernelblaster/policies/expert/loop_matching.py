@@ -32,10 +32,9 @@ class LoopMatch:
 
 
 def match_loops(plan: Plan, writer: Kernel, reader: Kernel) -> LoopMatch | None:
-    """Returns how the loops of `reader` correspond to those of `writer`, two kernels of `plan` of which the
-    first reads a tensor that the second stores. None if the two do not run over the same points, or if a
-    point of the reader needs results of the writer that belong to another row (another point of the writer's
-    axes)."""
+    """Finds out how the loops of two kernels of `plan` correspond: `writer` stores a tensor, and `reader`
+    reads it. Returns the correspondence. None if the two do not run over the same points, or if the reader
+    needs, at one point, results of the writer from another row (another point of the writer's axes)."""
     written = {store.buffer: store for store in writer.stores}
     found = [load for load in reader.loads if load.buffer in written]
     extents = {axis.name: axis.extent for axis in writer.axes + writer.reduced}
