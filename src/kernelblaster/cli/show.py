@@ -184,8 +184,8 @@ def _count(metric: Metric | None) -> str:
 
 
 def _speedup(speedup: Speedup) -> str:
-    """A speedup with its interval as text, and whether that is a confidence interval or the GPU model's
-    error."""
+    """A speedup with its interval as text, which says whether that is a confidence interval or the error of
+    the GPU model."""
     between = f"between {speedup.low:.3f} and {speedup.high:.3f}"
     if speedup.confidence is None:
         return f"{speedup.estimate:.3f}x modelled, {between} by the model's own error"

@@ -62,8 +62,9 @@ def _profile(profile: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _answer(key: str, data: dict[str, Any]) -> dict[str, Any]:
-    """A model's recorded answer reduced to what is shown beside steps: the reasons of the role "proposer" for
-    its techniques. `key` is the event's, role first."""
+    """Returns a copy of a model's recorded answer with only what pages show beside steps: the model, why
+    there is no usable answer and, from the role "proposer" (which suggests techniques), the reason for each
+    technique. `key` is that of the answer's event, which begins with the role."""
     answer = data.get("answer")
     kept: Any = {} if answer is not None else None
     if isinstance(answer, dict) and key.startswith("proposer/"):
