@@ -70,9 +70,9 @@ class Measuring:
 
     def _beside(self, name: BaselineName, judge: Judge, task: Task, best: Candidate, job: str) -> Measured:
         """Has the candidate `best` judged anew by `judge`, against the baseline called `name`; `job` is the
-        key of the search. If the baseline does not run, the outcome is "Absent". For an optional baseline
-        (OPTIONAL), `absent` is then set too, which means that nothing else is wrong; without eager PyTorch,
-        nothing is known of the candidate. Raises DeviceLost, and CUDA errors."""
+        key of the search. If the baseline does not run, the outcome is "Absent". Only for optional baselines
+        (OPTIONAL), `absent` is then set, so that reports do not count this against the candidate; without
+        eager PyTorch, nothing is known of it. Raises DeviceLost, and CUDA errors."""
         try:
             return _measured(_evaluated(judge, task, best), name, job)
         except DeviceLost:
